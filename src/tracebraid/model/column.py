@@ -1,0 +1,87 @@
+"""What a column and a table are: the words in which `schema.py` declares the tables.
+
+This module loads nothing but the standard library, so that a decoding worker process starts fast;
+polars is imported where a table is turned into a frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["INT64_NULL", "Column", "Kind", "Table"]
+
+INT64_NULL = -(2**63)
+"""How a missing integer stands in a plain numpy column, before it becomes a null."""
+
+
+class Kind(Enum):
+    """The type of a column, by what it means; `Table.polars_schema` gives its polars dtype."""
+
+    INT = "int64"
+    FLOAT = "float64"
+    BOOL = "boolean"
+    NAME = "text that repeats (categorical)"
+    JSON = "JSON text as in the file (categorical)"
+    TEXT = "text"
+    INT3 = "three integers (array)"
+    INTS = "list of integers"
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of a table.
+
+    Args:
+        name: its name, with the unit in it (`ts_ns`, `size_bytes`).
+        kind: its type.
+        doc: what it means, and what null means.
+        keys: the argument's names in the trace file, the usual one first; empty for derived columns.
+    """
+
+    name: str
+    kind: Kind
+    doc: str
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table: its name, what one row is, and its columns in order."""
+
+    name: str
+    doc: str
+    columns: tuple[Column, ...]
+
+    def column(self, name: str) -> Column:
+        """The column of that name; KeyError if there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    def polars_schema(self) -> dict[str, pl.DataType]:
+        """Column names and polars dtypes, in order."""
+        import polars as pl
+
+        dtypes: dict[Kind, pl.DataType] = {
+            Kind.INT: pl.Int64(),
+            Kind.FLOAT: pl.Float64(),
+            Kind.BOOL: pl.Boolean(),
+            Kind.NAME: pl.Categorical(),
+            Kind.JSON: pl.Categorical(),
+            Kind.TEXT: pl.String(),
+            Kind.INT3: pl.Array(pl.Int64(), 3),
+            Kind.INTS: pl.List(pl.Int64()),
+        }
+        return {column.name: dtypes[column.kind] for column in self.columns}
+
+    def empty(self) -> pl.DataFrame:
+        """A frame of this table with no rows."""
+        import polars as pl
+
+        return pl.DataFrame(schema=self.polars_schema())

@@ -1,0 +1,103 @@
+"""`Timeline`: one rank's Kineto trace, as tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import polars as pl
+
+from tracebraid.model.category import Role, categories_of
+from tracebraid.model.finding import Finding
+
+__all__ = ["Timeline"]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One rank's Kineto trace.
+
+    The tables are those of `model.schema.KINETO_TABLES`, each under its name.
+
+    Args:
+        path: the file it was read from.
+        rank: the process's global rank.
+        world_size: number of ranks; None where the file does not say.
+        base_time_ns: what the file's times are relative to; 0 where they are absolute.
+        header: the members of the file beside its events.
+        tables: each table by its name.
+        process_groups: see `model.schema.PROCESS_GROUPS`.
+        findings: what was not as it should be, and what was done about it.
+    """
+
+    path: str
+    rank: int
+    world_size: int | None
+    base_time_ns: int
+    header: dict[str, object]
+    tables: dict[str, pl.DataFrame]
+    process_groups: pl.DataFrame
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def events(self) -> pl.DataFrame:
+        """All events that have a place in time, see `model.schema.EVENTS`."""
+        return self.tables["events"]
+
+    @property
+    def lanes(self) -> pl.DataFrame:
+        """Threads and streams, see `model.schema.LANES`."""
+        return self.tables["lanes"]
+
+    @property
+    def host_ops(self) -> pl.DataFrame:
+        """Operators and annotations of the host, see `model.schema.HOST_OPS`."""
+        return self.tables["host_ops"]
+
+    @property
+    def host_calls(self) -> pl.DataFrame:
+        """Runtime and driver calls, see `model.schema.HOST_CALLS`."""
+        return self.tables["host_calls"]
+
+    @property
+    def device_work(self) -> pl.DataFrame:
+        """Kernels, copies and fills, see `model.schema.DEVICE_WORK`."""
+        return self.tables["device_work"]
+
+    @property
+    def collectives(self) -> pl.DataFrame:
+        """Collective arguments, see `model.schema.COLLECTIVES`."""
+        return self.tables["collectives"]
+
+    @property
+    def flows(self) -> pl.DataFrame:
+        """Ends of arrows, see `model.schema.FLOWS`."""
+        return self.tables["flows"]
+
+    def of_role(self, *roles: Role) -> pl.DataFrame:
+        """The events whose category plays one of these roles, in the order of the file."""
+        return self.events.filter(pl.col("category").cast(pl.String).is_in(categories_of(*roles)))
+
+    @cached_property
+    def span_ns(self) -> tuple[int, int] | None:
+        """(first start, last end) of all events but the profiler's own spans; None without events."""
+        spans = self.events.filter(pl.col("category").cast(pl.String).fill_null("") != "Trace")
+        if spans.is_empty():
+            return None
+        start = spans.get_column("ts_ns").min()
+        stop = (spans.get_column("ts_ns") + spans.get_column("dur_ns")).max()
+        assert isinstance(start, int) and isinstance(stop, int), "both columns are int64 without nulls"
+        return start, stop
+
+    @cached_property
+    def has_device(self) -> bool:
+        """Whether any work ran on a device."""
+        return not self.of_role(Role.DEVICE_WORK).is_empty()
+
+    @cached_property
+    def device_names(self) -> list[str]:
+        """Names of the devices that the profiler saw, each once."""
+        properties = self.header.get("deviceProperties")
+        rows = properties if isinstance(properties, list) else []
+        names = [str(row["name"]) for row in rows if isinstance(row, dict) and "name" in row]
+        return list(dict.fromkeys(names))

@@ -1,0 +1,107 @@
+"""Columns of one piece of a file, as plain numpy arrays and interned text: light enough for a worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracebraid.model.column import INT64_NULL
+
+__all__ = [
+    "ColumnData",
+    "Interned",
+    "Interner",
+    "TableData",
+    "first_of",
+    "float_column",
+    "int_column",
+    "interned_column",
+    "joined",
+    "missing_column",
+]
+
+
+class Interner(dict[object, int]):
+    """Gives each new value the next number; `interner[value]` is its number."""
+
+    def __missing__(self, value: object) -> int:
+        number = self[value] = len(self)
+        return number
+
+
+@dataclass
+class Interned:
+    """A column of repeating values: a number per row (-1: missing) and the values by number."""
+
+    codes: NDArray[np.int32]
+    values: list[object]
+
+
+ColumnData: TypeAlias = NDArray[np.int64] | NDArray[np.float64] | Interned
+
+
+@dataclass
+class TableData:
+    """Some rows of a table: its columns by name, all of one length."""
+
+    rows: int = 0
+    columns: dict[str, ColumnData] = field(default_factory=dict)
+
+
+def interned_column(values: Iterable[object], missing: tuple[object, ...] = (None,)) -> Interned:
+    """Intern hashable values; those that mean "missing" get the number -1."""
+    interner = Interner()
+    codes = np.fromiter(map(interner.__getitem__, values), dtype=np.int32)
+    absent = [interner[value] for value in missing if value in interner]
+    if absent:
+        present = [value for value in interner if value not in missing]
+        renumber = np.full(len(interner), -1, dtype=np.int32)
+        renumber[[interner[value] for value in present]] = np.arange(len(present), dtype=np.int32)
+        return Interned(renumber[codes], list(present))
+    return Interned(codes, list(interner))
+
+
+def joined(first: ColumnData, second: ColumnData) -> ColumnData:
+    """Two runs of rows of one column, one after the other."""
+    if isinstance(first, Interned) and isinstance(second, Interned):
+        number = {value: i for i, value in enumerate(first.values)}
+        renumber = np.array([number.setdefault(v, len(number)) for v in second.values] + [-1], dtype=np.int32)
+        return Interned(np.concatenate([first.codes, renumber[second.codes]]), list(number))
+    assert not isinstance(first, Interned) and not isinstance(second, Interned)
+    return np.concatenate([first, second])
+
+
+def first_of(first: ColumnData, second: ColumnData) -> ColumnData:
+    """Row by row the first value, or where that is missing the second."""
+    if isinstance(first, Interned) and isinstance(second, Interned):
+        both = joined(first, second)
+        assert isinstance(both, Interned)
+        one, other = np.split(both.codes, [len(first.codes)])
+        return Interned(np.where(one < 0, other, one), both.values)
+    assert not isinstance(first, Interned) and not isinstance(second, Interned)
+    return np.where(first == INT64_NULL, second, first)
+
+
+def missing_column(like: ColumnData, rows: int) -> ColumnData:
+    """A column of that many missing values, of the type of another one."""
+    if isinstance(like, Interned):
+        return Interned(np.full(rows, -1, dtype=np.int32), [])
+    return np.full(rows, np.nan if like.dtype == np.float64 else INT64_NULL, dtype=like.dtype)
+
+
+def int_column(values: list[int | None]) -> NDArray[np.int64]:
+    """Integers; None and what int64 cannot hold become `INT64_NULL`."""
+    try:
+        return np.array(values, dtype=np.int64)
+    except (TypeError, OverflowError, ValueError):
+        fits = (v if v is not None and -(2**63) < v < 2**63 else INT64_NULL for v in values)
+        return np.fromiter(fits, dtype=np.int64, count=len(values))
+
+
+def float_column(values: list[float | None]) -> NDArray[np.float64]:
+    """Floats; None becomes NaN."""
+    return np.array(values, dtype=np.float64)

@@ -1,0 +1,83 @@
+"""Columns of many pieces as one polars frame of a declared table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from tracebraid.model.column import INT64_NULL, Column, Kind, Table
+from tracebraid.read.columns import ColumnData, Interned, TableData
+
+__all__ = ["frame_of"]
+
+
+def frame_of(table: Table, pieces: list[TableData]) -> pl.DataFrame:
+    """One frame with the table's schema from the rows of all pieces; columns that a piece lacks are null there."""
+    rows = sum(piece.rows for piece in pieces)
+    if rows == 0:
+        return table.empty()
+    schema = table.polars_schema()
+    series = [_series(column, schema[column.name], pieces, rows) for column in table.columns]
+    return pl.DataFrame(series)
+
+
+def _series(column: Column, dtype: pl.DataType, pieces: list[TableData], rows: int) -> pl.Series:
+    present = [piece.columns.get(column.name) for piece in pieces]
+    if all(data is None for data in present):
+        return pl.Series(column.name, [None], dtype=dtype).new_from_index(0, rows)
+    if column.kind in (Kind.INT, Kind.FLOAT):
+        return _numbers(column, present, pieces)
+    return _interned(column, dtype, present, pieces)
+
+
+def _numbers(column: Column, present: list[ColumnData | None], pieces: list[TableData]) -> pl.Series:
+    is_int = column.kind is Kind.INT
+    null: Any = np.int64(INT64_NULL) if is_int else np.float64("nan")
+    parts = [np.full(p.rows, null) if data is None else data for data, p in zip(present, pieces, strict=True)]
+    numbers = pl.Series(column.name, np.concatenate(parts))
+    if is_int:
+        return numbers.set(numbers == INT64_NULL, None) if (numbers == INT64_NULL).any() else numbers
+    return numbers.fill_nan(None)
+
+
+def _interned(
+    column: Column, dtype: pl.DataType, present: list[ColumnData | None], pieces: list[TableData]
+) -> pl.Series:
+    number: dict[object, int] = {}
+    parts = []
+    for data, piece in zip(present, pieces, strict=True):
+        if data is None:
+            parts.append(np.full(piece.rows, -1, dtype=np.int32))
+            continue
+        assert isinstance(data, Interned), f"{column.name} is an interned column"
+        renumber = [number.setdefault(value, len(number)) for value in data.values]
+        parts.append(np.array([*renumber, -1], dtype=np.int32)[data.codes])
+    values = _values(column, dtype, list(number))
+    codes = pl.Series(np.concatenate(parts))
+    if (codes < 0).any():
+        codes = codes.set(codes < 0, None)
+    return values.gather(codes).alias(column.name)
+
+
+def _values(column: Column, dtype: pl.DataType, values: list[Any]) -> pl.Series:
+    if column.kind in (Kind.INT3, Kind.INTS):
+        parsed = [_ints(text) for text in values]
+        if column.kind is Kind.INT3:
+            parsed = [ints if ints is not None and len(ints) == 3 else None for ints in parsed]
+        return pl.Series(column.name, parsed or [None], dtype=dtype)
+    texts = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values]
+    return pl.Series(column.name, texts or [None], dtype=dtype)
+
+
+def _ints(text: bytes) -> list[int] | None:
+    """Integers of `[1, 2]` or of the string `"[1, 2]"`; None where it is neither."""
+    try:
+        value: Any = msgspec.json.decode(text)
+        if isinstance(value, str):
+            value = msgspec.json.decode(value)
+        return msgspec.convert(value, list[int])
+    except msgspec.MsgspecError:
+        return None

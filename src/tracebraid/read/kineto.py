@@ -1,0 +1,156 @@
+"""A Kineto trace file, read into a `Timeline`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tracebraid.errors import NotATraceError, WrongTraceError
+from tracebraid.model.finding import Finding
+from tracebraid.model.schema import KINETO_TABLES, LANES
+from tracebraid.model.timeline import Timeline
+from tracebraid.read.columns import TableData
+from tracebraid.read.findings import findings_of
+from tracebraid.read.frames import frame_of
+from tracebraid.read.kineto_decode import EventColumns
+from tracebraid.read.parallel import decode_file, worth_processes
+from tracebraid.read.pieces import ArrayFile, open_array
+from tracebraid.read.process_groups import groups_of_kineto
+from tracebraid.read.rank import rank_from_name
+from tracebraid.read.source import open_source
+
+__all__ = ["read_timeline"]
+
+
+def read_timeline(path: str | Path, processes: int | None = None) -> Timeline:
+    """Read a Kineto trace: `.json` or `.json.gz`, or `-` for standard input.
+
+    Args:
+        path: the file.
+        processes: how many processes may decode it; None: as many as its size is worth, up to the cores.
+
+    Raises:
+        InputError: the file cannot be read, is no trace, or is an Execution Trace.
+    """
+    file = open_array(open_source(path))
+    if file.array == "nodes":
+        raise WrongTraceError(
+            file.source.path,
+            "this is an Execution Trace, and a Kineto trace was expected here",
+            "Give the file with `traceEvents` (usually kineto_trace_<rank>.json); did the two change places?",
+        )
+    pieces = decode_file(file, processes or worth_processes(file))
+    return _timeline(file, pieces)
+
+
+def _timeline(file: ArrayFile, pieces: list[EventColumns]) -> Timeline:
+    path = file.source.path
+    base_ns, base_findings = _base_time(file)
+    tables = _tables(pieces, base_ns)
+    if tables["events"].is_empty() and tables["flows"].is_empty() and tables["other_events"].is_empty():
+        _refuse_if_no_events(file, pieces)
+    rank, world, rank_findings = _rank_and_world(file)
+    findings = findings_of(file, [issue for piece in pieces for issue in piece.issues])
+    return Timeline(
+        path=path,
+        rank=rank,
+        world_size=world,
+        base_time_ns=base_ns,
+        header=file.header,
+        tables=tables,
+        process_groups=groups_of_kineto(file.header),
+        findings=(*findings, *base_findings, *rank_findings),
+    )
+
+
+def _refuse_if_no_events(file: ArrayFile, pieces: list[EventColumns]) -> None:
+    if file.array == "" or any(piece.issues for piece in pieces):
+        raise NotATraceError(
+            file.source.path,
+            "its array holds nothing that reads as an event",
+            "Expected the events of a Kineto trace, each with `ph` and `ts`",
+        )
+
+
+def _tables(pieces: list[EventColumns], base_ns: int) -> dict[str, pl.DataFrame]:
+    lanes: dict[object, int] = {}
+    first_event = 0
+    for piece in pieces:
+        renumber = np.array([lanes.setdefault(lane, len(lanes)) for lane in piece.lanes], dtype=np.int64)
+        for name in ("events", "flows"):
+            table = piece.tables.get(name)
+            if table is not None and table.rows:
+                table.columns["lane"] = renumber[table.columns["lane"]]  # type: ignore[index]
+                table.columns["ts_ns"] = table.columns["ts_ns"] + base_ns  # type: ignore[operator]
+        for name, table in piece.tables.items():
+            if name != "events" and "event_id" in table.columns:
+                table.columns["event_id"] = table.columns["event_id"] + first_event  # type: ignore[operator]
+        if "events" in piece.tables:
+            rows = piece.tables["events"].rows
+            piece.tables["events"].columns["event_id"] = np.arange(first_event, first_event + rows, dtype=np.int64)
+            first_event += rows
+    tables = {}
+    for table in KINETO_TABLES:
+        if table is not LANES:
+            tables[table.name] = frame_of(table, [p.tables[table.name] for p in pieces if table.name in p.tables])
+            for piece in pieces:
+                piece.tables.pop(table.name, None)
+    names = [name for piece in pieces for name in piece.names]
+    tables[LANES.name] = _lanes(list(lanes), names)
+    return tables
+
+
+def _lanes(lanes: Sequence[Any], names: list[tuple[str, object, object, str]]) -> pl.DataFrame:
+    process: dict[tuple[str, object], str] = {}
+    thread: dict[tuple[object, object], str] = {}
+    for kind, pid, tid, text in names:
+        if kind == "thread_name":
+            thread.setdefault((pid, tid), text)
+        else:
+            process.setdefault((kind, pid), text)
+    rows = [
+        (
+            number,
+            _as_int(pid),
+            _as_int(tid),
+            str(pid) if _as_int(pid) is None and pid is not None else None,
+            str(tid) if _as_int(tid) is None and tid is not None else None,
+            process.get(("process_name", pid)),
+            process.get(("process_labels", pid)),
+            thread.get((pid, tid)),
+        )
+        for number, (pid, tid) in enumerate(lanes)
+    ]
+    return pl.DataFrame(rows, schema=LANES.polars_schema(), orient="row")
+
+
+def _as_int(value: object) -> int | None:
+    if isinstance(value, str) and value.lstrip("-").isdigit():
+        value = int(value)
+    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
+
+
+def _base_time(file: ArrayFile) -> tuple[int, list[Finding]]:
+    value = file.header.get("baseTimeNanoseconds", 0)
+    if isinstance(value, int) and 0 <= value < 5 * 10**18:
+        return value, []
+    message = f"baseTimeNanoseconds is {value!r}, which is no time; the events' times are taken as they stand"
+    return 0, [Finding("base-time", message, file.source.path)]
+
+
+def _rank_and_world(file: ArrayFile) -> tuple[int, int | None, list[Finding]]:
+    info = file.header.get("distributedInfo")
+    info = info if isinstance(info, dict) else {}
+    get: Callable[[str], int | None] = lambda key: _as_int(info.get(key))  # noqa: E731
+    world = get("world_size")
+    rank = get("rank")
+    if rank is None:
+        rank = rank_from_name(file.source.path)
+    if rank is not None:
+        return rank, world, []
+    message = "neither the file nor its name tells its rank; taken as rank 0"
+    return 0, world, [Finding("rank-unknown", message, file.source.path)]

@@ -1,0 +1,237 @@
+"""One piece of a Kineto trace, from bytes to columns. Runs in worker processes too, so it loads no polars."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tracebraid.read.clock import LIMIT_US, exact_ns, needs_decimal, to_ns
+from tracebraid.read.columns import Interned, Interner, TableData, int_column, interned_column, joined, missing_column
+from tracebraid.read.event import Place, phases_of, read_events
+from tracebraid.read.event_args import Extras, decode_args, extras_table
+from tracebraid.read.salvage import Issue
+
+__all__ = ["EventColumns", "decode_events"]
+
+
+@dataclass
+class EventColumns:
+    """What one piece of a file holds.
+
+    Args:
+        tables: columns by table name. Event numbers count from 0 in this piece; lanes are numbers in `lanes`.
+        lanes: (pid, tid) by number, as the file has them.
+        names: (kind, pid, tid, text) from metadata events.
+        issues: what could not be read as it stood.
+    """
+
+    tables: dict[str, TableData] = field(default_factory=dict)
+    lanes: list[object] = field(default_factory=list)
+    names: list[tuple[str, object, object, str]] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
+
+
+def decode_events(data: memoryview | bytes, start: int, first_key: bytes) -> EventColumns:
+    """Decode the events of a piece.
+
+    Args:
+        data: events with commas between them.
+        start: place of the first byte in the file.
+        first_key: see `pieces.ArrayFile`.
+    """
+    with _without_gc():
+        events, place, issues = read_events(data, start, first_key)
+        piece = _Piece(events, phases_of(events), place, EventColumns(issues=issues))
+        _fill(piece)
+        return piece.result
+
+
+@dataclass
+class _Piece:
+    events: list[Any]
+    phase: Interned
+    place: Place
+    result: EventColumns
+    lanes: Interner = field(default_factory=Interner)
+
+    def report(self, code: str, message: str, indices: list[int]) -> None:
+        if indices:
+            self.result.issues += [Issue(code, message, byte) for byte in self.place.bytes_of(indices)]
+
+    def lane_column(self, rows: list[Any]) -> NDArray[np.int64]:
+        keys = map(attrgetter("pid", "tid"), rows)
+        return np.fromiter(map(self.lanes.__getitem__, keys), dtype=np.int64, count=len(rows))
+
+
+def _fill(piece: _Piece) -> None:
+    timed, flows, others = _by_phase(piece)
+    others += _fill_flows(piece, flows)
+    others += _fill_events(piece, timed)
+    if others:
+        others.sort()
+        texts = piece.place.texts()
+        columns = {
+            "phase": Interned(piece.phase.codes[others], piece.phase.values),
+            "json": interned_column([texts[i] for i in others]),
+        }
+        piece.result.tables["other_events"] = TableData(len(others), {**columns})
+    piece.result.lanes = list(piece.lanes)
+
+
+def _by_phase(piece: _Piece) -> tuple[list[int], list[int], list[int]]:
+    """(events with a place in time, ends of flows, others); metadata goes straight into the result."""
+    timed: list[int] = []
+    flows: list[int] = []
+    others: list[int] = []
+    for code, phase in enumerate(piece.phase.values):
+        rows = np.flatnonzero(piece.phase.codes == code).tolist()
+        if phase == "X":
+            timed += rows
+        elif phase in ("i", "I"):
+            timed += [i for i in rows if piece.events[i].cat is not None]
+            others += [i for i in rows if piece.events[i].cat is None]
+        elif phase in ("s", "f", "t"):
+            flows += rows
+        elif phase == "M":
+            piece.result.names += [name for i in rows for name in _names_of(piece.events[i])]
+        else:
+            others += rows
+    return sorted(timed), sorted(flows), others
+
+
+def _names_of(event: Any) -> list[tuple[str, object, object, str]]:
+    try:
+        args = msgspec.json.decode(event.args, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return []
+    text = args.get("name", args.get("labels"))
+    return [] if text is None else [(event.name, event.pid, event.tid, str(text))]
+
+
+def _fill_events(piece: _Piece, timed: list[int]) -> list[int]:
+    """Fill `events` and the tables of arguments; returns the events without a usable time."""
+    rows = [piece.events[i] for i in timed]
+    ts_us = np.fromiter(map(attrgetter("ts"), rows), dtype=np.float64, count=len(rows))
+    usable = np.isfinite(ts_us) & (np.abs(ts_us) < LIMIT_US)
+    unread: list[int] = []
+    if not usable.all():
+        unread = [timed[i] for i in np.flatnonzero(~usable)]
+        piece.report("event-without-time", "an event without a usable ts was put among other_events", unread)
+        keep = np.flatnonzero(usable)
+        timed, rows, ts_us = [timed[i] for i in keep], [rows[i] for i in keep], ts_us[keep]
+    category = interned_column(map(attrgetter("cat"), rows))
+    piece.result.tables["events"] = TableData(
+        len(rows),
+        {
+            "name": interned_column(map(attrgetter("name"), rows)),
+            "category": category,
+            "lane": piece.lane_column(rows),
+            "ts_ns": _exact(piece, "ts", ts_us, timed),
+            "dur_ns": _durations(piece, rows, timed),
+        },
+    )
+    _fill_details(piece.result, rows, category)
+    return unread
+
+
+def _durations(piece: _Piece, rows: list[Any], timed: list[int]) -> NDArray[np.int64]:
+    dur_us = np.fromiter(map(attrgetter("dur"), rows), dtype=np.float64, count=len(rows))
+    bad = ~(dur_us >= 0) | (dur_us > LIMIT_US)
+    if not bad.any():
+        return _exact(piece, "dur", dur_us, timed)
+    complete = {code for code, phase in enumerate(piece.phase.values) if phase == "X"}
+    worth_saying = [timed[i] for i in np.flatnonzero(bad) if piece.phase.codes[timed[i]] in complete]
+    message = "an event without a usable dur (missing, negative or huge) counts as 0 ns long"
+    piece.report("event-duration", message, worth_saying)
+    return np.where(bad, 0, _exact(piece, "dur", np.where(bad, 0.0, dur_us), timed))
+
+
+class _ExactTime(msgspec.Struct, gc=False):
+    ts: Decimal = Decimal(0)
+    dur: Decimal = Decimal(0)
+
+
+def _exact(piece: _Piece, key: str, us: NDArray[np.float64], indices: list[int]) -> NDArray[np.int64]:
+    """Nanoseconds of the member `key` of these events; from the text again where float64 is too coarse."""
+    if not needs_decimal(us):
+        return to_ns(us)
+    texts = piece.place.texts()
+    return exact_ns([getattr(msgspec.json.decode(texts[i], type=_ExactTime, strict=False), key) for i in indices])
+
+
+def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:
+    """Fill `flows`; returns the ends without a usable id or time."""
+    if not flows:
+        return []
+    events = piece.events
+    unread = [i for i in flows if not (isinstance(events[i].id, int) and abs(events[i].ts) < LIMIT_US)]
+    if unread:
+        message = "an end of a flow without a usable id or ts was put among other_events"
+        piece.report("flow-unreadable", message, unread)
+        flows = sorted(set(flows) - set(unread))
+    rows = [events[i] for i in flows]
+    ts_us = np.fromiter(map(attrgetter("ts"), rows), dtype=np.float64, count=len(rows))
+    piece.result.tables["flows"] = TableData(
+        len(rows),
+        {
+            "flow_id": int_column(list(map(attrgetter("id"), rows))),
+            "category": interned_column(map(attrgetter("cat"), rows)),
+            "phase": Interned(piece.phase.codes[flows], piece.phase.values),
+            "lane": piece.lane_column(rows),
+            "ts_ns": _exact(piece, "ts", ts_us, flows),
+        },
+    )
+    return unread
+
+
+def _fill_details(result: EventColumns, rows: list[Any], category: Interned) -> None:
+    extras: Extras = []
+    for code, name in [*enumerate(category.values), (-1, "")]:
+        events = np.flatnonzero(category.codes == code).astype(np.int64)
+        if not len(events):
+            continue
+        tables, rest = decode_args(str(name), events, [rows[i].args for i in events.tolist()])
+        extras += rest
+        for table, data in tables.items():
+            _append(result.tables, table, data)
+    if extras:
+        result.tables["extra_args"] = extras_table(sorted(extras))
+
+
+def _append(tables: dict[str, TableData], name: str, data: TableData) -> None:
+    """Add rows to a table of which another category of the same piece may hold rows already."""
+    have = tables.get(name)
+    if have is None:
+        tables[name] = data
+        return
+    for column in {**have.columns, **data.columns}:
+        first = have.columns.get(column)
+        second = data.columns.get(column)
+        if first is None:
+            assert second is not None, "the column comes from one of the two"
+            first = missing_column(second, have.rows)
+        if second is None:
+            second = missing_column(first, data.rows)
+        have.columns[column] = joined(first, second)
+    have.rows += data.rows
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """Hold Python's cycle collector: it would scan the many live objects of a piece again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,125 @@
+"""A file's bytes: plain or gzip, on disk or from standard input, or a clear word on what it is instead."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tracebraid.errors import InputError, NotATraceError
+
+__all__ = ["STDIN", "Source", "open_source"]
+
+STDIN = "-"
+"""The path that means standard input."""
+
+_EXPECTED = "Expected an Execution Trace or a Kineto trace: JSON text, plain or gzip"
+
+_FOREIGN_FORMATS: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"GIF8", "a GIF picture"),
+    (b"%PDF", "a PDF document"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"BZh", "bzip2 data"),
+    (b"\xfd7zXZ", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "zstd data"),
+    (b"\x7fELF", "an ELF program"),
+    (b"SQLite format 3", "a SQLite database"),
+    (b"PAR1", "a Parquet file"),
+    (b"ARROW1", "an Arrow file"),
+    (b"\xff\xfe", "UTF-16 text"),
+    (b"\xfe\xff", "UTF-16 text"),
+)
+
+
+@dataclass
+class Source:
+    """An opened input.
+
+    Args:
+        path: as the caller named it.
+        size_bytes: size on disk; of the data itself for standard input.
+        compressed: whether it is gzip.
+        memory: the data, where it did not come from a file.
+        damage: filled while reading: what stopped a gzip stream short of its end.
+    """
+
+    path: str
+    size_bytes: int
+    compressed: bool
+    memory: bytes | None = None
+    damage: list[str] = field(default_factory=list)
+
+    def blocks(self, block_bytes: int = 1 << 22) -> Iterator[bytes]:
+        """The uncompressed bytes, block by block; a damaged gzip stream ends early and says so in `damage`."""
+        with self._open() as stream:
+            done = 0
+            while True:
+                try:
+                    block = stream.read(block_bytes)
+                except (EOFError, OSError, zlib.error) as error:
+                    self.damage.append(f"the gzip stream breaks off after {done:,} uncompressed bytes ({error})")
+                    return
+                if not block:
+                    return
+                done += len(block)
+                yield block
+
+    def mapped(self) -> mmap.mmap | None:
+        """The file mapped into memory; None where it is compressed or does not lie on disk."""
+        if self.compressed or self.memory is not None:
+            return None
+        with Path(self.path).open("rb") as stream:
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def _open(self) -> io.BufferedIOBase:
+        raw: io.BufferedIOBase = io.BytesIO(self.memory) if self.memory is not None else Path(self.path).open("rb")
+        if not self.compressed:
+            return raw
+        from isal import igzip
+
+        stream: io.BufferedIOBase = igzip.GzipFile(fileobj=raw, mode="rb")
+        return stream
+
+
+def open_source(path: str | Path) -> Source:
+    """Open a file, or standard input for `-`.
+
+    Raises:
+        InputError: it is not there, is a folder, or cannot be read.
+        NotATraceError: it is empty or of a format that is no trace.
+    """
+    name = str(path)
+    if name == STDIN:
+        data = sys.stdin.buffer.read()
+        head, size = data[:64], len(data)
+        _refuse_foreign("standard input", head)
+        return Source("standard input", size, head.startswith(b"\x1f\x8b"), memory=data)
+    file = Path(path)
+    try:
+        if file.is_dir():
+            raise InputError(name, "this is a folder", "Name one trace file, or open the folder as a job")
+        size = file.stat().st_size
+        with file.open("rb") as stream:
+            head = stream.read(64)
+    except FileNotFoundError:
+        raise InputError(name, "there is no such file", "Check the path") from None
+    except OSError as error:
+        raise InputError(name, f"it cannot be read ({error.strerror})", "Check the file and its rights") from None
+    _refuse_foreign(name, head)
+    return Source(name, size, head.startswith(b"\x1f\x8b"))
+
+
+def _refuse_foreign(name: str, head: bytes) -> None:
+    if not head.strip(b"\x00 \t\r\n"):
+        what = "the file is empty" if not head else "the file starts with nothing but blanks"
+        if not head:
+            raise NotATraceError(name, what, f"{_EXPECTED}; was the trace ever written?")
+    for magic, what in _FOREIGN_FORMATS:
+        if head.startswith(magic):
+            raise NotATraceError(name, f"this looks like {what}", _EXPECTED)
