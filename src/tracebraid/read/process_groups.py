@@ -21,7 +21,8 @@ def groups_of_kineto(header: dict[str, object]) -> pl.DataFrame:
 def groups_of_text(text: str) -> pl.DataFrame:
     """The groups of a `process_group:init` node, whose one input is JSON text."""
     try:
-        return process_groups(msgspec.json.decode(text))
+        groups = msgspec.json.decode(text)
+        return process_groups(msgspec.json.decode(groups) if isinstance(groups, str) else groups)
     except msgspec.MsgspecError:
         return PROCESS_GROUPS.empty()
 

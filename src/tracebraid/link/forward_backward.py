@@ -1,0 +1,49 @@
+"""Backward op to forward op, by sequence number and thread."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.model.schema import FORWARD_BACKWARD
+from tracebraid.model.timeline import Timeline
+
+__all__ = ["link_forward_backward"]
+
+
+def link_forward_backward(timeline: Timeline) -> pl.DataFrame:
+    """The table `forward_backward`.
+
+    Forward ops carry the sequence number that the next autograd node gets, so that several can carry one; the
+    last to start among them made the node. A backward op names the number and the forward thread, the latter by
+    PyTorch's logical id, which Kineto does not map to its own: the thread whose forward numbers cover most of
+    that id's backward numbers is taken for it.
+    """
+    seq = timeline.host_ops.filter(pl.col("sequence_number") >= 0).select(
+        "event_id", "sequence_number", pl.col("fwd_thread_id").fill_null(0)
+    )
+    if seq.is_empty():
+        return FORWARD_BACKWARD.empty()
+    seq = seq.join(timeline.events.select("event_id", "lane", "ts_ns"), on="event_id")
+    forward = (
+        seq.filter(pl.col("fwd_thread_id") == 0)
+        .sort("ts_ns", "event_id")
+        .unique(["lane", "sequence_number"], keep="last", maintain_order=True)
+        .select(pl.col("event_id").alias("forward_event"), "sequence_number", "lane", pl.col("ts_ns").alias("forward_ts_ns"))
+    )
+    backward = seq.filter(pl.col("fwd_thread_id") > 0).select(
+        pl.col("event_id").alias("backward_event"), "sequence_number", "fwd_thread_id", "ts_ns"
+    )
+    pairs = backward.join(forward, on="sequence_number").filter(pl.col("forward_ts_ns") <= pl.col("ts_ns"))
+    thread = (
+        pairs.group_by("fwd_thread_id", "lane")
+        .agg(pl.col("sequence_number").n_unique().alias("shared"))
+        .sort("fwd_thread_id", "shared", "lane", descending=[False, True, False])
+        .unique("fwd_thread_id", keep="first", maintain_order=True)
+    )
+    schema = FORWARD_BACKWARD.polars_schema()
+    return (
+        pairs.join(thread.select("fwd_thread_id", "lane"), on=["fwd_thread_id", "lane"])
+        .select(list(schema))
+        .cast(schema)  # type: ignore[arg-type]
+        .sort("backward_event")
+    )

@@ -1,0 +1,162 @@
+"""Execution Trace node to host op: by `Record function id`, else by `External id` where that is proven."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.schema import HOST_LINKS, NODE_LINKS
+from tracebraid.model.timeline import Timeline
+
+__all__ = ["HostLinks", "link_hosts"]
+
+_NO_ET = "there is no Execution Trace"
+_NO_ID = "the op has no record-function id (no observer was active), and its External id proves nothing"
+_NO_NODE = "no node has its record-function id"
+_OTHER_NAME = "the node with its id has another name"
+_SEVERAL = "its id and name fit several"
+_IS_ROOT = "it stands for the process or a thread, which has no event"
+_BEFORE_START = "it is written before the profiler starts, and has no event"
+_NO_EVENT = "no host op has its rf_id (a thread or process that the profiler did not see, or outside its window)"
+_NODE_UNPROVEN = "host ops carry no record-function id, and External id proves nothing"
+_EVENT_OTHER_NAME = "the host op with its rf_id has another name"
+
+
+@dataclass(frozen=True)
+class HostLinks:
+    """The tables `host_links` and `node_links`."""
+
+    hosts: pl.DataFrame
+    nodes: pl.DataFrame
+
+
+def link_hosts(et: ExecutionTrace | None, timeline: Timeline, tree: pl.DataFrame) -> HostLinks:
+    """Link each host op to the node that is the same op, where ids and names prove it.
+
+    A pair with equal ids and different names is no link. Ids that several nodes carry (forked workers write
+    into one file) link where the name leaves one pair only.
+    """
+    ops = _ops(timeline, tree)
+    if et is None:
+        hosts = ops.select("event_id").with_columns(reason=pl.lit(_NO_ET))
+        return HostLinks(_as_hosts(hosts), NODE_LINKS.empty())
+    nodes = _nodes(et)
+    key = pl.col("record_function_id")
+    has_rf_ids = ops.select((key.fill_null(0) > 0).any()).item() is True
+    if has_rf_ids:
+        pairs = ops.filter(key > 0).rename({"record_function_id": "id"}).join(_with_id(nodes), on="id")
+        method = "record_function_id"
+    else:
+        pairs = _proven_pairs(ops.rename({"external_id": "id"}).join(_with_id(nodes), on="id"), nodes)
+        method = "external_id"
+    linked = _unambiguous(pairs.filter(pl.col("name") == pl.col("node_name")))
+    return HostLinks(_hosts(ops, pairs, linked, method), _node_links(nodes, pairs, linked, has_rf_ids))
+
+
+def _ops(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
+    ids = timeline.host_ops.select("event_id", "external_id", "record_function_id")
+    named = timeline.events.select("event_id", pl.col("name").cast(pl.String), "lane")
+    return ids.join(named, on="event_id").join(tree.select("event_id", "op_event"), on="event_id", how="left")
+
+
+def _nodes(et: ExecutionTrace) -> pl.DataFrame:
+    return et.nodes.select(
+        "node_id", "parent_id", "rf_id", "tid", "is_root", pl.col("name").cast(pl.String).alias("node_name")
+    )
+
+
+def _with_id(nodes: pl.DataFrame) -> pl.DataFrame:
+    return nodes.filter(~pl.col("is_root") & (pl.col("rf_id") > 0)).rename({"rf_id": "id"})
+
+
+def _unambiguous(pairs: pl.DataFrame) -> pl.DataFrame:
+    once = pl.col("event_id").is_unique() & pl.col("node_id").is_unique()
+    return pairs.filter(once).select("event_id", "node_id")
+
+
+def _proven_pairs(pairs: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """The pairs of those threads whose sequence proves that External id is the record-function id there.
+
+    The proof asks, of each logical thread of the Execution Trace: at least half of its nodes find an event,
+    all those events are on one thread, and every pair agrees in name and in what it is nested in. Where the
+    two ids drift apart, names soon disagree, and the whole thread stays unlinked.
+    """
+    if pairs.is_empty():
+        return pairs
+    around = pairs.select(pl.col("event_id").alias("op_event"), pl.col("node_id").alias("around_id"))
+    ids = nodes.filter(~pl.col("is_root")).get_column("node_id")
+    nested = pairs.join(around, on="op_event", how="left").with_columns(
+        pl.when(pl.col("parent_id").is_in(ids.implode()))
+        .then(pl.col("around_id").eq_missing(pl.col("parent_id")))
+        .otherwise(pl.col("op_event").is_null() | pl.col("around_id").is_null())
+        .alias("nested")
+    )
+    size = nodes.filter(~pl.col("is_root")).group_by("tid").agg(pl.len().alias("thread_nodes"))
+    proof = (
+        nested.group_by("tid")
+        .agg(
+            (pl.col("name") == pl.col("node_name")).all().alias("names"),
+            pl.col("nested").all().alias("nesting"),
+            pl.col("lane").n_unique().alias("lanes"),
+            pl.len().alias("paired"),
+        )
+        .join(size, on="tid")
+        .filter(
+            pl.col("names") & pl.col("nesting") & (pl.col("lanes") == 1) & (2 * pl.col("paired") >= pl.col("thread_nodes"))
+        )
+    )
+    return pairs.join(proof.select("tid"), on="tid", how="semi")
+
+
+def _hosts(ops: pl.DataFrame, pairs: pl.DataFrame, linked: pl.DataFrame, method: str) -> pl.DataFrame:
+    id_column = method
+    same_name = pairs.filter(pl.col("name") == pl.col("node_name")).get_column("event_id").unique()
+    any_pair = pairs.get_column("event_id").unique()
+    event = pl.col("event_id")
+    hosts = ops.join(linked, on="event_id", how="left").with_columns(
+        pl.when(pl.col("node_id").is_not_null()).then(pl.lit(method)).alias("method"),
+        pl.when(pl.col("node_id").is_not_null()).then(1.0).alias("confidence"),
+        pl.when(pl.col("node_id").is_not_null())
+        .then(None)
+        .when(event.is_in(same_name.implode()))
+        .then(pl.lit(_SEVERAL))
+        .when(event.is_in(any_pair.implode()))
+        .then(pl.lit(_OTHER_NAME))
+        .when((pl.col(id_column).fill_null(0) > 0) & (method == "record_function_id"))
+        .then(pl.lit(_NO_NODE))
+        .otherwise(pl.lit(_NO_ID))
+        .alias("reason"),
+    )
+    return _as_hosts(hosts)
+
+
+def _as_hosts(hosts: pl.DataFrame) -> pl.DataFrame:
+    schema = HOST_LINKS.polars_schema()
+    missing = [pl.lit(None).alias(name) for name in schema if name not in hosts.columns]
+    return hosts.with_columns(missing).select(list(schema)).cast(schema).sort("event_id")  # type: ignore[arg-type]
+
+
+def _node_links(nodes: pl.DataFrame, pairs: pl.DataFrame, linked: pl.DataFrame, has_rf_ids: bool) -> pl.DataFrame:
+    same_name = pairs.filter(pl.col("name") == pl.col("node_name")).get_column("node_id").unique()
+    any_pair = pairs.get_column("node_id").unique()
+    node = pl.col("node_id")
+    schema = NODE_LINKS.polars_schema()
+    links = nodes.join(linked, on="node_id", how="left").with_columns(
+        pl.when(pl.col("event_id").is_not_null())
+        .then(None)
+        .when("is_root")
+        .then(pl.lit(_IS_ROOT))
+        .when(node.is_in(same_name.implode()))
+        .then(pl.lit(_SEVERAL))
+        .when(node.is_in(any_pair.implode()))
+        .then(pl.lit(_EVENT_OTHER_NAME))
+        .when(pl.col("node_name") == "## process_group:init ##")
+        .then(pl.lit(_BEFORE_START))
+        .when(pl.lit(has_rf_ids))
+        .then(pl.lit(_NO_EVENT))
+        .otherwise(pl.lit(_NODE_UNPROVEN))
+        .alias("reason")
+    )
+    return links.select(list(schema)).cast(schema).sort("node_id")  # type: ignore[arg-type]

@@ -1,0 +1,93 @@
+"""Device event to the host call that launched it, the op around that call, and that op's node."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.model.schema import DEVICE_LINKS
+from tracebraid.model.timeline import Timeline
+
+__all__ = ["link_launches"]
+
+_NO_CORRELATION = "it carries no correlation id"
+_NO_CALL = "no call with its correlation is in the trace (launched before the profiler started, or dropped)"
+_NO_OP = "it was launched outside of any op"
+
+
+def link_launches(timeline: Timeline, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.DataFrame:
+    """The table `device_links`.
+
+    A device event belongs to the host call with its correlation id, whatever the call's name, and to the
+    innermost op or annotation around that call on its thread. Where no such call is in the trace, an
+    `External id` that is not just the correlation again names the op, if that op started before the event.
+    """
+    work = timeline.device_work.select("event_id", "correlation", "external_id").join(
+        timeline.events.select("event_id", "ts_ns"), on="event_id"
+    )
+    if work.is_empty():
+        return DEVICE_LINKS.empty()
+    found = (
+        work.with_columns(pl.when(pl.col("correlation") != 0).then("correlation"))
+        .join(_calls(timeline, tree), on="correlation", how="left")
+        .join(_ops_by_external_id(timeline), on="external_id", how="left")
+    )
+    by_external = (
+        pl.col("call_event").is_null()
+        & (pl.col("external_id") != pl.col("correlation").fill_null(0))
+        & (pl.col("named_ts_ns") <= pl.col("ts_ns"))
+    )
+    has_op = pl.col("op_event").is_not_null()
+    schema = DEVICE_LINKS.polars_schema()
+    links = found.with_columns(
+        pl.when(has_op).then(pl.lit("correlation")).when(by_external).then(pl.lit("external_id")).alias("method"),
+        pl.when(has_op).then("op_event").when(by_external).then("named_event").alias("op_event"),
+    ).with_columns(
+        pl.when(pl.col("op_event").is_not_null())
+        .then(None)
+        .when(pl.col("call_event").is_not_null())
+        .then(pl.lit(_NO_OP))
+        .when(pl.col("correlation").is_null())
+        .then(pl.lit(_NO_CORRELATION))
+        .otherwise(pl.lit(_NO_CALL))
+        .alias("reason"),
+    )
+    links = links.with_columns(_nodes_around(links.get_column("op_event"), tree, host_links))
+    return links.select(list(schema)).cast(schema).sort("event_id")  # type: ignore[arg-type]
+
+
+def _calls(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
+    """One call for each correlation: the innermost, where several calls carry it (a driver's inside a runtime's)."""
+    return (
+        timeline.host_calls.filter(pl.col("correlation").is_not_null())
+        .select(pl.col("event_id").alias("call_event"), "correlation")
+        .join(tree.select(pl.col("event_id").alias("call_event"), "op_event", "depth"), on="call_event", how="left")
+        .sort("correlation", "depth", "call_event", nulls_last=False)
+        .unique("correlation", keep="last", maintain_order=True)
+        .select("correlation", "call_event", "op_event")
+    )
+
+
+def _ops_by_external_id(timeline: Timeline) -> pl.DataFrame:
+    return (
+        timeline.host_ops.filter((pl.col("external_id") > 0) & pl.col("external_id").is_unique())
+        .select(pl.col("event_id").alias("named_event"), "external_id")
+        .join(
+            timeline.events.select(pl.col("event_id").alias("named_event"), pl.col("ts_ns").alias("named_ts_ns")),
+            on="named_event",
+        )
+    )
+
+
+def _nodes_around(ops: pl.Series, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.Series:
+    """The node of each op, or of the nearest op around it that has one."""
+    node_of = host_links.filter(pl.col("node_id").is_not_null()).select(pl.col("event_id").alias("op"), "node_id")
+    up = tree.select(pl.col("event_id").alias("op"), pl.col("op_event").alias("next_op"))
+    found = pl.DataFrame({"op": ops}).with_row_index("row").with_columns(pl.lit(None, dtype=pl.Int64).alias("node_id"))
+    done: list[pl.DataFrame] = []
+    while not found.is_empty():
+        found = found.drop("node_id").join(node_of, on="op", how="left", maintain_order="left")
+        settled = pl.col("node_id").is_not_null() | pl.col("op").is_null()
+        done.append(found.filter(settled).select("row", "node_id"))
+        rest = found.filter(~settled).join(up, on="op", how="left", maintain_order="left")
+        found = rest.select("row", pl.col("next_op").alias("op"), "node_id")
+    return pl.concat(done).sort("row").get_column("node_id")

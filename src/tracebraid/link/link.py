@@ -1,0 +1,44 @@
+"""Both traces of a rank to one `LinkedTrace`."""
+
+from __future__ import annotations
+
+from tracebraid.link.coverage import count_coverage
+from tracebraid.link.forward_backward import link_forward_backward
+from tracebraid.link.hosts import link_hosts
+from tracebraid.link.launches import link_launches
+from tracebraid.link.nesting import host_tree
+from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.finding import Finding
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.timeline import Timeline
+
+__all__ = ["link_traces"]
+
+
+def link_traces(timeline: Timeline, et: ExecutionTrace | None = None) -> LinkedTrace:
+    """Link a rank's Kineto trace with its Execution Trace, or on its own.
+
+    Everything is linked by evidence alone: what it does not prove stays unlinked, and `coverage` says why.
+    """
+    tree = host_tree(timeline)
+    hosts = link_hosts(et, timeline, tree)
+    device_links = link_launches(timeline, tree, hosts.hosts)
+    coverage = count_coverage(timeline, hosts.hosts, hosts.nodes, device_links, et is not None)
+    return LinkedTrace(
+        timeline=timeline,
+        et=et,
+        host_tree=tree,
+        host_links=hosts.hosts,
+        node_links=hosts.nodes,
+        device_links=device_links,
+        forward_backward=link_forward_backward(timeline),
+        coverage=coverage,
+        findings=_findings(timeline, et),
+    )
+
+
+def _findings(timeline: Timeline, et: ExecutionTrace | None) -> tuple[Finding, ...]:
+    if et is not None and et.rank is not None and et.rank != timeline.rank:
+        text = f"the Execution Trace's name says rank {et.rank}, the Kineto trace is of rank {timeline.rank}"
+        return (Finding("ranks-differ", text, et.path),)
+    return ()

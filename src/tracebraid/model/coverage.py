@@ -1,0 +1,69 @@
+"""`Coverage`: how much of a rank was linked, by which method, and why the rest was not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Count", "Coverage", "Orphans"]
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many of `total` were linked, and how many of those by each method."""
+
+    total: int
+    linked: int
+    by_method: dict[str, int]
+
+    @property
+    def share(self) -> float:
+        """Linked share, 0 to 1; 1 where there was nothing to link."""
+        return self.linked / self.total if self.total else 1.0
+
+
+@dataclass(frozen=True)
+class Orphans:
+    """What was not linked for one reason.
+
+    Args:
+        kind: `host_op`, `et_node` or `gpu_event`.
+        reason: why.
+        count: how many.
+    """
+
+    kind: str
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The ledger of one rank's links.
+
+    Args:
+        host_ops: Kineto's operators and annotations that have their Execution Trace node.
+        et_nodes: Execution Trace nodes, roots left out, that have their host event.
+        gpu_events: work on the device that has the op that launched it.
+        gpu_time_ns: (total, attributed) duration of that work.
+        orphans: a row per kind and reason, the most frequent first.
+        has_et: whether there was an Execution Trace to link to.
+    """
+
+    host_ops: Count
+    et_nodes: Count
+    gpu_events: Count
+    gpu_time_ns: tuple[int, int]
+    orphans: tuple[Orphans, ...]
+    has_et: bool
+
+    @property
+    def share(self) -> float:
+        """The smallest share of what could be linked: of host ops (with an Execution Trace) and of GPU events.
+
+        Host ops count against the side that has fewer of them: a Kineto trace of many steps and an Execution
+        Trace of one can share no more than the latter holds.
+        """
+        shares = [self.gpu_events.share]
+        if self.has_et:
+            shares.append(max(self.host_ops.share, self.et_nodes.share))
+        return min(shares)

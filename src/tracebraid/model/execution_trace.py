@@ -1,0 +1,52 @@
+"""`ExecutionTrace`: one rank's ET, as a graph of operator nodes and tensor nodes in tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from tracebraid.model.finding import Finding
+
+__all__ = ["ExecutionTrace"]
+
+
+@dataclass(frozen=True)
+class ExecutionTrace:
+    """One rank's Execution Trace.
+
+    Args:
+        path: the file it was read from.
+        schema: its version, such as `1.1.1-chakra.0.0.4`.
+        rank: the rank that the file's name tells; None where it tells none (the file itself never does).
+        header: the members of the file beside its nodes: `pid`, `time`, `start_ts` and `finish_ts` (both in ms
+            of a steady clock that is not Kineto's).
+        nodes: operator nodes, see `model.schema.ET_NODES`.
+        values: inputs and outputs, see `model.schema.ET_VALUES`.
+        tensors: tensor nodes, see `model.schema.ET_TENSORS`.
+        tensor_uses: which node takes or gives which tensor, see `model.schema.ET_TENSOR_USES`.
+        tensor_edges: producer to consumer, see `model.schema.ET_TENSOR_EDGES`.
+        collectives: see `model.schema.ET_COLLECTIVES`.
+        extra_attrs: see `model.schema.ET_EXTRA_ATTRS`.
+        process_groups: see `model.schema.PROCESS_GROUPS`.
+        findings: what was not as it should be, and what was done about it.
+    """
+
+    path: str
+    schema: str
+    rank: int | None
+    header: dict[str, object]
+    nodes: pl.DataFrame
+    values: pl.DataFrame
+    tensors: pl.DataFrame
+    tensor_uses: pl.DataFrame
+    tensor_edges: pl.DataFrame
+    collectives: pl.DataFrame
+    extra_attrs: pl.DataFrame
+    process_groups: pl.DataFrame
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def op_nodes(self) -> pl.DataFrame:
+        """The nodes that stand for operators and annotations: all but the process's and the threads' roots."""
+        return self.nodes.filter(~pl.col("is_root"))
