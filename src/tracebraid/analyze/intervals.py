@@ -1,0 +1,57 @@
+"""Sets of moments on a line: how much of a window some intervals cover, overlaps counted once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Cover", "cover_of"]
+
+_Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Cover:
+    """The union of some intervals, as disjoint pieces in order, and how much lies before each piece.
+
+    Args:
+        starts: starts of the pieces, rising.
+        ends: their ends; each is at most the next start.
+        before: length of all pieces before each piece.
+    """
+
+    starts: _Ints
+    ends: _Ints
+    before: _Ints
+
+    @property
+    def length(self) -> int:
+        """Length of the whole union."""
+        return int((self.ends - self.starts).sum())
+
+    def up_to(self, moments: _Ints) -> _Ints:
+        """How much of the union lies before each moment."""
+        if not len(self.starts):
+            return np.zeros(len(moments), dtype=np.int64)
+        piece = np.maximum(np.searchsorted(self.starts, moments, side="right") - 1, 0)
+        into = np.clip(moments - self.starts[piece], 0, self.ends[piece] - self.starts[piece])
+        return self.before[piece] + into
+
+    def within(self, starts: _Ints, ends: _Ints) -> _Ints:
+        """How much of the union lies in each window [start, end)."""
+        return self.up_to(ends) - self.up_to(starts)
+
+
+def cover_of(starts: _Ints, ends: _Ints) -> Cover:
+    """The union of the intervals [start, end), in any order; an interval without length covers nothing."""
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], ends[order]
+    reach = np.maximum.accumulate(ends) if len(ends) else ends
+    opens = np.r_[True, starts[1:] > reach[:-1]] if len(starts) else np.empty(0, dtype=np.bool_)
+    first = np.flatnonzero(opens)
+    merged_starts = starts[first]
+    merged_ends = np.maximum(reach[np.r_[first[1:] - 1, len(reach) - 1]], merged_starts) if len(first) else ends
+    length = merged_ends - merged_starts
+    return Cover(merged_starts, merged_ends, np.cumsum(length) - length)
