@@ -1,0 +1,98 @@
+"""Tracebraid: PyTorch's Execution Traces and Kineto traces, read, linked into one, and asked.
+
+    import tracebraid
+    job = tracebraid.open("traces/")
+    print(job[0].coverage)
+    print(tracebraid.breakdown(job))
+
+Names are loaded when they are first used, so that `import tracebraid` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tracebraid.version import __version__
+
+if TYPE_CHECKING:
+    from tracebraid.api import (
+        breakdown,
+        demo_path,
+        info,
+        kernels,
+        link,
+        open,
+        ops,
+        read_execution_trace,
+        read_timeline,
+        steps,
+        write_et_plus,
+    )
+    from tracebraid.errors import (
+        ArgumentError,
+        CoverageError,
+        InputError,
+        NotATraceError,
+        TracebraidError,
+        WrongTraceError,
+    )
+    from tracebraid.model.coverage import Coverage
+    from tracebraid.model.execution_trace import ExecutionTrace
+    from tracebraid.model.finding import Finding
+    from tracebraid.model.job import Job
+    from tracebraid.model.linked_trace import LinkedTrace
+    from tracebraid.model.timeline import Timeline
+
+__all__ = [
+    "ArgumentError",
+    "Coverage",
+    "CoverageError",
+    "ExecutionTrace",
+    "Finding",
+    "InputError",
+    "Job",
+    "LinkedTrace",
+    "NotATraceError",
+    "Timeline",
+    "TracebraidError",
+    "WrongTraceError",
+    "__version__",
+    "breakdown",
+    "demo_path",
+    "info",
+    "kernels",
+    "link",
+    "open",
+    "ops",
+    "read_execution_trace",
+    "read_timeline",
+    "steps",
+    "write_et_plus",
+]
+
+_HOMES = {
+    "tracebraid.api": (
+        "breakdown demo_path info kernels link open ops read_execution_trace read_timeline steps write_et_plus"
+    ),
+    "tracebraid.errors": (
+        "ArgumentError CoverageError InputError NotATraceError TracebraidError WrongTraceError"
+    ),
+    "tracebraid.model.coverage": "Coverage",
+    "tracebraid.model.execution_trace": "ExecutionTrace",
+    "tracebraid.model.finding": "Finding",
+    "tracebraid.model.job": "Job",
+    "tracebraid.model.linked_trace": "LinkedTrace",
+    "tracebraid.model.timeline": "Timeline",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'tracebraid' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

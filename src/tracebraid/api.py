@@ -1,0 +1,146 @@
+"""One function per stage; each composes rooms and adds nothing of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from tracebraid.analyze.breakdown import breakdown as _breakdown
+from tracebraid.analyze.info import execution_trace_info, timeline_info
+from tracebraid.analyze.kernels import kernels as _kernels
+from tracebraid.analyze.ops import ops as _ops
+from tracebraid.analyze.steps import PROFILER_STEP
+from tracebraid.analyze.steps import steps as _steps
+from tracebraid.export.et_plus import write_et_plus
+from tracebraid.link.link import link_traces
+from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.file_info import FileInfo
+from tracebraid.model.job import Job, RankFiles
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.timeline import Timeline
+from tracebraid.read.discover import find_rank_files
+from tracebraid.read.execution_trace import read_execution_trace
+from tracebraid.read.kineto import read_timeline
+from tracebraid.read.pieces import open_array
+from tracebraid.read.source import open_source
+
+__all__ = [
+    "breakdown",
+    "demo_path",
+    "info",
+    "kernels",
+    "link",
+    "open",
+    "ops",
+    "read_execution_trace",
+    "read_timeline",
+    "steps",
+    "write_et_plus",
+]
+
+
+def open(path: str | Path, processes: int | None = None) -> Job:
+    """Open a folder of traces, or one Kineto trace, as a job. Traces are read when their rank is asked for.
+
+    Args:
+        path: the folder or file.
+        processes: how many processes may decode one file; None: as many as its size is worth.
+
+    Raises:
+        InputError: there is no Kineto trace.
+
+    Example:
+        >>> import tracebraid
+        >>> job = tracebraid.open(tracebraid.demo_path())
+        >>> job.ranks
+        [0, 1]
+        >>> job[0].coverage.host_ops.share
+        1.0
+    """
+    files, findings = find_rank_files(path)
+
+    def load(one: RankFiles) -> LinkedTrace:
+        assert one.kineto is not None, "a job opens only ranks that have a Kineto trace"
+        return link(one.et, one.kineto, processes)
+
+    return Job(str(path), files, load, findings)
+
+
+def link(
+    et: str | Path | ExecutionTrace | None, kineto: str | Path | Timeline, processes: int | None = None
+) -> LinkedTrace:
+    """Link an Execution Trace and a Kineto trace of one rank, or a Kineto trace on its own.
+
+    Args:
+        et: the Execution Trace, or its path; None for none.
+        kineto: the Kineto trace, or its path.
+        processes: how many processes may decode the Kineto trace; None: as many as its size is worth.
+
+    Raises:
+        InputError: a file cannot be read, or is of the other kind.
+    """
+    trace = read_execution_trace(et) if isinstance(et, str | Path) else et
+    timeline = read_timeline(kineto, processes) if isinstance(kineto, str | Path) else kineto
+    return link_traces(timeline, trace)
+
+
+def info(path: str | Path) -> FileInfo:
+    """Say what a trace file is: kind, schema, torch, devices, rank, time span, steps, counts.
+
+    Raises:
+        InputError: it cannot be read, or is no trace.
+    """
+    source = open_source(path)
+    if open_array(source).array == "nodes":
+        return execution_trace_info(read_execution_trace(path), source.size_bytes)
+    return timeline_info(read_timeline(path), source.size_bytes)
+
+
+def steps(traces: LinkedTrace | Job, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+    """The steps of a rank or of all ranks: `model.answers.STEPS`."""
+    return _of_each(traces, lambda linked: _steps(linked, annotation))
+
+
+def breakdown(traces: LinkedTrace | Job, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+    """Compute, communication, memory, overlap and idle time of a rank or of all ranks: `model.answers.BREAKDOWN`.
+
+    Args:
+        traces: a linked trace, or a job.
+        annotation: what marks a step.
+    """
+    return _of_each(traces, lambda linked: _breakdown(linked, annotation))
+
+
+def kernels(traces: LinkedTrace | Job, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+    """Device events by kind and name, the longest in total first: `model.answers.KERNELS`.
+
+    Args:
+        traces: a linked trace, or a job.
+        per_step: a row for each step, instead of one over all.
+        annotation: what marks a step.
+    """
+    return _of_each(traces, lambda linked: _kernels(linked, per_step, annotation))
+
+
+def ops(traces: LinkedTrace | Job, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+    """Host ops by name and shapes, the most device time first, then the most host time: `model.answers.OPS`.
+
+    Args:
+        traces: a linked trace, or a job.
+        per_step: a row for each step, instead of one over all.
+        annotation: what marks a step.
+    """
+    return _of_each(traces, lambda linked: _ops(linked, per_step, annotation))
+
+
+def demo_path() -> Path:
+    """The folder of the bundled traces: two ranks of a small transformer, trained on CPU with DDP over gloo."""
+    return Path(__file__).parent / "demo_traces" / "ddp_cpu_2rank"
+
+
+def _of_each(traces: LinkedTrace | Job, question: Callable[[LinkedTrace], pl.DataFrame]) -> pl.DataFrame:
+    if isinstance(traces, LinkedTrace):
+        return question(traces)
+    return pl.concat([question(linked) for linked in traces])

@@ -1,0 +1,1 @@
+"""`LinkedTrace` to other formats."""

@@ -1,0 +1,1 @@
+"""`ExecutionTrace` and `Timeline` to `LinkedTrace`: nesting, host links, launches, forward-backward, coverage."""

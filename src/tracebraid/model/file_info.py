@@ -1,0 +1,44 @@
+"""`FileInfo`: what a trace file is, in brief."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tracebraid.model.finding import Finding
+
+__all__ = ["FileInfo"]
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """What a trace file is.
+
+    Args:
+        path: the file.
+        kind: `execution-trace` or `kineto-trace`.
+        size_bytes: size on disk.
+        schema: version of the format, as the file has it.
+        torch: versions of torch that write such a file, as far as it tells.
+        devices: names of the devices.
+        rank: the rank; None where nothing tells it.
+        world_size: the number of ranks; None where nothing tells it.
+        start_ns: start of the first event on the unix clock; None for an Execution Trace.
+        span_ns: from the first event's start to the last one's end.
+        steps: names of the profiler's steps.
+        counts: events by category, or nodes by kind.
+        findings: what was not as it should be.
+    """
+
+    path: str
+    kind: str
+    size_bytes: int
+    schema: str
+    torch: str
+    devices: tuple[str, ...]
+    rank: int | None
+    world_size: int | None
+    start_ns: int | None
+    span_ns: int | None
+    steps: tuple[str, ...]
+    counts: dict[str, int]
+    findings: tuple[Finding, ...] = field(default=())
