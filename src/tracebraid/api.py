@@ -20,13 +20,15 @@ from tracebraid.model.file_info import FileInfo
 from tracebraid.model.job import Job, RankFiles
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.timeline import Timeline
-from tracebraid.read.discover import find_rank_files
+from tracebraid.read.discover import find_rank_files, trace_files
 from tracebraid.read.execution_trace import read_execution_trace
 from tracebraid.read.kineto import read_timeline
+from tracebraid.read.parallel import Progress
 from tracebraid.read.pieces import open_array
 from tracebraid.read.source import open_source
 
 __all__ = [
+    "Progress",
     "breakdown",
     "demo_path",
     "info",
@@ -37,16 +39,18 @@ __all__ = [
     "read_execution_trace",
     "read_timeline",
     "steps",
+    "trace_files",
     "write_et_plus",
 ]
 
 
-def open(path: str | Path, processes: int | None = None) -> Job:
+def open(path: str | Path, processes: int | None = None, progress: Progress | None = None) -> Job:
     """Open a folder of traces, or one Kineto trace, as a job. Traces are read when their rank is asked for.
 
     Args:
         path: the folder or file.
         processes: how many processes may decode one file; None: as many as its size is worth.
+        progress: is told how far a Kineto trace is read, 0 to 1.
 
     Raises:
         InputError: there is no Kineto trace.
@@ -63,7 +67,7 @@ def open(path: str | Path, processes: int | None = None) -> Job:
 
     def load(one: RankFiles) -> LinkedTrace:
         assert one.kineto is not None, "a job opens only ranks that have a Kineto trace"
-        return link(one.et, one.kineto, processes)
+        return link(one.et, read_timeline(one.kineto, processes, progress))
 
     return Job(str(path), files, load, findings)
 

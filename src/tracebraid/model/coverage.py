@@ -58,12 +58,13 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """The smallest share of what could be linked: of host ops (with an Execution Trace) and of GPU events.
+        """The smallest share of what could be linked: host ops (with an Execution Trace), GPU events, GPU time.
 
         Host ops count against the side that has fewer of them: a Kineto trace of many steps and an Execution
         Trace of one can share no more than the latter holds.
         """
-        shares = [self.gpu_events.share]
+        total_ns, attributed_ns = self.gpu_time_ns
+        shares = [self.gpu_events.share, attributed_ns / total_ns if total_ns else 1.0]
         if self.has_et:
             shares.append(max(self.host_ops.share, self.et_nodes.share))
         return min(shares)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from tracebraid.errors import InputError
 from tracebraid.model.finding import Finding
@@ -13,15 +15,17 @@ from tracebraid.read.pieces import open_array
 from tracebraid.read.rank import rank_from_name
 from tracebraid.read.source import open_source
 
-__all__ = ["find_rank_files"]
+__all__ = ["find_rank_files", "trace_files"]
 
 _TRACE_FILE = re.compile(r"\.json(\.gz)?$", re.I)
 _ET_NAME = re.compile(r"(?:^|[._-])(?:torch_)?et(?:[._-]|\.json|$)|execution_trace|chakra_host|pytorch_et", re.I)
 _KINETO_NAME = re.compile(r"kineto|\.pt\.trace\.json|chakra_device", re.I)
 _OURS = re.compile(r"et_plus|manifest|_plus\.json", re.I)
 
-Found = tuple[str, str, int | None]
+_Found: TypeAlias = "tuple[str, str, int | None]"
 """(path, "et" or "kineto", rank or None)."""
+
+_Look: TypeAlias = "tuple[_Found | None, list[Finding]]"
 
 
 def find_rank_files(path: str | Path) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
@@ -44,21 +48,45 @@ def find_rank_files(path: str | Path) -> tuple[tuple[RankFiles, ...], tuple[Find
         if found is None:
             open_array(open_source(path))
         return (RankFiles(0 if found is None or found[2] is None else found[2], str(path), None),), tuple(odd)
-    entries = sorted(entry for entry in folder.iterdir() if _TRACE_FILE.search(entry.name) and entry.is_file())
-    looks = [_look(entry) for entry in entries if not _OURS.search(entry.name)]
+    looks = [_look(entry) for entry in _files_of(folder)]
     findings = [finding for _, odd in looks for finding in odd]
+    looks = _pair_the_only_two(looks)
     kinetos, more = _by_rank([found for found, _ in looks if found and found[1] == "kineto"], "Kineto traces")
     ets, others = _by_rank([found for found, _ in looks if found and found[1] == "et"], "Execution Traces")
     findings += [*more, *others, *_without_partner(kinetos, ets)]
     if not kinetos:
-        what = f"it holds {len(ets)} Execution Traces, but no Kineto trace" if ets else "there is no trace in it"
+        only_et = any(found is not None for found, _ in looks)
+        what = "it holds Execution Traces, but no Kineto trace" if only_et else "there is no trace in it"
         advice = "Expected files such as kineto_trace_0.json.gz beside torch_et_0.json.gz, or rank-0.pt.trace.json.gz"
         raise InputError(str(path), what, advice)
     ranks = sorted({*kinetos, *ets})
     return tuple(RankFiles(rank, kinetos.get(rank), ets.get(rank)) for rank in ranks), tuple(findings)
 
 
-def _look(path: Path) -> tuple[Found | None, list[Finding]]:
+def trace_files(paths: Sequence[str | Path]) -> list[Path]:
+    """The files themselves, and of each folder the files that may be traces by their names, in order.
+
+    Raises:
+        InputError: a folder cannot be listed, or has no such file.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        inside = _files_of(path) if path.is_dir() else [path]
+        if not inside:
+            raise InputError(str(path), "this folder holds no .json or .json.gz file", "Name the folder of the traces")
+        found += inside
+    return found
+
+
+def _files_of(folder: Path) -> list[Path]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise InputError(str(folder), f"it cannot be listed ({error.strerror})", "Check its rights") from None
+    return [e for e in entries if _TRACE_FILE.search(e.name) and not _OURS.search(e.name) and e.is_file()]
+
+
+def _look(path: Path) -> _Look:
     """What a file is; None, with a finding, where it is no trace that can be opened."""
     rank = rank_from_name(str(path.name))
     if _KINETO_NAME.search(path.name) and rank is not None:
@@ -76,7 +104,18 @@ def _look(path: Path) -> tuple[Found | None, list[Finding]]:
     return (str(path), "kineto", told if isinstance(told, int) else rank), []
 
 
-def _by_rank(found: list[Found], what: str) -> tuple[dict[int, str], list[Finding]]:
+def _pair_the_only_two(looks: list[_Look]) -> list[_Look]:
+    """One Kineto trace and one Execution Trace whose name tells no rank are of the same rank."""
+    found = [one for one, _ in looks if one is not None]
+    if sorted(kind for _, kind, _ in found) != ["et", "kineto"]:
+        return looks
+    rank = next((rank for _, kind, rank in found if kind == "kineto"), None)
+    return [
+        ((one[0], one[1], rank) if one is not None and one[2] is None else one, findings) for one, findings in looks
+    ]
+
+
+def _by_rank(found: list[_Found], what: str) -> tuple[dict[int, str], list[Finding]]:
     """One file for each rank: a file that tells none gets rank 0, if it is the only one of its kind."""
     by_rank: dict[int, list[str]] = defaultdict(list)
     findings = []

@@ -17,7 +17,7 @@ from tracebraid.read.columns import TableData
 from tracebraid.read.findings import findings_of
 from tracebraid.read.frames import frame_of
 from tracebraid.read.kineto_decode import EventColumns
-from tracebraid.read.parallel import decode_file, worth_processes
+from tracebraid.read.parallel import Progress, decode_file, worth_processes
 from tracebraid.read.pieces import ArrayFile, open_array
 from tracebraid.read.process_groups import groups_of_kineto
 from tracebraid.read.rank import rank_from_name
@@ -26,12 +26,15 @@ from tracebraid.read.source import open_source
 __all__ = ["read_timeline"]
 
 
-def read_timeline(path: str | Path, processes: int | None = None) -> Timeline:
+def read_timeline(
+    path: str | Path, processes: int | None = None, progress: Progress | None = None
+) -> Timeline:
     """Read a Kineto trace: `.json` or `.json.gz`, or `-` for standard input.
 
     Args:
         path: the file.
         processes: how many processes may decode it; None: as many as its size is worth, up to the cores.
+        progress: is told how far the file is read, 0 to 1, now and then and from any thread.
 
     Raises:
         InputError: the file cannot be read, is no trace, or is an Execution Trace.
@@ -43,7 +46,7 @@ def read_timeline(path: str | Path, processes: int | None = None) -> Timeline:
             "this is an Execution Trace, and a Kineto trace was expected here",
             "Give the file with `traceEvents` (usually kineto_trace_<rank>.json); did the two change places?",
         )
-    pieces = decode_file(file, processes or worth_processes(file))
+    pieces = decode_file(file, processes or worth_processes(file), progress)
     return _timeline(file, pieces)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tracebraid.read.kineto_decode import EventColumns, decode_events
 from tracebraid.read.pieces import ArrayFile, Piece
 from tracebraid.read.worker import Task, Worker, start_worker
 
-__all__ = ["PIECE_BYTES", "decode_file", "worth_processes"]
+__all__ = ["PIECE_BYTES", "Progress", "decode_file", "worth_processes"]
+
+Progress: TypeAlias = Callable[[float], None]
 
 PIECE_BYTES = 1 << 21
 """Pieces of this size keep the objects of a piece in a few hundred MB and the per-piece cost small."""
@@ -29,13 +32,14 @@ def worth_processes(file: ArrayFile) -> int:
     return max(1, min(cores, _PROCESSES_AT_MOST, size // _BYTES_PER_PROCESS))
 
 
-def decode_file(file: ArrayFile, processes: int) -> list[EventColumns]:
+def decode_file(file: ArrayFile, processes: int, progress: Progress | None = None) -> list[EventColumns]:
     """The columns of all pieces, in the order of the file.
 
     Each process takes the next piece when it has done with the last one. This process takes part from the
-    first moment, so that a worker's start costs nothing but the worker's own work.
+    first moment, so that a worker's start costs nothing but the worker's own work. `progress` is told, now and
+    then and from any thread, how far the file is read, 0 to 1.
     """
-    work = _Work(file)
+    work = _Work(file, progress)
     with _helpers(work, processes - 1):
         work.run_here()
     for index, piece in work.left_over:
@@ -46,6 +50,7 @@ def decode_file(file: ArrayFile, processes: int) -> list[EventColumns]:
 @dataclass
 class _Work:
     file: ArrayFile
+    progress: Progress | None
     results: dict[int, EventColumns] = field(default_factory=dict)
     left_over: list[tuple[int, Piece]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -55,7 +60,10 @@ class _Work:
 
     def take(self) -> tuple[int, Piece] | None:
         with self.lock:
-            return next(self.pieces, None)
+            task = next(self.pieces, None)
+            if task is not None and self.progress is not None:
+                self.progress(self.file.fraction_done(task[1]))
+            return task
 
     def decode_here(self, piece: Piece) -> EventColumns:
         data = self.file.view(piece)

@@ -85,6 +85,11 @@ class ArrayFile:
         assert self._whole is not None, "pieces without data come from a mapped file"
         return memoryview(self._whole)[piece.start : piece.stop]
 
+    def fraction_done(self, piece: Piece) -> float:
+        """How far the file is read once that piece is done, 0 to 1."""
+        done = piece.stop if self._whole is not None else self.source.done_bytes
+        return min(1.0, done / max(1, self.source.size_bytes))
+
     def _cut_whole(self, whole: mmap | bytes, piece_bytes: int) -> Iterator[Piece]:
         boundary = boundary_pattern(self.first_key)
         stop = self._close(whole, self.start, 0)

@@ -47,6 +47,7 @@ class Source:
         compressed: whether it is gzip.
         memory: the data, where it did not come from a file.
         damage: filled while reading: what stopped a gzip stream short of its end.
+        done_bytes: how far `blocks` has come in the file on disk.
     """
 
     path: str
@@ -54,10 +55,12 @@ class Source:
     compressed: bool
     memory: bytes | None = None
     damage: list[str] = field(default_factory=list)
+    done_bytes: int = 0
 
     def blocks(self, block_bytes: int = 1 << 22) -> Iterator[bytes]:
         """The uncompressed bytes, block by block; a damaged gzip stream ends early and says so in `damage`."""
-        with self._open() as stream:
+        raw: io.BufferedIOBase = io.BytesIO(self.memory) if self.memory is not None else Path(self.path).open("rb")
+        with raw, self._unpacked(raw) as stream:
             done = 0
             while True:
                 try:
@@ -68,6 +71,7 @@ class Source:
                 if not block:
                     return
                 done += len(block)
+                self.done_bytes = raw.tell()
                 yield block
 
     def mapped(self) -> mmap.mmap | None:
@@ -77,8 +81,7 @@ class Source:
         with Path(self.path).open("rb") as stream:
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
 
-    def _open(self) -> io.BufferedIOBase:
-        raw: io.BufferedIOBase = io.BytesIO(self.memory) if self.memory is not None else Path(self.path).open("rb")
+    def _unpacked(self, raw: io.BufferedIOBase) -> io.BufferedIOBase:
         if not self.compressed:
             return raw
         from isal import igzip

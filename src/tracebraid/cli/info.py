@@ -1,0 +1,42 @@
+"""`tracebraid info`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracebraid import api
+from tracebraid.cli.output import progress, say, say_error, say_findings, say_json
+from tracebraid.errors import InputError
+from tracebraid.model.file_info import FileInfo
+from tracebraid.report.machine import file_info_data
+from tracebraid.report.terminal import info_table
+
+__all__ = ["info"]
+
+
+def info(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Trace files, or folders of them.")],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Say what each file is: kind, schema, torch, device, rank, time span, steps, counts by category."""
+    infos: list[FileInfo] = []
+    failed = False
+    with progress("reading") as update:
+        files = api.trace_files(paths)
+        for number, path in enumerate(files):
+            try:
+                infos.append(api.info(path))
+            except InputError as error:
+                say_error(str(error))
+                failed = True
+            update((number + 1) / len(files))
+    if json:
+        say_json({"files": [file_info_data(one) for one in infos]})
+    elif infos:
+        say(info_table(infos))
+        say_findings(finding for one in infos for finding in one.findings)
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,81 @@
+"""`tracebraid link`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracebraid import api
+from tracebraid.cli.output import progress, say, say_error, say_findings, say_json
+from tracebraid.errors import InputError
+from tracebraid.model.coverage import Coverage
+from tracebraid.model.finding import Finding
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.report.machine import coverage_data, finding_data
+from tracebraid.report.terminal import coverage_table, orphans_table
+
+__all__ = ["link"]
+
+
+def link(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="ET KINETO | DIR", help="An Execution Trace and a Kineto trace, or a folder.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write ET+ here: a file for a pair, a folder for a folder.")
+    ] = None,
+    min_coverage: Annotated[
+        float | None,
+        typer.Option("--min-coverage", min=0.0, max=1.0, help="End with exit code 1 where less is linked."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Link Execution Traces and Kineto traces, and say how much was linked, how, and why the rest was not."""
+    if len(paths) > 2:
+        raise typer.BadParameter("give an Execution Trace and a Kineto trace, or one folder")
+    ledger: list[tuple[int, Coverage]] = []
+    findings: list[Finding] = []
+    with progress("linking") as update:
+        for linked, target in _ranks(paths, out, findings, update):
+            ledger.append((linked.rank, linked.coverage))
+            findings += linked.all_findings
+            if target is not None:
+                api.write_et_plus(linked, target)
+    if json:
+        ranks = [coverage_data(rank, coverage) for rank, coverage in ledger]
+        say_json({"ranks": ranks, "findings": [finding_data(finding) for finding in findings]})
+    else:
+        say(*(table for table in (coverage_table(ledger), orphans_table(ledger)) if table is not None))
+        say_findings(findings)
+    below = [(rank, one.share) for rank, one in ledger if min_coverage is not None and one.share < min_coverage]
+    if below:
+        told = ", ".join(f"rank {rank} {share:.4f}" for rank, share in below)
+        say_error(f"coverage is below {min_coverage}: {told}")
+        raise typer.Exit(1)
+
+
+def _ranks(
+    paths: list[Path], out: Path | None, findings: list[Finding], update: api.Progress
+) -> Iterator[tuple[LinkedTrace, Path | None]]:
+    """Each rank's linked trace, and where its ET+ goes."""
+    if len(paths) == 2:
+        yield api.link(paths[0], api.read_timeline(paths[1], progress=update)), out
+        return
+    job = api.open(paths[0])
+    findings += job.findings
+    if out is not None:
+        _make_folder(out)
+    for number, linked in enumerate(job):
+        update((number + 1) / len(job))
+        target = None if out is None or linked.et is None else out / f"et_plus_{linked.rank}.json"
+        yield linked, target
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(str(path), f"it cannot be made a folder ({error.strerror})", "Choose another place") from None

@@ -1,0 +1,67 @@
+"""What all commands print with: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tracebraid.model.finding import Finding
+
+__all__ = ["progress", "say", "say_error", "say_findings", "say_json"]
+
+_SHOW_AFTER_S = 1.0
+_WIDTH_OF_FILES = 160
+
+
+def say(*parts: RenderableType) -> None:
+    """Print results for people; into a file or pipe without colours and with room for wide tables."""
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_OF_FILES)
+    for part in parts:
+        console.print(part)
+
+
+def say_json(data: Any) -> None:
+    """Print results for machines: one JSON document."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n")
+
+
+def say_error(text: str) -> None:
+    """Print an error."""
+    _note(f"error: {text}")
+
+
+def say_findings(findings: Iterable[Finding]) -> None:
+    """Print what was noticed in the input."""
+    for finding in findings:
+        _note(f"warning: {finding}")
+
+
+def _note(text: str) -> None:
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(text)
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[float], None]]:
+    """A bar on standard error that shows itself after a second, if that is a terminal; call with 0 to 1."""
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    )
+    task = bar.add_task(label, total=1.0)
+    began = time.monotonic()
+
+    def update(fraction: float) -> None:
+        if not bar.live.is_started and time.monotonic() - began > _SHOW_AFTER_S and sys.stderr.isatty():
+            bar.start()
+        bar.update(task, completed=fraction)
+
+    try:
+        yield update
+    finally:
+        bar.stop()

@@ -1,0 +1,66 @@
+"""Results as plain data for JSON: what `--json` prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from tracebraid.model.coverage import Count, Coverage
+from tracebraid.model.file_info import FileInfo
+from tracebraid.model.finding import Finding
+
+__all__ = ["coverage_data", "file_info_data", "finding_data", "rows_data"]
+
+
+def coverage_data(rank: int, coverage: Coverage) -> dict[str, Any]:
+    """The ledger of one rank."""
+    total_ns, attributed_ns = coverage.gpu_time_ns
+    return {
+        "rank": rank,
+        "host_ops": _count(coverage.host_ops, "linked"),
+        "et_nodes": {"total": coverage.et_nodes.total, "linked": coverage.et_nodes.linked},
+        "gpu_events": _count(coverage.gpu_events, "attributed"),
+        "gpu_time_ns": {"total": total_ns, "attributed": attributed_ns},
+        "coverage": coverage.share,
+        "orphans": [{"kind": one.kind, "reason": one.reason, "count": one.count} for one in coverage.orphans],
+    }
+
+
+def file_info_data(info: FileInfo) -> dict[str, Any]:
+    """What a file is."""
+    return {
+        "path": info.path,
+        "kind": info.kind,
+        "size_bytes": info.size_bytes,
+        "schema": info.schema,
+        "torch": info.torch,
+        "devices": list(info.devices),
+        "rank": info.rank,
+        "world_size": info.world_size,
+        "start_ns": info.start_ns,
+        "span_ns": info.span_ns,
+        "steps": list(info.steps),
+        "counts": info.counts,
+        "findings": [finding_data(finding) for finding in info.findings],
+    }
+
+
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """A finding."""
+    return {
+        "code": finding.code,
+        "message": finding.message,
+        "path": finding.path,
+        "where": finding.where,
+        "count": finding.count,
+    }
+
+
+def rows_data(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table, each as an object."""
+    return frame.to_dicts()
+
+
+def _count(count: Count, word: str) -> dict[str, Any]:
+    return {"total": count.total, word: count.linked, "by_method": count.by_method}

@@ -1,0 +1,34 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import tracebraid
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def find_real_traces() -> Path | None:
+    """The folder of real traces of other people's jobs, which is not part of this project; None without it."""
+    named = os.environ.get("TRACEBRAID_TRACES")
+    folder = Path(named) if named else ROOT.parent / "shared" / "traces"
+    return folder if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def demo() -> Path:
+    """The bundled two-rank DDP traces."""
+    return tracebraid.demo_path()
+
+
+@pytest.fixture(scope="session")
+def real_traces() -> Path:
+    """The folder of real traces; the test is skipped where it is absent."""
+    folder = find_real_traces()
+    if folder is None:
+        pytest.skip("needs the real traces: set TRACEBRAID_TRACES to their folder")
+    return folder
