@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ Json = dict[str, Any]
 
 def op(name: str, ts: float, dur: float, tid: int = 1, cat: str = "cpu_op", **args: Any) -> Json:
     """A host op; `args` by their names in the file, spaces as underscores: External_id=3."""
-    return complete(name, cat, ts, dur, pid=1, tid=tid, args={k.replace("_", " "): v for k, v in args.items()})
+    return complete(
+        name, cat, ts, dur, pid=1, tid=tid, args={k.replace("_", " "): v for k, v in args.items()}
+    )
 
 
 def call(name: str, ts: float, dur: float, correlation: int, tid: int = 1, cat: str = "cuda_runtime") -> Json:
@@ -20,15 +23,28 @@ def call(name: str, ts: float, dur: float, correlation: int, tid: int = 1, cat: 
     return complete(name, cat, ts, dur, pid=1, tid=tid, args={"cbid": 211, "correlation": correlation})
 
 
-def kernel(name: str, ts: float, dur: float, correlation: int, stream: int = 7, cat: str = "kernel", **args: Any) -> Json:
+def kernel(
+    name: str, ts: float, dur: float, correlation: int, stream: int = 7, cat: str = "kernel", **args: Any
+) -> Json:
     """A kernel or copy on device 0."""
     fixed = {"device": 0, "context": 1, "stream": stream, "correlation": correlation}
     return complete(name, cat, ts, dur, pid=0, tid=stream, args={**fixed, **args})
 
 
-def complete(name: str, cat: str, ts: float, dur: float, pid: Any, tid: Any, args: Json | None = None) -> Json:
+def complete(
+    name: str, cat: str, ts: float, dur: float, pid: Any, tid: Any, args: Json | None = None
+) -> Json:
     """A complete event."""
-    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args or {}}
+    return {
+        "ph": "X",
+        "cat": cat,
+        "name": name,
+        "pid": pid,
+        "tid": tid,
+        "ts": ts,
+        "dur": dur,
+        "args": args or {},
+    }
 
 
 def flow(phase: str, flow_id: int, ts: float, pid: Any = 1, tid: Any = 1, cat: str = "ac2g") -> Json:
@@ -41,18 +57,33 @@ def kineto_text(events: list[Json], header: Json | None = None, tail: Json | Non
     head = {"schemaVersion": 1, "distributedInfo": {"rank": 0}, **(header or {})}
     lines = [f"  {json.dumps(k)}: {json.dumps(v)}," for k, v in head.items()]
     body = ",\n".join("  " + json.dumps(event, indent=2).replace("\n", "\n  ") for event in events)
-    end = "".join(f",\n  {json.dumps(k)}: {json.dumps(v)}" for k, v in (tail or {"traceName": "t.json"}).items())
+    end = "".join(
+        f",\n  {json.dumps(k)}: {json.dumps(v)}" for k, v in (tail or {"traceName": "t.json"}).items()
+    )
     return "\n{\n" + "\n".join(lines) + '\n  "traceEvents": [\n' + body + "\n  ]" + end + "\n}\n"
 
 
 def node(
-    node_id: int, name: str, parent: int, inputs: list[Any] = [], outputs: list[Any] = [], **attrs: Any  # noqa: B006
+    node_id: int,
+    name: str,
+    parent: int,
+    inputs: Sequence[Any] = (),
+    outputs: Sequence[Any] = (),
+    **attrs: Any,
 ) -> Json:
     """A node of an Execution Trace since schema 1.0.2.
 
     Inputs and outputs are (type, value, shape); attrs are rf_id, seq_id and the like, with usual defaults.
     """
-    defaults = {"rf_id": node_id, "fw_parent": 0, "seq_id": -1, "scope": 0, "tid": 1, "fw_tid": 0, "op_schema": ""}
+    defaults = {
+        "rf_id": node_id,
+        "fw_parent": 0,
+        "seq_id": -1,
+        "scope": 0,
+        "tid": 1,
+        "fw_tid": 0,
+        "op_schema": "",
+    }
     return {
         "id": node_id,
         "name": name,
@@ -63,7 +94,9 @@ def node(
     }
 
 
-def tensor(tensor_id: int, storage_id: int, shape: list[int], dtype: str = "float", device: str = "cpu") -> Any:
+def tensor(
+    tensor_id: int, storage_id: int, shape: list[int], dtype: str = "float", device: str = "cpu"
+) -> Any:
     """An input or output that is a tensor: (type, value, shape)."""
     numel = 1
     for length in shape:
@@ -94,7 +127,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def _side(values: list[Any]) -> Json:
+def _side(values: Sequence[Any]) -> Json:
     types, contents, shapes = ([value[i] for value in values] for i in range(3))
     return {"values": contents, "shapes": shapes, "types": types, "strides": [[] for _ in values]}
 

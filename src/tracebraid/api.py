@@ -117,7 +117,9 @@ def breakdown(traces: LinkedTrace | Job, annotation: str = PROFILER_STEP) -> pl.
     return _of_each(traces, lambda linked: _breakdown(linked, annotation))
 
 
-def kernels(traces: LinkedTrace | Job, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+def kernels(
+    traces: LinkedTrace | Job, per_step: bool = False, annotation: str = PROFILER_STEP
+) -> pl.DataFrame:
     """Device events by kind and name, the longest in total first: `model.answers.KERNELS`.
 
     Args:

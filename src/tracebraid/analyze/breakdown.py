@@ -39,7 +39,9 @@ def breakdown(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFr
         events = _host_events(linked)
     rows = [
         row
-        for device in sorted(events.get_column("device").unique().to_list(), key=lambda name: (len(name), name))
+        for device in sorted(
+            events.get_column("device").unique().to_list(), key=lambda name: (len(name), name)
+        )
         for row in _rows(linked.rank, device, events.filter(pl.col("device") == device), windows)
     ]
     if not rows:

@@ -20,14 +20,28 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
     return (
         timeline.of_role(Role.DEVICE_WORK)
         .with_columns(kind_of_device_event(collective).alias("kind"))
-        .join(timeline.lanes.select("lane", device.alias("device")), on="lane", how="left", maintain_order="left")
+        .join(
+            timeline.lanes.select("lane", device.alias("device")),
+            on="lane",
+            how="left",
+            maintain_order="left",
+        )
         .join(
             linked.device_links.select("event_id", "call_event", "op_event"),
             on="event_id",
             how="left",
             maintain_order="left",
         )
-        .select("event_id", pl.col("name").cast(pl.String), "kind", "device", "ts_ns", "dur_ns", "call_event", "op_event")
+        .select(
+            "event_id",
+            pl.col("name").cast(pl.String),
+            "kind",
+            "device",
+            "ts_ns",
+            "dur_ns",
+            "call_event",
+            "op_event",
+        )
     )
 
 

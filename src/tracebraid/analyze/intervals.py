@@ -37,7 +37,8 @@ class Cover:
             return np.zeros(len(moments), dtype=np.int64)
         piece = np.maximum(np.searchsorted(self.starts, moments, side="right") - 1, 0)
         into = np.clip(moments - self.starts[piece], 0, self.ends[piece] - self.starts[piece])
-        return self.before[piece] + into
+        covered: _Ints = self.before[piece] + into
+        return covered
 
     def within(self, starts: _Ints, ends: _Ints) -> _Ints:
         """How much of the union lies in each window [start, end)."""
@@ -52,6 +53,8 @@ def cover_of(starts: _Ints, ends: _Ints) -> Cover:
     opens = np.r_[True, starts[1:] > reach[:-1]] if len(starts) else np.empty(0, dtype=np.bool_)
     first = np.flatnonzero(opens)
     merged_starts = starts[first]
-    merged_ends = np.maximum(reach[np.r_[first[1:] - 1, len(reach) - 1]], merged_starts) if len(first) else ends
+    merged_ends = (
+        np.maximum(reach[np.r_[first[1:] - 1, len(reach) - 1]], merged_starts) if len(first) else ends
+    )
     length = merged_ends - merged_starts
     return Cover(merged_starts, merged_ends, np.cumsum(length) - length)

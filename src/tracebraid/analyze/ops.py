@@ -46,7 +46,12 @@ def ops(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_
         .select(list(schema))
         .cast(schema)  # type: ignore[arg-type]
         .sort(
-            "step", "device_self_ns", "host_self_ns", "name", "input_dims", descending=[False, True, True, False, False]
+            "step",
+            "device_self_ns",
+            "host_self_ns",
+            "name",
+            "input_dims",
+            descending=[False, True, True, False, False],
         )
     )
 
@@ -55,14 +60,23 @@ def _ops(linked: LinkedTrace) -> pl.DataFrame:
     """One row per op: its times, and the device time that it and the ops inside it launched."""
     timeline = linked.timeline
     launched = device_events(linked).filter(pl.col("op_event").is_not_null())
-    own = launched.group_by("op_event").agg(pl.len().alias("kernels"), pl.col("dur_ns").sum().alias("device_self_ns"))
+    own = launched.group_by("op_event").agg(
+        pl.len().alias("kernels"), pl.col("dur_ns").sum().alias("device_self_ns")
+    )
     total = _with_ops_inside(own, linked.host_tree)
     tree = linked.host_tree.filter(pl.col("op_exclusive_ns").is_not_null())
     text = ("name", "category")
     return (
         tree.select("event_id", "inclusive_ns", "op_exclusive_ns")
-        .join(timeline.events.select("event_id", "ts_ns", *(pl.col(c).cast(pl.String) for c in text)), on="event_id")
-        .join(timeline.host_ops.select("event_id", pl.col("input_dims").cast(pl.String)), on="event_id", how="left")
+        .join(
+            timeline.events.select("event_id", "ts_ns", *(pl.col(c).cast(pl.String) for c in text)),
+            on="event_id",
+        )
+        .join(
+            timeline.host_ops.select("event_id", pl.col("input_dims").cast(pl.String)),
+            on="event_id",
+            how="left",
+        )
         .join(own.rename({"op_event": "event_id"}), on="event_id", how="left")
         .join(total.rename({"op_event": "event_id"}), on="event_id", how="left")
         .with_columns(pl.col("kernels", "device_self_ns", "device_total_ns").fill_null(0))
@@ -70,7 +84,7 @@ def _ops(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _with_ops_inside(own: pl.DataFrame, tree: pl.DataFrame) -> pl.DataFrame:
-    """Device time of each op and all ops inside it: each op's own time is added to every op around it, level by level."""
+    """Device time of each op and all ops inside it: own time is added to every op around, level by level."""
     up = tree.select(pl.col("event_id").alias("op_event"), pl.col("op_event").alias("around"))
     level = own.select("op_event", pl.col("device_self_ns").alias("device_total_ns"))
     levels = [level]

@@ -39,7 +39,10 @@ def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFram
     return (
         moments.sort("ts_ns", maintain_order=True)
         .join_asof(
-            windows.select("step", "start_ns", "end_ns"), left_on="ts_ns", right_on="start_ns", strategy="backward"
+            windows.select("step", "start_ns", "end_ns"),
+            left_on="ts_ns",
+            right_on="start_ns",
+            strategy="backward",
         )
         .with_columns(pl.when(pl.col("ts_ns") < pl.col("end_ns")).then("step").alias("step"))
         .drop("start_ns", "end_ns", strict=False)

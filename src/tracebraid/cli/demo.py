@@ -28,7 +28,9 @@ def demo(
         try:
             shutil.copytree(traces, folder, dirs_exist_ok=True)
         except OSError as error:
-            raise InputError(str(folder), f"it cannot be written ({error.strerror})", "Choose another place") from None
+            raise InputError(
+                str(folder), f"it cannot be written ({error.strerror})", "Choose another place"
+            ) from None
         traces = folder
         say(f"The traces and their ET+ (et_plus_<rank>.json) are in {folder}.\n")
     link([traces], out=folder)

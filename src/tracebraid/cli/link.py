@@ -22,10 +22,12 @@ __all__ = ["link"]
 
 def link(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="ET KINETO | DIR", help="An Execution Trace and a Kineto trace, or a folder.")
+        list[Path],
+        typer.Argument(metavar="ET KINETO | DIR", help="An Execution Trace and a Kineto trace, or a folder."),
     ],
     out: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write ET+ here: a file for a pair, a folder for a folder.")
+        Path | None,
+        typer.Option("-o", "--output", help="Write ET+ here: a file for a pair, a folder for a folder."),
     ] = None,
     min_coverage: Annotated[
         float | None,
@@ -50,7 +52,9 @@ def link(
     else:
         say(*(table for table in (coverage_table(ledger), orphans_table(ledger)) if table is not None))
         say_findings(findings)
-    below = [(rank, one.share) for rank, one in ledger if min_coverage is not None and one.share < min_coverage]
+    below = [
+        (rank, one.share) for rank, one in ledger if min_coverage is not None and one.share < min_coverage
+    ]
     if below:
         told = ", ".join(f"rank {rank} {share:.4f}" for rank, share in below)
         say_error(f"coverage is below {min_coverage}: {told}")
@@ -78,4 +82,6 @@ def _make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(str(path), f"it cannot be made a folder ({error.strerror})", "Choose another place") from None
+        raise InputError(
+            str(path), f"it cannot be made a folder ({error.strerror})", "Choose another place"
+        ) from None

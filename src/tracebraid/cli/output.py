@@ -51,7 +51,11 @@ def _note(text: str) -> None:
 def progress(label: str) -> Iterator[Callable[[float], None]]:
     """A bar on standard error that shows itself after a second, if that is a terminal; call with 0 to 1."""
     bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
     )
     task = bar.add_task(label, total=1.0)
     began = time.monotonic()

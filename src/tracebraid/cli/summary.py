@@ -21,7 +21,9 @@ def summary(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")],
     top: Annotated[int, typer.Option("--top", min=1, help="Rows of kernels and ops to show.")] = 10,
     rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
-    annotation: Annotated[str, typer.Option("--annotation", help="The annotation that marks a step.")] = "ProfilerStep",
+    annotation: Annotated[
+        str, typer.Option("--annotation", help="The annotation that marks a step.")
+    ] = "ProfilerStep",
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Say where the time goes: the breakdown of each rank and step, the top kernels, the top ops."""
@@ -39,7 +41,11 @@ def summary(
             kernels, ops = api.kernels(linked), api.ops(linked)
             shown = shown or (linked.rank, kernels, ops)
             if json:
-                tables = {"breakdown": rows_data(breakdowns[-1]), "kernels": rows_data(kernels), "ops": rows_data(ops)}
+                tables = {
+                    "breakdown": rows_data(breakdowns[-1]),
+                    "kernels": rows_data(kernels),
+                    "ops": rows_data(ops),
+                }
                 ranks.append({**coverage_data(linked.rank, linked.coverage), **tables})
     if json:
         say_json({"ranks": ranks, "findings": [finding_data(finding) for finding in findings]})

@@ -59,7 +59,9 @@ def write_et_plus(linked: LinkedTrace, path: str | Path) -> None:
         partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise InputError(str(path), f"it cannot be written ({error.strerror})", "Choose another place") from None
+        raise InputError(
+            str(path), f"it cannot be written ({error.strerror})", "Choose another place"
+        ) from None
 
 
 def et_plus_lines(linked: LinkedTrace) -> Iterator[str]:
@@ -70,7 +72,9 @@ def et_plus_lines(linked: LinkedTrace) -> Iterator[str]:
     """
     et = linked.et
     if et is None:
-        raise ArgumentError(f"rank {linked.rank} has no Execution Trace, and ET+ is one with times: give its ET too")
+        raise ArgumentError(
+            f"rank {linked.rank} has no Execution Trace, and ET+ is one with times: give its ET too"
+        )
     schema = _NESTED_SCHEMA if et.schema == _FLAT_SCHEMA else et.schema
     header = {"schema": schema, **{key: et.header[key] for key in _HEADER_KEYS if key in et.header}}
     header["baseTimeNanoseconds"] = linked.timeline.base_time_ns
@@ -89,13 +93,14 @@ def _nodes(linked: LinkedTrace, et: ExecutionTrace) -> Iterator[str]:
     bodies = _Bodies(et)
     times = _host_times(linked)
     base_ns = linked.timeline.base_time_ns
-    for node_id, name, parent in et.nodes.select("node_id", pl.col("name").cast(pl.String), "parent_id").iter_rows():
+    for node_id, name, parent in et.nodes.select(
+        "node_id", pl.col("name").cast(pl.String), "parent_id"
+    ).iter_rows():
         timing = ""
         if node_id in times:
             ts, inclusive, exclusive = times[node_id]
-            timing = (
-                f', "ts": {_us(ts - base_ns)}, "inclusive_dur": {_us(inclusive)}, "exclusive_dur": {_us(exclusive)}'
-            )
+            timing = f', "ts": {_us(ts - base_ns)}, "inclusive_dur": {_us(inclusive)}'
+            timing += f', "exclusive_dur": {_us(exclusive)}'
         parent = node_id if parent is None else parent
         yield f'{{"id": {node_id}, "name": {_json(name)}, "ctrl_deps": {parent}, {bodies.of(node_id)}{timing}}}'
     highest = et.nodes.get_column("node_id").max()
@@ -145,7 +150,11 @@ def _device_events(linked: LinkedTrace) -> pl.DataFrame:
         linked.device_links.select("event_id", "node_id", pl.col("reason").cast(pl.String))
         .join(timeline.events.select("event_id", *text, "ts_ns", "dur_ns"), on="event_id")
         .join(timeline.device_work.select("event_id", "stream"), on="event_id")
-        .join(timeline.collectives.select("event_id", pl.col("pg_name").cast(pl.String)), on="event_id", how="left")
+        .join(
+            timeline.collectives.select("event_id", pl.col("pg_name").cast(pl.String)),
+            on="event_id",
+            how="left",
+        )
         .sort("ts_ns", "event_id")
     )
 
@@ -183,7 +192,9 @@ def _attrs(et: ExecutionTrace) -> dict[int, list[str]]:
     columns = [name for name in _ATTR_TYPES if et.nodes.get_column(name).null_count() < et.nodes.height]
     for node, *values in et.nodes.select("node_id", *columns).iter_rows():
         found[node] += [
-            _attr(name, _ATTR_TYPES[name], value) for name, value in zip(columns, values, strict=True) if value is not None
+            _attr(name, _ATTR_TYPES[name], value)
+            for name, value in zip(columns, values, strict=True)
+            if value is not None
         ]
     names = {column.name: column.keys[0] for column in ET_COLLECTIVES.columns if column.keys}
     for node, *values in et.collectives.select("node_id", *names).iter_rows():

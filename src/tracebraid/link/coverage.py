@@ -11,10 +11,16 @@ __all__ = ["count_coverage"]
 
 
 def count_coverage(
-    timeline: Timeline, host_links: pl.DataFrame, node_links: pl.DataFrame, device_links: pl.DataFrame, has_et: bool
+    timeline: Timeline,
+    host_links: pl.DataFrame,
+    node_links: pl.DataFrame,
+    device_links: pl.DataFrame,
+    has_et: bool,
 ) -> Coverage:
     """Count links by method and orphans by reason; process and thread roots are not expected to link."""
-    expected = node_links.filter(~pl.col("reason").cast(pl.String).fill_null("").str.starts_with("it stands for"))
+    expected = node_links.filter(
+        ~pl.col("reason").cast(pl.String).fill_null("").str.starts_with("it stands for")
+    )
     node_count = expected.filter(pl.col("event_id").is_not_null()).height
     durations = device_links.join(timeline.events.select("event_id", "dur_ns"), on="event_id")
     attributed = durations.filter(pl.col("op_event").is_not_null())

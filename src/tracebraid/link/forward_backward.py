@@ -28,7 +28,12 @@ def link_forward_backward(timeline: Timeline) -> pl.DataFrame:
         seq.filter(pl.col("fwd_thread_id") == 0)
         .sort("ts_ns", "event_id")
         .unique(["lane", "sequence_number"], keep="last", maintain_order=True)
-        .select(pl.col("event_id").alias("forward_event"), "sequence_number", "lane", pl.col("ts_ns").alias("forward_ts_ns"))
+        .select(
+            pl.col("event_id").alias("forward_event"),
+            "sequence_number",
+            "lane",
+            pl.col("ts_ns").alias("forward_ts_ns"),
+        )
     )
     backward = seq.filter(pl.col("fwd_thread_id") > 0).select(
         pl.col("event_id").alias("backward_event"), "sequence_number", "fwd_thread_id", "ts_ns"

@@ -19,7 +19,9 @@ _OTHER_NAME = "the node with its id has another name"
 _SEVERAL = "its id and name fit several"
 _IS_ROOT = "it stands for the process or a thread, which has no event"
 _BEFORE_START = "it is written before the profiler starts, and has no event"
-_NO_EVENT = "no host op has its rf_id (a thread or process that the profiler did not see, or outside its window)"
+_NO_EVENT = (
+    "no host op has its rf_id (a thread or process that the profiler did not see, or outside its window)"
+)
 _NODE_UNPROVEN = "host ops carry no record-function id, and External id proves nothing"
 _EVENT_OTHER_NAME = "the host op with its rf_id has another name"
 
@@ -104,7 +106,10 @@ def _proven_pairs(pairs: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
         )
         .join(size, on="tid")
         .filter(
-            pl.col("names") & pl.col("nesting") & (pl.col("lanes") == 1) & (2 * pl.col("paired") >= pl.col("thread_nodes"))
+            pl.col("names")
+            & pl.col("nesting")
+            & (pl.col("lanes") == 1)
+            & (2 * pl.col("paired") >= pl.col("thread_nodes"))
         )
     )
     return pairs.join(proof.select("tid"), on="tid", how="semi")
@@ -138,7 +143,9 @@ def _as_hosts(hosts: pl.DataFrame) -> pl.DataFrame:
     return hosts.with_columns(missing).select(list(schema)).cast(schema).sort("event_id")  # type: ignore[arg-type]
 
 
-def _node_links(nodes: pl.DataFrame, pairs: pl.DataFrame, linked: pl.DataFrame, has_rf_ids: bool) -> pl.DataFrame:
+def _node_links(
+    nodes: pl.DataFrame, pairs: pl.DataFrame, linked: pl.DataFrame, has_rf_ids: bool
+) -> pl.DataFrame:
     same_name = pairs.filter(pl.col("name") == pl.col("node_name")).get_column("node_id").unique()
     any_pair = pairs.get_column("node_id").unique()
     node = pl.col("node_id")

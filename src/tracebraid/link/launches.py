@@ -39,7 +39,11 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame, host_links: pl.DataFra
     has_op = pl.col("op_event").is_not_null()
     schema = DEVICE_LINKS.polars_schema()
     links = found.with_columns(
-        pl.when(has_op).then(pl.lit("correlation")).when(by_external).then(pl.lit("external_id")).alias("method"),
+        pl.when(has_op)
+        .then(pl.lit("correlation"))
+        .when(by_external)
+        .then(pl.lit("external_id"))
+        .alias("method"),
         pl.when(has_op).then("op_event").when(by_external).then("named_event").alias("op_event"),
     ).with_columns(
         pl.when(pl.col("op_event").is_not_null())
@@ -60,7 +64,11 @@ def _calls(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
     return (
         timeline.host_calls.filter(pl.col("correlation").is_not_null())
         .select(pl.col("event_id").alias("call_event"), "correlation")
-        .join(tree.select(pl.col("event_id").alias("call_event"), "op_event", "depth"), on="call_event", how="left")
+        .join(
+            tree.select(pl.col("event_id").alias("call_event"), "op_event", "depth"),
+            on="call_event",
+            how="left",
+        )
         .sort("correlation", "depth", "call_event", nulls_last=False)
         .unique("correlation", keep="last", maintain_order=True)
         .select("correlation", "call_event", "op_event")
@@ -72,7 +80,9 @@ def _ops_by_external_id(timeline: Timeline) -> pl.DataFrame:
         timeline.host_ops.filter((pl.col("external_id") > 0) & pl.col("external_id").is_unique())
         .select(pl.col("event_id").alias("named_event"), "external_id")
         .join(
-            timeline.events.select(pl.col("event_id").alias("named_event"), pl.col("ts_ns").alias("named_ts_ns")),
+            timeline.events.select(
+                pl.col("event_id").alias("named_event"), pl.col("ts_ns").alias("named_ts_ns")
+            ),
             on="named_event",
         )
     )
@@ -80,9 +90,15 @@ def _ops_by_external_id(timeline: Timeline) -> pl.DataFrame:
 
 def _nodes_around(ops: pl.Series, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.Series:
     """The node of each op, or of the nearest op around it that has one."""
-    node_of = host_links.filter(pl.col("node_id").is_not_null()).select(pl.col("event_id").alias("op"), "node_id")
+    node_of = host_links.filter(pl.col("node_id").is_not_null()).select(
+        pl.col("event_id").alias("op"), "node_id"
+    )
     up = tree.select(pl.col("event_id").alias("op"), pl.col("op_event").alias("next_op"))
-    found = pl.DataFrame({"op": ops}).with_row_index("row").with_columns(pl.lit(None, dtype=pl.Int64).alias("node_id"))
+    found = (
+        pl.DataFrame({"op": ops})
+        .with_row_index("row")
+        .with_columns(pl.lit(None, dtype=pl.Int64).alias("node_id"))
+    )
     done: list[pl.DataFrame] = []
     while not found.is_empty():
         found = found.drop("node_id").join(node_of, on="op", how="left", maintain_order="left")

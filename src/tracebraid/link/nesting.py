@@ -31,26 +31,14 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
     Inclusive time is the duration, cut at the parent's end. Exclusive time is inclusive time less what the
     events directly inside cover.
     """
-    category = pl.col("category").cast(pl.String)
-    order = {name: rank for role, rank in _INSIDE_FIRST.items() for name in categories_of(role)}
-    events = (
-        timeline.events.filter(category.is_in(list(order)))
-        .select(
-            "event_id",
-            "lane",
-            "ts_ns",
-            (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
-            category.replace_strict(order, return_dtype=pl.Int8).alias("outside"),
-            category.is_in(_OPS).alias("is_op"),
-        )
-        .with_columns(pl.when(pl.col("outside") == 0).then(-pl.col("end_ns")).otherwise(0).alias("long_first"))
-        .sort("lane", "ts_ns", "outside", "long_first", "event_id")
-    )
+    events = _host_events(timeline)
     if events.is_empty():
         return HOST_TREE.empty()
     start, end = events.get_column("ts_ns").to_numpy(), events.get_column("end_ns").to_numpy()
     is_op = events.get_column("is_op").to_numpy()
-    parent, op_parent, depth, cut = _walk(events.get_column("lane").to_list(), start.tolist(), end.tolist(), is_op.tolist())
+    parent, op_parent, depth, cut = _walk(
+        events.get_column("lane").to_list(), start.tolist(), end.tolist(), is_op.tolist()
+    )
     event_id = events.get_column("event_id").to_numpy()
     op_covered = np.where(is_op, _covered(np.where(is_op, op_parent, -1), start, cut), 0)
     inclusive = cut - start
@@ -69,7 +57,30 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
     return tree.sort("event_id")
 
 
-def _walk(lanes: list[int], starts: list[int], ends: list[int], is_op: list[bool]) -> tuple[_Ints, _Ints, _Ints, _Ints]:
+def _host_events(timeline: Timeline) -> pl.DataFrame:
+    """Host events with a duration, outer before inner: by thread, start, and what is outside of what."""
+    category = pl.col("category").cast(pl.String)
+    order = {name: rank for role, rank in _INSIDE_FIRST.items() for name in categories_of(role)}
+    return (
+        timeline.events.filter(category.is_in(list(order)))
+        .select(
+            "event_id",
+            "lane",
+            "ts_ns",
+            (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
+            category.replace_strict(order, return_dtype=pl.Int8).alias("outside"),
+            category.is_in(_OPS).alias("is_op"),
+        )
+        .with_columns(
+            pl.when(pl.col("outside") == 0).then(-pl.col("end_ns")).otherwise(0).alias("long_first")
+        )
+        .sort("lane", "ts_ns", "outside", "long_first", "event_id")
+    )
+
+
+def _walk(
+    lanes: list[int], starts: list[int], ends: list[int], is_op: list[bool]
+) -> tuple[_Ints, _Ints, _Ints, _Ints]:
     """(row of the parent, row of the op around, depth, end cut at the parent's end) of each row; -1 for none.
 
     One pass with a stack of open rows. A row that the new one outlasts is closed: whatever lies in it from

@@ -51,6 +51,18 @@ class TableData:
     rows: int = 0
     columns: dict[str, ColumnData] = field(default_factory=dict)
 
+    def ints(self, name: str) -> NDArray[np.int64]:
+        """A column of integers."""
+        column = self.columns[name]
+        assert not isinstance(column, Interned), f"{name} is a column of integers"
+        return column.astype(np.int64, copy=False)
+
+    def interned(self, name: str) -> Interned:
+        """A column of repeating values."""
+        column = self.columns[name]
+        assert isinstance(column, Interned), f"{name} is a column of repeating values"
+        return column
+
 
 def interned_column(values: Iterable[object], missing: tuple[object, ...] = (None,)) -> Interned:
     """Intern hashable values; those that mean "missing" get the number -1."""
@@ -76,21 +88,24 @@ def joined(first: ColumnData, second: ColumnData) -> ColumnData:
 
 
 def first_of(first: ColumnData, second: ColumnData) -> ColumnData:
-    """Row by row the first value, or where that is missing the second."""
+    """Row by row the first value, or where that is missing the second; of integers or of repeating values."""
     if isinstance(first, Interned) and isinstance(second, Interned):
         both = joined(first, second)
-        assert isinstance(both, Interned)
+        assert isinstance(both, Interned), "two interned columns join to one"
         one, other = np.split(both.codes, [len(first.codes)])
         return Interned(np.where(one < 0, other, one), both.values)
     assert not isinstance(first, Interned) and not isinstance(second, Interned)
-    return np.where(first == INT64_NULL, second, first)
+    chosen: NDArray[np.int64] = np.where(first == INT64_NULL, second, first).astype(np.int64)
+    return chosen
 
 
 def missing_column(like: ColumnData, rows: int) -> ColumnData:
     """A column of that many missing values, of the type of another one."""
     if isinstance(like, Interned):
         return Interned(np.full(rows, -1, dtype=np.int32), [])
-    return np.full(rows, np.nan if like.dtype == np.float64 else INT64_NULL, dtype=like.dtype)
+    if like.dtype == np.float64:
+        return np.full(rows, np.nan, dtype=np.float64)
+    return np.full(rows, INT64_NULL, dtype=np.int64)
 
 
 def int_column(values: list[int | None]) -> NDArray[np.int64]:
@@ -104,4 +119,4 @@ def int_column(values: list[int | None]) -> NDArray[np.int64]:
 
 def float_column(values: list[float | None]) -> NDArray[np.float64]:
     """Floats; None becomes NaN."""
-    return np.array(values, dtype=np.float64)
+    return np.asarray(values, dtype=np.float64)

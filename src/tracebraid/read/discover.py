@@ -18,7 +18,9 @@ from tracebraid.read.source import open_source
 __all__ = ["find_rank_files", "trace_files"]
 
 _TRACE_FILE = re.compile(r"\.json(\.gz)?$", re.I)
-_ET_NAME = re.compile(r"(?:^|[._-])(?:torch_)?et(?:[._-]|\.json|$)|execution_trace|chakra_host|pytorch_et", re.I)
+_ET_NAME = re.compile(
+    r"(?:^|[._-])(?:torch_)?et(?:[._-]|\.json|$)|execution_trace|chakra_host|pytorch_et", re.I
+)
 _KINETO_NAME = re.compile(r"kineto|\.pt\.trace\.json|chakra_device", re.I)
 _OURS = re.compile(r"et_plus|manifest|_plus\.json", re.I)
 
@@ -73,7 +75,9 @@ def trace_files(paths: Sequence[str | Path]) -> list[Path]:
     for path in map(Path, paths):
         inside = _files_of(path) if path.is_dir() else [path]
         if not inside:
-            raise InputError(str(path), "this folder holds no .json or .json.gz file", "Name the folder of the traces")
+            raise InputError(
+                str(path), "this folder holds no .json or .json.gz file", "Name the folder of the traces"
+            )
         found += inside
     return found
 
@@ -111,7 +115,8 @@ def _pair_the_only_two(looks: list[_Look]) -> list[_Look]:
         return looks
     rank = next((rank for _, kind, rank in found if kind == "kineto"), None)
     return [
-        ((one[0], one[1], rank) if one is not None and one[2] is None else one, findings) for one, findings in looks
+        ((one[0], one[1], rank) if one is not None and one[2] is None else one, findings)
+        for one, findings in looks
     ]
 
 
@@ -140,7 +145,11 @@ def _without_partner(kinetos: dict[int, str], ets: dict[int, str]) -> list[Findi
     ]
     if ets:
         findings += [
-            Finding("no-et", f"rank {rank} has no Execution Trace; its Kineto trace is linked on its own", kinetos[rank])
+            Finding(
+                "no-et",
+                f"rank {rank} has no Execution Trace; its Kineto trace is linked on its own",
+                kinetos[rank],
+            )
             for rank in sorted(set(kinetos) - set(ets))
         ]
     return findings

@@ -119,7 +119,11 @@ def _decode(array: bytes) -> list[_Node]:
 
 
 def _unflatten(flat: _FlatNode) -> _Node:
-    attrs = [_Attr(name, "", value) for name in (*_INT_ATTRS, "op_schema") if (value := getattr(flat, name)) is not None]
+    attrs = [
+        _Attr(name, "", value)
+        for name in (*_INT_ATTRS, "op_schema")
+        if (value := getattr(flat, name)) is not None
+    ]
     return _Node(
         flat.id,
         flat.name,
@@ -137,7 +141,9 @@ def _read_one_by_one(data: bytes, start: int, first_key: bytes) -> tuple[list[_N
         try:
             nodes += _decode(b"[" + one.text + b"]")
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            issues.append(Issue("node-unreadable", f"an object is no node and was left out ({error})", one.byte))
+            issues.append(
+                Issue("node-unreadable", f"an object is no node and was left out ({error})", one.byte)
+            )
     named = [Issue(i.code.replace("event", "node"), i.message, i.byte) for i in issues]
     return nodes, named
 
@@ -176,9 +182,15 @@ def _values_table(nodes: list[_Node]) -> TableData:
         "is_output": interned_column(flags[i] for i in np.repeat(is_output, counts).tolist()),
         "position": np.arange(total, dtype=np.int64) - starts,
         "type": interned_column(chain.from_iterable(side.types for side in sides)),
-        "value": interned_column(map(bytes, chain.from_iterable(side.values for side in sides)), missing=(b"",)),
-        "shape": interned_column(map(bytes, chain.from_iterable(side.shapes for side in sides)), missing=(b"",)),
-        "strides": interned_column(map(bytes, chain.from_iterable(side.strides for side in sides)), missing=(b"",)),
+        "value": interned_column(
+            map(bytes, chain.from_iterable(side.values for side in sides)), missing=(b"",)
+        ),
+        "shape": interned_column(
+            map(bytes, chain.from_iterable(side.shapes for side in sides)), missing=(b"",)
+        ),
+        "strides": interned_column(
+            map(bytes, chain.from_iterable(side.strides for side in sides)), missing=(b"",)
+        ),
     }
     return TableData(total, columns)
 

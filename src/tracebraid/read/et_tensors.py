@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from tracebraid.model.column import INT64_NULL
 from tracebraid.read.columns import ColumnData, Interned, TableData, int_column, interned_column
@@ -22,13 +21,17 @@ _INNER_TYPE = re.compile(r"Tensor\(((?:[^()]|\([^()]*\))*)\)")
 
 def tensor_table(values: TableData) -> TableData:
     """One row per tensor among the rows of a piece's table `values`, with the members of its tuple."""
-    types, texts, shapes = (_interned(values, name) for name in ("type", "value", "shape"))
+    types, texts, shapes = (values.interned(name) for name in ("type", "value", "shape"))
     alone_codes = [code for code, text in enumerate(types.values) if str(text).startswith("Tensor(")]
     list_codes = [
-        code for code, text in enumerate(types.values) if "Tensor(" in str(text) and code not in set(alone_codes)
+        code
+        for code, text in enumerate(types.values)
+        if "Tensor(" in str(text) and code not in set(alone_codes)
     ]
     alone = np.flatnonzero(np.isin(types.codes, alone_codes))
-    tuples = {code: _parse_tuple(texts.values[code]) for code in np.unique(texts.codes[alone]).tolist() if code >= 0}
+    tuples = {
+        code: _parse_tuple(texts.values[code]) for code in np.unique(texts.codes[alone]).tolist() if code >= 0
+    }
     rows: list[tuple[int, int | None, _TUPLE, str, object]] = []
     for row in alone.tolist():
         found = tuples.get(int(texts.codes[row]))
@@ -44,8 +47,8 @@ def tensor_table(values: TableData) -> TableData:
 
 def _table(values: TableData, rows: list[tuple[int, int | None, _TUPLE, str, object]]) -> TableData:
     source = np.array([row[0] for row in rows], dtype=np.int64)
-    node, position = (_ints(values, name)[source] for name in ("node_id", "position"))
-    is_output = _interned(values, "is_output")
+    node, position = (values.ints(name)[source] for name in ("node_id", "position"))
+    is_output = values.interned("is_output")
     columns: dict[str, ColumnData] = {
         "node_id": node,
         "is_output": Interned(is_output.codes[source], is_output.values),
@@ -55,21 +58,10 @@ def _table(values: TableData, rows: list[tuple[int, int | None, _TUPLE, str, obj
         "shape": interned_column([row[4] for row in rows]),
         "device": interned_column([row[2][5] for row in rows]),
     }
+    numbers = np.array([row[2][:5] for row in rows], dtype=object).reshape(len(rows), 5)
     for place, name in enumerate(("tensor_id", "storage_id", "storage_offset", "numel", "itemsize_bytes")):
-        columns[name] = int_column([row[2][place] for row in rows])
+        columns[name] = int_column(numbers[:, place].tolist())
     return TableData(len(rows), columns)
-
-
-def _interned(values: TableData, name: str) -> Interned:
-    column = values.columns[name]
-    assert isinstance(column, Interned), f"{name} is an interned column"
-    return column
-
-
-def _ints(values: TableData, name: str) -> NDArray[np.int64]:
-    column = values.columns[name]
-    assert not isinstance(column, Interned), f"{name} is a column of numbers"
-    return column.astype(np.int64)
 
 
 def _at(column: Interned, row: int) -> object:
@@ -79,7 +71,8 @@ def _at(column: Interned, row: int) -> object:
 
 def _parse_tuple(text: Any) -> _TUPLE | None:
     try:
-        return msgspec.json.decode(text, type=_TUPLE)
+        found: _TUPLE = msgspec.json.decode(text, type=_TUPLE)
+        return found
     except msgspec.MsgspecError:
         return None
 
@@ -104,7 +97,9 @@ def _inside(
             dtype = dtypes[len(found)] if len(found) < len(dtypes) else ""
             found.append((row, len(found), one, dtype, msgspec.json.encode(its_shape)))
             continue
-        inner = its_shape if isinstance(its_shape, list) and len(its_shape) == len(item) else [None] * len(item)
+        inner = (
+            its_shape if isinstance(its_shape, list) and len(its_shape) == len(item) else [None] * len(item)
+        )
         stack += reversed(list(zip(item, inner, strict=True)))
     return found
 

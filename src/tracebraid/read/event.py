@@ -102,7 +102,9 @@ class Place:
         return [self.start + _address(raws[i]) - base for i in indices]
 
 
-def read_events(data: memoryview | bytes, start: int, first_key: bytes) -> tuple[list[Any], Place, list[Issue]]:
+def read_events(
+    data: memoryview | bytes, start: int, first_key: bytes
+) -> tuple[list[Any], Place, list[Issue]]:
     """The events of a piece: `Event` or an object with those of its members that its phase has.
 
     Args:
@@ -139,7 +141,9 @@ def _read_one_by_one(data: bytes, start: int, first_key: bytes) -> tuple[list[An
         try:
             events.append(_lenient_event(one))
         except (msgspec.ValidationError, ValueError, TypeError) as error:
-            issues.append(Issue("event-unreadable", f"an object is no event and was left out ({error})", one.byte))
+            issues.append(
+                Issue("event-unreadable", f"an object is no event and was left out ({error})", one.byte)
+            )
         else:
             read.append(one)
     return events, Place(salvaged=read), issues

@@ -130,9 +130,7 @@ def _structs(tables: tuple[Table, ...]) -> tuple[type, type]:
         **{kind: (msgspec.Raw, msgspec.Raw()) for kind in _RAW_KINDS},
     }
     names = {field: key for table in tables for _, field, key in _fields(table)}
-    fields = [
-        (field, *types[column.kind]) for table in tables for column, field, _ in _fields(table)
-    ]
+    fields = [(field, *types[column.kind]) for table in tables for column, field, _ in _fields(table)]
     made = [
         msgspec.defstruct("Args", fields, rename=names, gc=False, forbid_unknown_fields=strict)
         for strict in (True, False)
@@ -154,7 +152,9 @@ def _extras(events: NDArray[np.int64], texts: Iterable[Any], known: frozenset[st
     ]
 
 
-def _convert_one_by_one(events: NDArray[np.int64], texts: list[Any], struct: type) -> tuple[list[Any], Extras]:
+def _convert_one_by_one(
+    events: NDArray[np.int64], texts: list[Any], struct: type
+) -> tuple[list[Any], Extras]:
     """Rows where some value has another type than its column: taken where it converts, else left to extras."""
     rows: list[Any] = []
     unfit: Extras = []

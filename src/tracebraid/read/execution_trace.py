@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from tracebraid.errors import NotATraceError, WrongTraceError
+from tracebraid.model.column import Table
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.schema import (
@@ -18,7 +19,6 @@ from tracebraid.model.schema import (
     ET_VALUES,
     PROCESS_GROUPS,
 )
-from tracebraid.model.column import Table
 from tracebraid.read.et_decode import NodeColumns, decode_nodes
 from tracebraid.read.findings import findings_of
 from tracebraid.read.frames import frame_of
@@ -61,9 +61,13 @@ def read_execution_trace(path: str | Path) -> ExecutionTrace:
             "this is a Kineto trace, and an Execution Trace was expected here",
             "Give the file with `nodes` (usually torch_et_<rank>.json); did the two change places?",
         )
-    pieces = [decode_nodes(file.view(piece), piece.start, file.first_key) for piece in file.pieces(_PIECE_BYTES)]
+    pieces = [
+        decode_nodes(file.view(piece), piece.start, file.first_key) for piece in file.pieces(_PIECE_BYTES)
+    ]
     if not any(piece.tables["nodes"].rows for piece in pieces):
-        raise NotATraceError(file.source.path, "it holds no node that can be read", "Was the trace finalised?")
+        raise NotATraceError(
+            file.source.path, "it holds no node that can be read", "Was the trace finalised?"
+        )
     return _execution_trace(file, pieces)
 
 

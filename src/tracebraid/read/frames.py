@@ -27,7 +27,8 @@ def frame_of(table: Table, pieces: list[TableData]) -> pl.DataFrame:
 def _series(column: Column, dtype: pl.DataType, pieces: list[TableData], rows: int) -> pl.Series:
     present = [piece.columns.get(column.name) for piece in pieces]
     if all(data is None for data in present):
-        return pl.Series(column.name, [None], dtype=dtype).new_from_index(0, rows)
+        missing: pl.Series = pl.Series(column.name, [None], dtype=dtype).new_from_index(0, rows)
+        return missing
     if column.kind in (Kind.INT, Kind.FLOAT):
         return _numbers(column, present, pieces)
     return _interned(column, dtype, present, pieces)
@@ -36,11 +37,14 @@ def _series(column: Column, dtype: pl.DataType, pieces: list[TableData], rows: i
 def _numbers(column: Column, present: list[ColumnData | None], pieces: list[TableData]) -> pl.Series:
     is_int = column.kind is Kind.INT
     null: Any = np.int64(INT64_NULL) if is_int else np.float64("nan")
-    parts = [np.full(p.rows, null) if data is None else data for data, p in zip(present, pieces, strict=True)]
+    parts: list[Any] = [
+        np.full(piece.rows, null) if data is None else data
+        for data, piece in zip(present, pieces, strict=True)
+    ]
     numbers = pl.Series(column.name, np.concatenate(parts))
-    if is_int:
-        return numbers.set(numbers == INT64_NULL, None) if (numbers == INT64_NULL).any() else numbers
-    return numbers.fill_nan(None)
+    if not is_int:
+        return numbers.fill_nan(None)
+    return numbers.set(numbers == INT64_NULL, None) if (numbers == INT64_NULL).any() else numbers
 
 
 def _interned(

@@ -13,7 +13,6 @@ from tracebraid.errors import NotATraceError, WrongTraceError
 from tracebraid.model.finding import Finding
 from tracebraid.model.schema import KINETO_TABLES, LANES
 from tracebraid.model.timeline import Timeline
-from tracebraid.read.columns import TableData
 from tracebraid.read.findings import findings_of
 from tracebraid.read.frames import frame_of
 from tracebraid.read.kineto_decode import EventColumns
@@ -80,31 +79,34 @@ def _refuse_if_no_events(file: ArrayFile, pieces: list[EventColumns]) -> None:
 
 
 def _tables(pieces: list[EventColumns], base_ns: int) -> dict[str, pl.DataFrame]:
+    """One frame for each table; the pieces' own columns are let go as each frame stands."""
+    lanes = _number_together(pieces, base_ns)
+    tables: dict[str, pl.DataFrame] = {
+        LANES.name: _lanes(lanes, [name for piece in pieces for name in piece.names])
+    }
+    for table in KINETO_TABLES:
+        if table is not LANES:
+            parts = [piece.tables.pop(table.name) for piece in pieces if table.name in piece.tables]
+            tables[table.name] = frame_of(table, parts)
+    return tables
+
+
+def _number_together(pieces: list[EventColumns], base_ns: int) -> list[Any]:
+    """Turn event numbers, lanes and times of each piece into those of the whole trace; returns the lanes."""
     lanes: dict[object, int] = {}
     first_event = 0
     for piece in pieces:
         renumber = np.array([lanes.setdefault(lane, len(lanes)) for lane in piece.lanes], dtype=np.int64)
-        for name in ("events", "flows"):
-            table = piece.tables.get(name)
-            if table is not None and table.rows:
-                table.columns["lane"] = renumber[table.columns["lane"]]  # type: ignore[index]
-                table.columns["ts_ns"] = table.columns["ts_ns"] + base_ns  # type: ignore[operator]
         for name, table in piece.tables.items():
-            if name != "events" and "event_id" in table.columns:
-                table.columns["event_id"] = table.columns["event_id"] + first_event  # type: ignore[operator]
-        if "events" in piece.tables:
-            rows = piece.tables["events"].rows
-            piece.tables["events"].columns["event_id"] = np.arange(first_event, first_event + rows, dtype=np.int64)
-            first_event += rows
-    tables = {}
-    for table in KINETO_TABLES:
-        if table is not LANES:
-            tables[table.name] = frame_of(table, [p.tables[table.name] for p in pieces if table.name in p.tables])
-            for piece in pieces:
-                piece.tables.pop(table.name, None)
-    names = [name for piece in pieces for name in piece.names]
-    tables[LANES.name] = _lanes(list(lanes), names)
-    return tables
+            if name in ("events", "flows"):
+                table.columns["lane"] = renumber[table.ints("lane")]
+                table.columns["ts_ns"] = table.ints("ts_ns") + base_ns
+            elif "event_id" in table.columns:
+                table.columns["event_id"] = table.ints("event_id") + first_event
+        events = piece.tables["events"]
+        events.columns["event_id"] = np.arange(first_event, first_event + events.rows, dtype=np.int64)
+        first_event += events.rows
+    return list(lanes)
 
 
 def _lanes(lanes: Sequence[Any], names: list[tuple[str, object, object, str]]) -> pl.DataFrame:

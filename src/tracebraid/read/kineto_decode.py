@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.read.clock import LIMIT_US, exact_ns, needs_decimal, to_ns
-from tracebraid.read.columns import Interned, Interner, TableData, int_column, interned_column, joined, missing_column
+from tracebraid.read.columns import (
+    Interned,
+    Interner,
+    TableData,
+    int_column,
+    interned_column,
+    joined,
+    missing_column,
+)
 from tracebraid.read.event import Place, phases_of, read_events
 from tracebraid.read.event_args import Extras, decode_args, extras_table
 from tracebraid.read.salvage import Issue
@@ -165,7 +173,9 @@ def _exact(piece: _Piece, key: str, us: NDArray[np.float64], indices: list[int])
     if not needs_decimal(us):
         return to_ns(us)
     texts = piece.place.texts()
-    return exact_ns([getattr(msgspec.json.decode(texts[i], type=_ExactTime, strict=False), key) for i in indices])
+    return exact_ns(
+        [getattr(msgspec.json.decode(texts[i], type=_ExactTime, strict=False), key) for i in indices]
+    )
 
 
 def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:

@@ -23,7 +23,9 @@ def tidy_nodes(nodes: pl.DataFrame, path: str) -> tuple[pl.DataFrame, list[Findi
     if ordered.height < nodes.height:
         repeated = nodes.filter(pl.col("node_id").is_duplicated()).get_column("node_id")
         text = "nodes carry an id that another node has; the first of each id was kept"
-        findings.append(_finding("duplicate-id", text, path, repeated.unique().sort(), nodes.height - ordered.height))
+        findings.append(
+            _finding("duplicate-id", text, path, repeated.unique().sort(), nodes.height - ordered.height)
+        )
     name = pl.col("name").cast(pl.String)
     ordered = ordered.with_columns(
         name.str.contains(_ROOT).alias("is_root"),
@@ -32,18 +34,24 @@ def tidy_nodes(nodes: pl.DataFrame, path: str) -> tuple[pl.DataFrame, list[Findi
     ids = ordered.get_column("node_id")
     dangling = ordered.filter(pl.col("parent_id").is_not_null() & ~pl.col("parent_id").is_in(ids.implode()))
     if not dangling.is_empty():
-        text = "nodes name a parent that is not in the trace (it was open when the trace stopped, or was lost)"
-        findings.append(_finding("parent-missing", text, path, dangling.get_column("node_id"), dangling.height))
-    cut = _cycle_entries(parent_rows(ordered))
+        text = (
+            "nodes name a parent that is not in the trace (it was open when the trace stopped, or was lost)"
+        )
+        findings.append(
+            _finding("parent-missing", text, path, dangling.get_column("node_id"), dangling.height)
+        )
+    cut = _cycle_entries(_parent_rows(ordered))
     if len(cut):
         at = ids.gather(cut)
         text = "nodes are their own ancestors; the parent of one node of each such cycle was taken away"
         findings.append(_finding("parent-cycle", text, path, at, len(cut)))
-        ordered = ordered.with_columns(pl.when(~pl.col("node_id").is_in(at.implode())).then("parent_id").alias("parent_id"))
+        ordered = ordered.with_columns(
+            pl.when(~pl.col("node_id").is_in(at.implode())).then("parent_id").alias("parent_id")
+        )
     return ordered, findings
 
 
-def parent_rows(nodes: pl.DataFrame) -> NDArray[np.int64]:
+def _parent_rows(nodes: pl.DataFrame) -> NDArray[np.int64]:
     """The row of each node's parent; -1 where it has none in the trace. Nodes are in the order of ids."""
     ids = nodes.get_column("node_id").to_numpy()
     parents = nodes.get_column("parent_id").fill_null(-(2**62)).to_numpy()
@@ -57,7 +65,7 @@ def last_inside(nodes: pl.DataFrame) -> NDArray[np.int64]:
     A parent with a larger id than its child (PyTorch's observer writes such ones when an operator ends on
     another thread) cannot be around it, and does not count here.
     """
-    parents = parent_rows(nodes).tolist()
+    parents = _parent_rows(nodes).tolist()
     last = list(range(len(parents)))
     for row in range(len(parents) - 1, -1, -1):
         parent = parents[row]

@@ -1,9 +1,9 @@
 """A trace file as a header and pieces of its one big array, cut where one object ends and the next begins.
 
 Both kinds of traces are one JSON object around one array (`traceEvents`, `nodes`), or the bare array.
-The array is never parsed to find the cuts. A cut is a place that matches `}, {"key":`: inside a JSON string the quotes of such a text would be escaped, so that
-no string of a valid file can match. Where a nested object matches all the same, decoding the piece fails
-and `salvage.py` puts it together again.
+The array is never parsed to find the cuts. A cut is a place that matches `}, {"key":`: inside a JSON string
+the quotes of such a text would be escaped, so that no string of a valid file can match. Where a nested object
+matches all the same, decoding the piece fails and `salvage.py` puts it together again.
 """
 
 from __future__ import annotations
@@ -155,12 +155,9 @@ class ArrayFile:
         reach = 1 << 12
         while True:
             begin = max(low, stop - reach)
-            last = None
-            for last in boundary.finditer(view, begin, stop):
-                pass
-            if last is not None or begin == low:
-                start = last.end() if last is not None else low
-                return _is_json(view[start:stop])
+            cuts = [match.end() for match in boundary.finditer(view, begin, stop)]
+            if cuts or begin == low:
+                return _is_json(view[cuts[-1] if cuts else low : stop])
             reach *= 16
 
 
@@ -206,7 +203,9 @@ class _Found:
     problems: list[tuple[str, str, int]]
 
 
-def _array_file(source: Source, found: _Found | None, view: mmap | bytes | bytearray, **rest: Any) -> ArrayFile:
+def _array_file(
+    source: Source, found: _Found | None, view: mmap | bytes | bytearray, **rest: Any
+) -> ArrayFile:
     assert found is not None, "the last search either finds an array or raises"
     first = _FIRST_KEY.match(view, found.start)
     key = first.group(1) if first and found.array == "nodes" else b""
@@ -228,7 +227,11 @@ def _find_array(source: Source, text: bytes, final: bool) -> _Found | None:
             base = _BASE_TIME.search(text, 0, match.start())
             if base:
                 known["baseTimeNanoseconds"] = int(base.group(1))
-            problem = ("header-unreadable", "what stands before the array is no valid JSON and was left out", 0)
+            problem = (
+                "header-unreadable",
+                "what stands before the array is no valid JSON and was left out",
+                0,
+            )
             first = _Found(array, match.end(), known, [problem])
     if first or not final:
         return first

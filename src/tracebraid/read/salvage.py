@@ -15,7 +15,9 @@ import msgspec
 
 __all__ = ["Issue", "Salvaged", "salvage"]
 
-_NAME = re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"(?:ph|cat|pid|tid|ts|id|ctrl_deps|rf_id|args|dur)"\s*:)', re.S)
+_NAME = re.compile(
+    r'("name"\s*:\s*")(.*?)("\s*,\s*"(?:ph|cat|pid|tid|ts|id|ctrl_deps|rf_id|args|dur)"\s*:)', re.S
+)
 _JOIN_AT_MOST = 8
 
 
@@ -110,7 +112,9 @@ def _parse(text: bytes) -> tuple[dict[str, object] | None, str]:
 def _mend(text: bytes) -> bytes | None:
     """The object with its name escaped, its encoding made UTF-8, and NaN and Infinity made null."""
     words = text.decode("utf-8", "replace")
-    words = _NAME.sub(lambda m: m.group(1) + json.dumps(_unescape(m.group(2)))[1:-1] + m.group(3), words, count=1)
+    words = _NAME.sub(
+        lambda m: m.group(1) + json.dumps(_unescape(m.group(2)))[1:-1] + m.group(3), words, count=1
+    )
     try:
         value = json.loads(words, strict=False, parse_constant=lambda _: None)
     except (ValueError, RecursionError):

@@ -59,14 +59,15 @@ class Source:
 
     def blocks(self, block_bytes: int = 1 << 22) -> Iterator[bytes]:
         """The uncompressed bytes, block by block; a damaged gzip stream ends early and says so in `damage`."""
-        raw: io.BufferedIOBase = io.BytesIO(self.memory) if self.memory is not None else Path(self.path).open("rb")
-        with raw, self._unpacked(raw) as stream:
+        with self._raw() as raw, self._unpacked(raw) as stream:
             done = 0
             while True:
                 try:
                     block = stream.read(block_bytes)
                 except (EOFError, OSError, zlib.error) as error:
-                    self.damage.append(f"the gzip stream breaks off after {done:,} uncompressed bytes ({error})")
+                    self.damage.append(
+                        f"the gzip stream breaks off after {done:,} uncompressed bytes ({error})"
+                    )
                     return
                 if not block:
                     return
@@ -80,6 +81,9 @@ class Source:
             return None
         with Path(self.path).open("rb") as stream:
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def _raw(self) -> io.BufferedIOBase:
+        return Path(self.path).open("rb") if self.memory is None else io.BytesIO(self.memory)
 
     def _unpacked(self, raw: io.BufferedIOBase) -> io.BufferedIOBase:
         if not self.compressed:
@@ -113,7 +117,9 @@ def open_source(path: str | Path) -> Source:
     except FileNotFoundError:
         raise InputError(name, "there is no such file", "Check the path") from None
     except OSError as error:
-        raise InputError(name, f"it cannot be read ({error.strerror})", "Check the file and its rights") from None
+        raise InputError(
+            name, f"it cannot be read ({error.strerror})", "Check the file and its rights"
+        ) from None
     _refuse_foreign(name, head)
     return Source(name, size, head.startswith(b"\x1f\x8b"))
 

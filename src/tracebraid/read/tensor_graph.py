@@ -76,7 +76,9 @@ class _Work:
 
     def begins(self) -> _Bools:
         """Outputs that are a new tensor: no input of the node, and not given out by a node inside it."""
-        own_input = _contains(_pairs(self.row, self.key), _pairs(self.row[~self.is_output], self.key[~self.is_output]))
+        own_input = _contains(
+            _pairs(self.row, self.key), _pairs(self.row[~self.is_output], self.key[~self.is_output])
+        )
         fresh = self.is_output & ~own_input
         return fresh & ~_again_inside(fresh, self.key, self.row, self.last)
 
@@ -101,7 +103,9 @@ class _Work:
         order = np.lexsort((~begins, self.time, self.key))
         begun = np.cumsum(begins[order])
         at_start = np.r_[0, np.flatnonzero(np.diff(self.key[order])) + 1]
-        before = np.repeat(begun[at_start] - begins[order][at_start], np.diff(np.r_[at_start, len(order)]))
+        before: _Ints = np.repeat(
+            begun[at_start] - begins[order][at_start], np.diff(np.r_[at_start, len(order)])
+        )
         life = np.empty(len(order), dtype=np.int64)
         life[order] = begun - before
         return _numbered(pl.DataFrame({"key": self.key, "life": life}))
@@ -120,8 +124,10 @@ def _edges(work: _Work, tensor: _Ints, writes: _Bools) -> pl.DataFrame:
     )
     through = (other >= 0) & (later > when) & (other != producer) & (work.storage[reads] >= 0)
     parts.append(_edge_frame(work, other[through], reads[through], tensor, "storage"))
-    return pl.concat(parts).unique(["producer", "consumer", "tensor"], keep="first", maintain_order=True).sort(
-        "consumer", "producer", "tensor"
+    return (
+        pl.concat(parts)
+        .unique(["producer", "consumer", "tensor"], keep="first", maintain_order=True)
+        .sort("consumer", "producer", "tensor")
     )
 
 

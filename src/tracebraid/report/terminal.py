@@ -56,12 +56,19 @@ def coverage_table(coverages: Sequence[tuple[int, Coverage]]) -> Table:
         total_ns, attributed_ns = coverage.gpu_time_ns
         host = coverage.host_ops
         methods = ", ".join(f"{method} {count:,}" for method, count in host.by_method.items())
-        linked = (f"{host.linked:,} of {host.total:,}", percent(host.share)) if coverage.has_et else ("no ET", "")
+        linked = (
+            (f"{host.linked:,} of {host.total:,}", percent(host.share)) if coverage.has_et else ("no ET", "")
+        )
         device = ("none", "", "", "")
         if coverage.gpu_events.total:
             gpu = coverage.gpu_events
             share = attributed_ns / total_ns if total_ns else 1.0
-            device = (f"{gpu.linked:,} of {gpu.total:,}", percent(gpu.share), duration(total_ns), percent(share))
+            device = (
+                f"{gpu.linked:,} of {gpu.total:,}",
+                percent(gpu.share),
+                duration(total_ns),
+                percent(share),
+            )
         table.add_row(str(rank), *linked, methods, *device)
     return table
 
@@ -69,7 +76,9 @@ def coverage_table(coverages: Sequence[tuple[int, Coverage]]) -> Table:
 def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
     """What was not linked, and why; None where all was."""
     words = {"host_op": "host op", "et_node": "ET node", "gpu_event": "GPU event"}
-    table = _table("Not linked", [("rank", "right"), ("count", "right"), ("what", "left"), ("because", "left")])
+    table = _table(
+        "Not linked", [("rank", "right"), ("count", "right"), ("what", "left"), ("because", "left")]
+    )
     for rank, coverage in coverages:
         for one in coverage.orphans:
             table.add_row(str(rank), f"{one.count:,}", words[one.kind], escape(one.reason))
@@ -78,16 +87,30 @@ def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
 
 def breakdown_table(frame: pl.DataFrame) -> Table:
     """Where the time goes; the four parts of each row add up to its span."""
-    names = ("rank", "step", "device", "span", "compute", "exposed comm", "exposed memory", "idle", "comm", "overlap")
+    names = (
+        "rank",
+        "step",
+        "device",
+        "span",
+        "compute",
+        "exposed comm",
+        "exposed memory",
+        "idle",
+        "comm",
+        "overlap",
+    )
     table = _table("Where the time goes", [(name, "left" if name == "step" else "right") for name in names])
     shown = frame.filter(pl.int_range(pl.len()).over("rank", pl.col("step").is_null()) < _STEPS_SHOWN)
     for row in shown.iter_rows(named=True):
         span = row["span_ns"]
         parts = [
-            _part(row[name], span) for name in ("compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
+            _part(row[name], span)
+            for name in ("compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
         ]
         whole = [duration(row[name]) if row[name] else "-" for name in ("communication_ns", "overlap_ns")]
-        table.add_row(str(row["rank"]), escape(row["step"] or "all"), row["device"], duration(span), *parts, *whole)
+        table.add_row(
+            str(row["rank"]), escape(row["step"] or "all"), row["device"], duration(span), *parts, *whole
+        )
     if shown.height < frame.height:
         table.caption = f"{frame.height - shown.height} more steps; --json has all"
     return table
@@ -113,9 +136,16 @@ def ops_table(frame: pl.DataFrame, top: int, by: str) -> Table:
     """The ops with the most time; `by` is `device` or `host`."""
     key = f"{by}_self_ns"
     title = f"Ops by {by} self time"
-    columns = [("device self", "right"), ("device total", "right"), ("host self", "right"), ("count", "right")]
+    columns = [
+        ("device self", "right"),
+        ("device total", "right"),
+        ("host self", "right"),
+        ("count", "right"),
+    ]
     table = _table(title, [*columns, ("op", "left"), ("input shapes", "left")])
-    ops = frame.filter((pl.col("category") == "cpu_op") & (pl.col(key) > 0)).sort(key, descending=True, maintain_order=True)
+    ops = frame.filter((pl.col("category") == "cpu_op") & (pl.col(key) > 0)).sort(
+        key, descending=True, maintain_order=True
+    )
     for row in ops.head(top).iter_rows(named=True):
         table.add_row(
             duration(row["device_self_ns"]) if row["device_self_ns"] else "-",

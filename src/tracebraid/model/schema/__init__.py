@@ -1,0 +1,73 @@
+"""The tables: what each row is, what each column means, its type and its unit. This is the design.
+
+Times are int64 nanoseconds on the unix clock. `event_id` is the row of `Timeline.events`, in the order of the
+file; it joins every table of a timeline. `node_id` is the id of a node of an Execution Trace. `kineto` holds what
+is in a Kineto trace, `execution_trace` what is in an Execution Trace, `links` what linking adds. The tables that
+analyses answer with stand in `model/answers.py`.
+"""
+
+from __future__ import annotations
+
+from tracebraid.model.schema.execution_trace import (
+    ET_COLLECTIVES,
+    ET_EXTRA_ATTRS,
+    ET_NODES,
+    ET_TENSOR_EDGES,
+    ET_TENSOR_USES,
+    ET_TENSORS,
+    ET_VALUES,
+    PROCESS_GROUPS,
+)
+from tracebraid.model.schema.kineto import (
+    COLLECTIVES,
+    DETAIL_TABLES_BY_CATEGORY,
+    DEVICE_WORK,
+    EVENTS,
+    EXTRA_ARGS,
+    FLOWS,
+    HOST_CALLS,
+    HOST_OPS,
+    KINETO_TABLES,
+    LANES,
+    MEMORY,
+    OTHER_EVENTS,
+    PYTHON_FUNCTIONS,
+    SYNCS,
+)
+from tracebraid.model.schema.links import (
+    DEVICE_LINKS,
+    FORWARD_BACKWARD,
+    HOST_LINKS,
+    HOST_TREE,
+    NODE_LINKS,
+)
+
+__all__ = [
+    "COLLECTIVES",
+    "DETAIL_TABLES_BY_CATEGORY",
+    "DEVICE_LINKS",
+    "DEVICE_WORK",
+    "ET_COLLECTIVES",
+    "ET_EXTRA_ATTRS",
+    "ET_NODES",
+    "ET_TENSORS",
+    "ET_TENSOR_EDGES",
+    "ET_TENSOR_USES",
+    "ET_VALUES",
+    "EVENTS",
+    "EXTRA_ARGS",
+    "FLOWS",
+    "FORWARD_BACKWARD",
+    "HOST_CALLS",
+    "HOST_LINKS",
+    "HOST_OPS",
+    "HOST_TREE",
+    "KINETO_TABLES",
+    "LANES",
+    "MEMORY",
+    "NODE_LINKS",
+    "OTHER_EVENTS",
+    "PROCESS_GROUPS",
+    "PYTHON_FUNCTIONS",
+    "SYNCS",
+]

@@ -1,0 +1,81 @@
+"""What linking adds: the tables of a `LinkedTrace`."""
+
+from __future__ import annotations
+
+from tracebraid.model.column import Column, Kind, Table
+
+__all__ = [
+    "DEVICE_LINKS",
+    "FORWARD_BACKWARD",
+    "HOST_LINKS",
+    "HOST_TREE",
+    "NODE_LINKS",
+]
+
+_INT, _FLOAT, _NAME = Kind.INT, Kind.FLOAT, Kind.NAME
+
+_EVENT_ID = Column("event_id", _INT, "the event: its row in `events`")
+_NODE_ID = Column("node_id", _INT, "the Execution Trace node")
+
+HOST_TREE = Table(
+    "host_tree",
+    "One row per host event that has a duration: op, annotation, call or Python function.",
+    (
+        _EVENT_ID,
+        Column("parent_event", _INT, "innermost host event around it on its thread; null at the top"),
+        Column("op_event", _INT, "innermost op or annotation around it, itself left out; null: none"),
+        Column("depth", _INT, "number of host events around it"),
+        Column("inclusive_ns", _INT, "its duration, cut where it outlasts its parent by rounding"),
+        Column("exclusive_ns", _INT, "inclusive time less that of the events directly inside"),
+        Column(
+            "op_exclusive_ns", _INT, "ops: inclusive time less that of the ops directly inside; else null"
+        ),
+    ),
+)
+
+HOST_LINKS = Table(
+    "host_links",
+    "One row per host op or annotation: the Execution Trace node that is the same op.",
+    (
+        _EVENT_ID,
+        Column("node_id", _INT, "the node; null where none was proven"),
+        Column("method", _NAME, "`record_function_id` or `external_id`; null without a node"),
+        Column("confidence", _FLOAT, "1.0 for ids that names confirm; null without a node"),
+        Column("reason", _NAME, "why there is no node; null with one"),
+    ),
+)
+
+NODE_LINKS = Table(
+    "node_links",
+    "One row per Execution Trace node: the host event that is the same op.",
+    (
+        _NODE_ID,
+        Column("event_id", _INT, "the host event; null where none was proven"),
+        Column("reason", _NAME, "why there is no event; null with one"),
+    ),
+)
+
+DEVICE_LINKS = Table(
+    "device_links",
+    "One row per device event: what launched it.",
+    (
+        _EVENT_ID,
+        Column("call_event", _INT, "the host's call with its correlation; null: none in the trace"),
+        Column("op_event", _INT, "innermost op around that call, else annotation; null: none"),
+        Column(
+            "node_id", _INT, "the Execution Trace node of that op, or of the nearest op around that has one"
+        ),
+        Column("method", _NAME, "`correlation`, `external_id`; null without an op"),
+        Column("reason", _NAME, "why there is no op; null with one"),
+    ),
+)
+
+FORWARD_BACKWARD = Table(
+    "forward_backward",
+    "One row per backward op whose forward op is known.",
+    (
+        Column("forward_event", _INT, "the forward op that made the autograd node"),
+        Column("backward_event", _INT, "the backward op"),
+        Column("sequence_number", _INT, "the sequence number that both carry"),
+    ),
+)

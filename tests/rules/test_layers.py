@@ -1,0 +1,76 @@
+"""Which room may import which. The table is the architecture: change it with the code, and say why."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tracebraid"
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "version": set(),
+    "model": {"errors"},
+    "read": {"model", "errors"},
+    "link": {"model", "errors"},
+    "analyze": {"model", "errors"},
+    "report": {"model", "errors"},
+    "export": {"model", "errors"},
+    "api": {"model", "errors", "read", "link", "analyze", "report", "export"},
+    # The command line hands nouns of the model from api to report, and names them in its types.
+    "cli": {"api", "errors", "model", "report", "version"},
+    "__main__": {"cli"},
+    "__init__": {"api", "errors", "model", "version"},
+}
+
+EXCEPTIONS: set[tuple[str, str]] = set()
+"""(module, room) pairs that break the table on purpose."""
+
+OPTIONAL_LIBRARIES = {"torch", "pandas", "jinja2", "plotly", "ray", "duckdb", "fsspec", "google"}
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(module: Path) -> str:
+    return module.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports_of(module: Path) -> set[str]:
+    """Dotted names of all modules that a module imports, anywhere in it."""
+    found: set[str] = set()
+    for item in ast.walk(ast.parse(module.read_text())):
+        if isinstance(item, ast.Import):
+            found |= {alias.name for alias in item.names}
+        elif isinstance(item, ast.ImportFrom) and item.module:
+            found |= {item.module, *(f"{item.module}.{alias.name}" for alias in item.names)}
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_room_imports_only_what_the_table_allows(module: Path) -> None:
+    room = room_of(module)
+    rooms = {name.split(".")[1] for name in imports_of(module) if name.startswith("tracebraid.")}
+    known = {other for other in rooms if other in MAY_IMPORT}
+    forbidden = known - MAY_IMPORT[room] - {room}
+    assert not {(module.stem, other) for other in forbidden} - EXCEPTIONS
+
+
+def test_the_table_names_every_room() -> None:
+    assert {room_of(module) for module in MODULES} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_module_imports_an_optional_library(module: Path) -> None:
+    assert not {name.split(".")[0] for name in imports_of(module)} & OPTIONAL_LIBRARIES
+
+
+def test_the_worker_process_loads_no_polars() -> None:
+    """Its start is paid for on every large file."""
+    import subprocess
+    import sys
+
+    code = "import sys, tracebraid.read.worker; print('polars' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
