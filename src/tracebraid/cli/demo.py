@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from tracebraid import api
-from tracebraid.cli.link import link
-from tracebraid.cli.output import say
-from tracebraid.cli.summary import summary
+from tracebraid.cli.link import link_all, show_ledger
+from tracebraid.cli.output import progress, say, say_findings, say_json
+from tracebraid.cli.summary import show_tables, summarise
 from tracebraid.errors import InputError
+from tracebraid.report.machine import finding_data
 
 __all__ = ["demo"]
 
@@ -21,6 +23,7 @@ def demo(
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="Copy the traces there and write ET+ beside them.")
     ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Link and summarise the bundled traces: a small transformer, trained on two CPU ranks with DDP over gloo."""
     traces = api.demo_path()
@@ -32,7 +35,15 @@ def demo(
                 str(folder), f"it cannot be written ({error.strerror})", "Choose another place"
             ) from None
         traces = folder
-        say(f"The traces and their ET+ (et_plus_<rank>.json) are in {folder}.\n")
-    link([traces], out=folder)
+    with progress("linking") as update:
+        ledger, findings = link_all([traces], folder, update)
+        found = summarise(api.open(traces), None, "ProfilerStep", whole=json)
+    if json:
+        say_json({"ranks": found.ranks, "findings": [finding_data(finding) for finding in findings]})
+        return
+    if folder is not None:
+        say(f"The traces and their ET+ (et_plus_<rank>.json) are in {escape(str(folder))}.\n")
+    show_ledger(ledger)
     say("")
-    summary(traces, top=5)
+    show_tables(found, top=5)
+    say_findings(findings)

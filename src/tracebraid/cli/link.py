@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
 from tracebraid import api
-from tracebraid.cli.output import progress, say, say_error, say_findings, say_json
-from tracebraid.errors import InputError
+from tracebraid.cli.output import progress, say, say_findings, say_json
+from tracebraid.errors import CoverageError, InputError
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.report.machine import coverage_data, finding_data
 from tracebraid.report.terminal import coverage_table, orphans_table
 
-__all__ = ["link"]
+__all__ = ["Ledger", "link", "link_all", "show_ledger"]
 
 
 def link(
@@ -38,27 +38,40 @@ def link(
     """Link Execution Traces and Kineto traces, and say how much was linked, how, and why the rest was not."""
     if len(paths) > 2:
         raise typer.BadParameter("give an Execution Trace and a Kineto trace, or one folder")
-    ledger: list[tuple[int, Coverage]] = []
-    findings: list[Finding] = []
     with progress("linking") as update:
-        for linked, target in _ranks(paths, out, findings, update):
-            ledger.append((linked.rank, linked.coverage))
-            findings += linked.all_findings
-            if target is not None:
-                api.write_et_plus(linked, target)
+        ledger, findings = link_all(paths, out, update)
     if json:
         ranks = [coverage_data(rank, coverage) for rank, coverage in ledger]
         say_json({"ranks": ranks, "findings": [finding_data(finding) for finding in findings]})
     else:
-        say(*(table for table in (coverage_table(ledger), orphans_table(ledger)) if table is not None))
+        show_ledger(ledger)
         say_findings(findings)
     below = [
         (rank, one.share) for rank, one in ledger if min_coverage is not None and one.share < min_coverage
     ]
     if below:
         told = ", ".join(f"rank {rank} {share:.4f}" for rank, share in below)
-        say_error(f"coverage is below {min_coverage}: {told}")
-        raise typer.Exit(1)
+        raise CoverageError(f"coverage is below {min_coverage}: {told}")
+
+
+Ledger: TypeAlias = "list[tuple[int, Coverage]]"
+
+
+def link_all(paths: list[Path], out: Path | None, update: api.Progress) -> tuple[Ledger, list[Finding]]:
+    """Link a pair or all ranks of a folder, write ET+ where asked to, and keep the ledger and what was found."""
+    ledger: Ledger = []
+    findings: list[Finding] = []
+    for linked, target in _ranks(paths, out, findings, update):
+        ledger.append((linked.rank, linked.coverage))
+        findings += linked.all_findings
+        if target is not None:
+            api.write_et_plus(linked, target)
+    return ledger, findings
+
+
+def show_ledger(ledger: Ledger) -> None:
+    """Print how much was linked, and what was not."""
+    say(*(table for table in (coverage_table(ledger), orphans_table(ledger)) if table is not None))
 
 
 def _ranks(

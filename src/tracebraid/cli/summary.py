@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +12,11 @@ import typer
 from tracebraid import api
 from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.model.finding import Finding
+from tracebraid.model.job import Job
 from tracebraid.report.machine import coverage_data, finding_data, rows_data
 from tracebraid.report.terminal import breakdown_table, kernels_table, ops_table
 
-__all__ = ["summary"]
+__all__ = ["Summary", "show_tables", "summarise", "summary"]
 
 
 def summary(
@@ -29,32 +31,48 @@ def summary(
     """Say where the time goes: the breakdown of each rank and step, the top kernels, the top ops."""
     with progress("reading") as update:
         job = api.open(path, progress=update)
-        findings: list[Finding] = list(job.findings)
-        ranks: list[dict[str, Any]] = []
-        breakdowns: list[pl.DataFrame] = []
-        shown: tuple[int, pl.DataFrame, pl.DataFrame] | None = None
-        for linked in [job[rank]] if rank is not None else job:
-            findings += linked.all_findings
-            breakdowns.append(api.breakdown(linked, annotation))
-            if not json and shown is not None:
-                continue
-            kernels, ops = api.kernels(linked), api.ops(linked)
-            shown = shown or (linked.rank, kernels, ops)
-            if json:
-                tables = {
-                    "breakdown": rows_data(breakdowns[-1]),
-                    "kernels": rows_data(kernels),
-                    "ops": rows_data(ops),
-                }
-                ranks.append({**coverage_data(linked.rank, linked.coverage), **tables})
+        found = summarise(job, rank, annotation, whole=json)
     if json:
-        say_json({"ranks": ranks, "findings": [finding_data(finding) for finding in findings]})
+        say_json({"ranks": found.ranks, "findings": [finding_data(finding) for finding in found.findings]})
         return
-    say(breakdown_table(pl.concat(breakdowns)))
-    assert shown is not None, "a job has at least one rank with a Kineto trace"
-    if len(breakdowns) > 1:
-        say(f"\nKernels and ops of rank {shown[0]}; --rank shows another.")
-    if not shown[1].is_empty():
-        say(kernels_table(shown[1], top), ops_table(shown[2], top, "device"))
-    say(ops_table(shown[2], top, "host"))
-    say_findings(findings)
+    show_tables(found, top)
+    say_findings(found.findings)
+
+
+@dataclass
+class Summary:
+    """What was found: breakdowns of all ranks, kernels and ops of the first; with `whole` all of each rank."""
+
+    findings: list[Finding]
+    breakdowns: list[pl.DataFrame] = field(default_factory=list)
+    first: tuple[int, pl.DataFrame, pl.DataFrame] | None = None
+    ranks: list[dict[str, Any]] = field(default_factory=list)
+
+
+def summarise(job: Job, rank: int | None, annotation: str, whole: bool) -> Summary:
+    """Ask all ranks, or one, for their breakdown, and the first or (`whole`) each for its kernels and ops."""
+    found = Summary(list(job.findings))
+    for linked in [job[rank]] if rank is not None else job:
+        found.findings += linked.all_findings
+        found.breakdowns.append(api.breakdown(linked, annotation))
+        if found.first is not None and not whole:
+            continue
+        kernels, ops = api.kernels(linked), api.ops(linked)
+        found.first = found.first or (linked.rank, kernels, ops)
+        if whole:
+            tables = {"breakdown": found.breakdowns[-1], "kernels": kernels, "ops": ops}
+            data = {name: rows_data(frame) for name, frame in tables.items()}
+            found.ranks.append({**coverage_data(linked.rank, linked.coverage), **data})
+    return found
+
+
+def show_tables(found: Summary, top: int) -> None:
+    """Print the breakdown of all ranks, and the top kernels and ops of the first."""
+    assert found.first is not None, "a job has at least one rank with a Kineto trace"
+    rank, kernels, ops = found.first
+    say(breakdown_table(pl.concat(found.breakdowns)))
+    if len(found.breakdowns) > 1:
+        say(f"\nKernels and ops of rank {rank}; --rank shows another.")
+    if not kernels.is_empty():
+        say(kernels_table(kernels, top), ops_table(ops, top, "device"))
+    say(ops_table(ops, top, "host"))

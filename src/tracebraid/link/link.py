@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import polars as pl
+
+from tracebraid.link.agreement import parents_that_differ
 from tracebraid.link.coverage import count_coverage
 from tracebraid.link.forward_backward import link_forward_backward
 from tracebraid.link.hosts import link_hosts
@@ -33,12 +36,17 @@ def link_traces(timeline: Timeline, et: ExecutionTrace | None = None) -> LinkedT
         device_links=device_links,
         forward_backward=link_forward_backward(timeline),
         coverage=coverage,
-        findings=_findings(timeline, et),
+        findings=_findings(timeline, et, tree, hosts.hosts),
     )
 
 
-def _findings(timeline: Timeline, et: ExecutionTrace | None) -> tuple[Finding, ...]:
-    if et is not None and et.rank is not None and et.rank != timeline.rank:
+def _findings(
+    timeline: Timeline, et: ExecutionTrace | None, tree: pl.DataFrame, host_links: pl.DataFrame
+) -> tuple[Finding, ...]:
+    if et is None:
+        return ()
+    findings = parents_that_differ(et, tree, host_links)
+    if et.rank is not None and et.rank != timeline.rank:
         text = f"the Execution Trace's name says rank {et.rank}, the Kineto trace is of rank {timeline.rank}"
-        return (Finding("ranks-differ", text, et.path),)
-    return ()
+        findings.append(Finding("ranks-differ", text, et.path))
+    return tuple(findings)

@@ -9,7 +9,7 @@ import polars as pl
 from rich.markup import escape
 from rich.table import Table
 
-from tracebraid.model.coverage import Coverage
+from tracebraid.model.coverage import Count, Coverage
 from tracebraid.model.file_info import FileInfo
 from tracebraid.report.units import duration, percent, size
 
@@ -50,27 +50,23 @@ def _facts(info: FileInfo) -> Iterable[tuple[str, str]]:
 
 def coverage_table(coverages: Sequence[tuple[int, Coverage]]) -> Table:
     """How much of each rank was linked."""
-    columns = ("rank", "host ops linked", "", "by", "GPU events attributed", "", "GPU time", "")
-    table = _table("Coverage", [(name, "right" if name != "by" else "left") for name in columns])
+    has_device = any(coverage.gpu_events.total for _, coverage in coverages)
+    columns = [("rank", "right"), ("host ops linked", "right"), ("by", "left")]
+    columns += [("GPU events attributed", "right"), ("GPU time attributed", "right")] if has_device else []
+    table = _table("Coverage", columns)
     for rank, coverage in coverages:
-        total_ns, attributed_ns = coverage.gpu_time_ns
-        host = coverage.host_ops
-        methods = ", ".join(f"{method} {count:,}" for method, count in host.by_method.items())
-        linked = (
-            (f"{host.linked:,} of {host.total:,}", percent(host.share)) if coverage.has_et else ("no ET", "")
-        )
-        device = ("none", "", "", "")
-        if coverage.gpu_events.total:
-            gpu = coverage.gpu_events
+        host, gpu, (total_ns, attributed_ns) = coverage.host_ops, coverage.gpu_events, coverage.gpu_time_ns
+        methods = ", ".join(host.by_method) if coverage.has_et else "no Execution Trace"
+        cells = [str(rank), _of_total(host) if coverage.has_et else "-", methods]
+        if has_device:
             share = attributed_ns / total_ns if total_ns else 1.0
-            device = (
-                f"{gpu.linked:,} of {gpu.total:,}",
-                percent(gpu.share),
-                duration(total_ns),
-                percent(share),
-            )
-        table.add_row(str(rank), *linked, methods, *device)
+            cells += [_of_total(gpu), f"{duration(attributed_ns)} of {duration(total_ns)}, {percent(share)}"]
+        table.add_row(*cells)
     return table
+
+
+def _of_total(count: Count) -> str:
+    return f"{count.linked:,} of {count.total:,}, {percent(count.share)}" if count.total else "none"
 
 
 def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
@@ -135,22 +131,21 @@ def kernels_table(frame: pl.DataFrame, top: int) -> Table:
 def ops_table(frame: pl.DataFrame, top: int, by: str) -> Table:
     """The ops with the most time; `by` is `device` or `host`."""
     key = f"{by}_self_ns"
-    title = f"Ops by {by} self time"
+    ops = frame.filter((pl.col("category") == "cpu_op") & (pl.col(key) > 0))
+    ops = ops.sort(key, descending=True, maintain_order=True)
+    times = [("host self", "host_self_ns"), ("host total", "host_total_ns")]
+    if frame.get_column("kernels").sum() > 0:
+        times = [("device self", "device_self_ns"), ("device total", "device_total_ns"), *times[:1]]
     columns = [
-        ("device self", "right"),
-        ("device total", "right"),
-        ("host self", "right"),
+        *((name, "right") for name, _ in times),
         ("count", "right"),
+        ("op", "left"),
+        ("input shapes", "left"),
     ]
-    table = _table(title, [*columns, ("op", "left"), ("input shapes", "left")])
-    ops = frame.filter((pl.col("category") == "cpu_op") & (pl.col(key) > 0)).sort(
-        key, descending=True, maintain_order=True
-    )
+    table = _table(f"Ops by {by} self time", columns)
     for row in ops.head(top).iter_rows(named=True):
         table.add_row(
-            duration(row["device_self_ns"]) if row["device_self_ns"] else "-",
-            duration(row["device_total_ns"]) if row["device_total_ns"] else "-",
-            duration(row["host_self_ns"]),
+            *(duration(row[column]) if row[column] else "-" for _, column in times),
             f"{row['count']:,}",
             escape(_short(row["name"])),
             escape(_short(row["input_dims"] or "", 48)),
