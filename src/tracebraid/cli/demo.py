@@ -42,8 +42,7 @@ def demo(
         say_json({"ranks": found.ranks, "findings": [finding_data(finding) for finding in findings]})
         return
     if folder is not None:
-        say(f"The traces and their ET+ (et_plus_<rank>.json) are in {escape(str(folder))}.\n")
+        say(f"The traces and their ET+ (et_plus_<rank>.json) are in {escape(str(folder))}.")
     show_ledger(ledger)
-    say("")
     show_tables(found, top=5)
     say_findings(findings)

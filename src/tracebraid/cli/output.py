@@ -25,6 +25,7 @@ def say(*parts: RenderableType) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_OF_FILES)
     for part in parts:
         console.print(part)
+        console.print()
 
 
 def say_json(data: Any) -> None:

@@ -72,7 +72,7 @@ def show_tables(found: Summary, top: int) -> None:
     rank, kernels, ops = found.first
     say(breakdown_table(pl.concat(found.breakdowns)))
     if len(found.breakdowns) > 1:
-        say(f"\nKernels and ops of rank {rank}; --rank shows another.")
+        say(f"Kernels and ops of rank {rank}; --rank shows another.")
     if not kernels.is_empty():
         say(kernels_table(kernels, top), ops_table(ops, top, "device"))
     say(ops_table(ops, top, "host"))

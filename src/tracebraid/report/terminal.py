@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 
 import polars as pl
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
@@ -82,31 +83,34 @@ def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
 
 
 def breakdown_table(frame: pl.DataFrame) -> Table:
-    """Where the time goes; the four parts of each row add up to its span."""
-    names = (
-        "rank",
-        "step",
-        "device",
-        "span",
-        "compute",
-        "exposed comm",
-        "exposed memory",
-        "idle",
-        "comm",
-        "overlap",
+    """Where the time goes; compute, exposed parts and idle of each row add up to its span."""
+    parts = {
+        "compute": "compute_ns",
+        "exposed comm": "exposed_communication_ns",
+        "exposed memory": "exposed_memory_ns",
+        "idle": "idle_ns",
+    }
+    sums = {"comm": "communication_ns", "overlap": "overlap_ns"}
+    parts = {name: column for name, column in parts.items() if (frame.get_column(column) > 0).any()}
+    sums = {name: column for name, column in sums.items() if (frame.get_column(column) > 0).any()}
+    devices = frame.get_column("device").unique().to_list()
+    where = f" on device {devices[0]}" if len(devices) == 1 else ""
+    columns = ["rank", "step", *(["device"] if len(devices) > 1 else []), "span", *parts, *sums]
+    table = _table(
+        f"Where the time goes{where}", [(name, "left" if name == "step" else "right") for name in columns]
     )
-    table = _table("Where the time goes", [(name, "left" if name == "step" else "right") for name in names])
+    table.columns[1].no_wrap = True
     shown = frame.filter(pl.int_range(pl.len()).over("rank", pl.col("step").is_null()) < _STEPS_SHOWN)
     for row in shown.iter_rows(named=True):
-        span = row["span_ns"]
-        parts = [
-            _part(row[name], span)
-            for name in ("compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
+        cells = [
+            str(row["rank"]),
+            escape(row["step"] or "all"),
+            *([row["device"]] if len(devices) > 1 else []),
         ]
-        whole = [duration(row[name]) if row[name] else "-" for name in ("communication_ns", "overlap_ns")]
-        table.add_row(
-            str(row["rank"]), escape(row["step"] or "all"), row["device"], duration(span), *parts, *whole
-        )
+        cells.append(duration(row["span_ns"]))
+        cells += [_part(row[column], row["span_ns"]) for column in parts.values()]
+        cells += [duration(row[column]) if row[column] else "-" for column in sums.values()]
+        table.add_row(*cells)
     if shown.height < frame.height:
         table.caption = f"{frame.height - shown.height} more steps; --json has all"
     return table
@@ -169,7 +173,8 @@ def _with_rest(table: Table, rows: int, top: int) -> Table:
 
 def _table(title: str, columns: Sequence[tuple[str, str]]) -> Table:
     table = Table(title=title or None, title_justify="left", title_style="bold", caption_justify="left")
+    table.box, table.show_edge, table.pad_edge = SIMPLE_HEAD, False, False
     for name, justify in columns:
         wraps = justify == "left"
-        table.add_column(name, justify="left" if wraps else "right", no_wrap=not wraps, overflow="fold")
+        table.add_column(name, justify="left" if wraps else "right", overflow="fold")
     return table

@@ -5,13 +5,13 @@ from __future__ import annotations
 __all__ = ["duration", "percent", "size"]
 
 
-def duration(ns: float | None) -> str:
-    """Nanoseconds in the unit that leaves one to three digits before the point."""
-    if ns is None:
-        return ""
+def duration(ns: float) -> str:
+    """Nanoseconds with four digits, in the unit that leaves one to three of them before the point."""
     for unit, factor in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if abs(ns) >= factor:
-            return f"{ns / factor:,.3f} {unit}"
+        value = abs(ns) / factor
+        if value >= 0.99995:
+            decimals = 3 if value < 9.9995 else 2 if value < 99.995 else 1
+            return f"{ns / factor:,.{decimals}f} {unit}"
     return f"{ns:,.0f} ns"
 
 
