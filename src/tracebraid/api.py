@@ -17,15 +17,13 @@ from tracebraid.export.et_plus import write_et_plus
 from tracebraid.link.link import link_traces
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
-from tracebraid.model.job import Job, RankFiles
+from tracebraid.model.job import Job, Progress, RankFiles
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.timeline import Timeline
 from tracebraid.read.discover import find_rank_files, trace_files
 from tracebraid.read.execution_trace import read_execution_trace
 from tracebraid.read.kineto import read_timeline
-from tracebraid.read.parallel import Progress
-from tracebraid.read.pieces import open_array
-from tracebraid.read.source import open_source
+from tracebraid.read.trace import read_trace
 
 __all__ = [
     "Progress",
@@ -44,13 +42,12 @@ __all__ = [
 ]
 
 
-def open(path: str | Path, processes: int | None = None, progress: Progress | None = None) -> Job:
+def open(path: str | Path, processes: int | None = None) -> Job:
     """Open a folder of traces, or one Kineto trace, as a job. Traces are read when their rank is asked for.
 
     Args:
         path: the folder or file.
         processes: how many processes may decode one file; None: as many as its size is worth.
-        progress: is told how far a Kineto trace is read, 0 to 1.
 
     Raises:
         InputError: there is no Kineto trace.
@@ -65,7 +62,7 @@ def open(path: str | Path, processes: int | None = None, progress: Progress | No
     """
     files, findings = find_rank_files(path)
 
-    def load(one: RankFiles) -> LinkedTrace:
+    def load(one: RankFiles, progress: Progress | None) -> LinkedTrace:
         assert one.kineto is not None, "a job opens only ranks that have a Kineto trace"
         return link(one.et, read_timeline(one.kineto, processes, progress))
 
@@ -90,16 +87,20 @@ def link(
     return link_traces(timeline, trace)
 
 
-def info(path: str | Path) -> FileInfo:
+def info(path: str | Path, progress: Progress | None = None) -> FileInfo:
     """Say what a trace file is: kind, schema, torch, devices, rank, time span, steps, counts.
+
+    Args:
+        path: the file.
+        progress: is told how far a Kineto trace is read, 0 to 1.
 
     Raises:
         InputError: it cannot be read, or is no trace.
     """
-    source = open_source(path)
-    if open_array(source).array == "nodes":
-        return execution_trace_info(read_execution_trace(path), source.size_bytes)
-    return timeline_info(read_timeline(path), source.size_bytes)
+    trace, size_bytes = read_trace(path, progress)
+    if isinstance(trace, ExecutionTrace):
+        return execution_trace_info(trace, size_bytes)
+    return timeline_info(trace, size_bytes)
 
 
 def steps(traces: LinkedTrace | Job, annotation: str = PROFILER_STEP) -> pl.DataFrame:

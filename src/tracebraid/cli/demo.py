@@ -37,7 +37,7 @@ def demo(
         traces = folder
     with progress("linking") as update:
         ledger, findings = link_all([traces], folder, update)
-        found = summarise(api.open(traces), None, "ProfilerStep", whole=json)
+        found = summarise(api.open(traces), None, "ProfilerStep", json, update)
     if json:
         say_json({"ranks": found.ranks, "findings": [finding_data(finding) for finding in findings]})
         return

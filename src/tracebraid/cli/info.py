@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.cli.output import progress, say, say_error, say_findings, say_json
+from tracebraid.cli.output import OfAll, progress, say, say_error, say_findings, say_json
 from tracebraid.errors import InputError
 from tracebraid.model.file_info import FileInfo
 from tracebraid.report.machine import file_info_data
@@ -26,13 +26,14 @@ def info(
     failed = False
     with progress("reading") as update:
         files = api.trace_files(paths)
-        for number, path in enumerate(files):
+        whole = OfAll(update, len(files))
+        for path in files:
             try:
-                infos.append(api.info(path))
+                infos.append(api.info(path, whole))
             except InputError as error:
                 say_error(str(error))
                 failed = True
-            update((number + 1) / len(files))
+            whole.next()
     if json:
         say_json({"files": [file_info_data(one) for one in infos]})
     elif infos:

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tracebraid import api
-from tracebraid.cli.output import progress, say, say_findings, say_json
+from tracebraid.cli.output import OfAll, progress, say, say_findings, say_json
 from tracebraid.errors import CoverageError, InputError
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
@@ -85,10 +85,10 @@ def _ranks(
     findings += job.findings
     if out is not None:
         _make_folder(out)
-    for number, linked in enumerate(job):
-        update((number + 1) / len(job))
-        target = None if out is None or linked.et is None else out / f"et_plus_{linked.rank}.json"
-        yield linked, target
+    whole = OfAll(update, len(job))
+    for linked in job.read_all(whole):
+        whole.next()
+        yield linked, None if out is None or linked.et is None else out / f"et_plus_{linked.rank}.json"
 
 
 def _make_folder(path: Path) -> None:

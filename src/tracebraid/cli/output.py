@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tracebraid.model.finding import Finding
 
-__all__ = ["progress", "say", "say_error", "say_findings", "say_json"]
+__all__ = ["OfAll", "progress", "say", "say_error", "say_findings", "say_json"]
 
 _SHOW_AFTER_S = 1.0
 _WIDTH_OF_FILES = 160
@@ -46,6 +46,22 @@ def say_findings(findings: Iterable[Finding]) -> None:
 
 def _note(text: str) -> None:
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(text)
+
+
+class OfAll:
+    """Turns how far one of several files is into how far all of them are."""
+
+    def __init__(self, update: Callable[[float], None], files: int) -> None:
+        self._update, self._files, self._done = update, max(1, files), 0
+
+    def __call__(self, fraction: float) -> None:
+        """One file is that far."""
+        self._update((self._done + fraction) / self._files)
+
+    def next(self) -> None:
+        """One file is done."""
+        self._done += 1
+        self(0.0)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import polars as pl
 import typer
 
 from tracebraid import api
-from tracebraid.cli.output import progress, say, say_findings, say_json
+from tracebraid.cli.output import OfAll, progress, say, say_findings, say_json
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.report.machine import coverage_data, finding_data, rows_data
@@ -30,8 +30,7 @@ def summary(
 ) -> None:
     """Say where the time goes: the breakdown of each rank and step, the top kernels, the top ops."""
     with progress("reading") as update:
-        job = api.open(path, progress=update)
-        found = summarise(job, rank, annotation, whole=json)
+        found = summarise(api.open(path), rank, annotation, json, update)
     if json:
         say_json({"ranks": found.ranks, "findings": [finding_data(finding) for finding in found.findings]})
         return
@@ -49,10 +48,12 @@ class Summary:
     ranks: list[dict[str, Any]] = field(default_factory=list)
 
 
-def summarise(job: Job, rank: int | None, annotation: str, whole: bool) -> Summary:
+def summarise(job: Job, rank: int | None, annotation: str, whole: bool, update: api.Progress) -> Summary:
     """Ask all ranks, or one, for their breakdown, and the first or (`whole`) each for its kernels and ops."""
     found = Summary(list(job.findings))
-    for linked in [job[rank]] if rank is not None else job:
+    done = OfAll(update, len(job) if rank is None else 1)
+    for linked in job.read_all(done, None if rank is None else [rank]):
+        done.next()
         found.findings += linked.all_findings
         found.breakdowns.append(api.breakdown(linked, annotation))
         if found.first is not None and not whole:

@@ -29,7 +29,7 @@ from tracebraid.read.rank import rank_from_name
 from tracebraid.read.source import open_source
 from tracebraid.read.tensor_graph import tensor_graph
 
-__all__ = ["KNOWN_SCHEMAS", "read_execution_trace"]
+__all__ = ["KNOWN_SCHEMAS", "execution_trace_of", "read_execution_trace"]
 
 KNOWN_SCHEMAS = (
     "1.0.1",
@@ -54,7 +54,11 @@ def read_execution_trace(path: str | Path) -> ExecutionTrace:
     Raises:
         InputError: the file cannot be read, is no trace, or is a Kineto trace.
     """
-    file = open_array(open_source(path))
+    return execution_trace_of(open_array(open_source(path)))
+
+
+def execution_trace_of(file: ArrayFile) -> ExecutionTrace:
+    """Read an opened file, see `read_execution_trace`."""
     if file.array != "nodes":
         raise WrongTraceError(
             file.source.path,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,19 @@ import polars as pl
 
 from tracebraid.errors import NotATraceError, WrongTraceError
 from tracebraid.model.finding import Finding
+from tracebraid.model.job import Progress
 from tracebraid.model.schema import KINETO_TABLES, LANES
 from tracebraid.model.timeline import Timeline
 from tracebraid.read.findings import findings_of
 from tracebraid.read.frames import frame_of
 from tracebraid.read.kineto_decode import EventColumns
-from tracebraid.read.parallel import Progress, decode_file, worth_processes
+from tracebraid.read.parallel import decode_file, worth_processes
 from tracebraid.read.pieces import ArrayFile, open_array
 from tracebraid.read.process_groups import groups_of_kineto
 from tracebraid.read.rank import rank_from_name
 from tracebraid.read.source import open_source
 
-__all__ = ["read_timeline"]
+__all__ = ["read_timeline", "timeline_of"]
 
 
 def read_timeline(
@@ -38,7 +39,11 @@ def read_timeline(
     Raises:
         InputError: the file cannot be read, is no trace, or is an Execution Trace.
     """
-    file = open_array(open_source(path))
+    return timeline_of(open_array(open_source(path)), processes, progress)
+
+
+def timeline_of(file: ArrayFile, processes: int | None = None, progress: Progress | None = None) -> Timeline:
+    """Read an opened file, see `read_timeline`."""
     if file.array == "nodes":
         raise WrongTraceError(
             file.source.path,
@@ -148,14 +153,14 @@ def _base_time(file: ArrayFile) -> tuple[int, list[Finding]]:
 
 
 def _rank_and_world(file: ArrayFile) -> tuple[int, int | None, list[Finding]]:
+    path = file.source.path
     info = file.header.get("distributedInfo")
     info = info if isinstance(info, dict) else {}
-    get: Callable[[str], int | None] = lambda key: _as_int(info.get(key))  # noqa: E731
-    world = get("world_size")
-    rank = get("rank")
-    if rank is None:
-        rank = rank_from_name(file.source.path)
-    if rank is not None:
-        return rank, world, []
-    message = "neither the file nor its name tells its rank; taken as rank 0"
-    return 0, world, [Finding("rank-unknown", message, file.source.path)]
+    world, told, named = _as_int(info.get("world_size")), _as_int(info.get("rank")), rank_from_name(path)
+    if told is None and named is None:
+        text = "neither the file nor its name tells its rank; taken as rank 0"
+        return 0, world, [Finding("rank-unknown", text, path)]
+    if told is not None and named is not None and told != named:
+        text = f"the file says rank {told}, its name rank {named}; taken as rank {told}"
+        return told, world, [Finding("ranks-differ", text, path)]
+    return (named if told is None else told) or 0, world, []

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
+from tracebraid.model.job import Progress
 from tracebraid.read.kineto_decode import EventColumns, decode_events
 from tracebraid.read.pieces import ArrayFile, Piece
 from tracebraid.read.worker import Task, Worker, start_worker
 
-__all__ = ["PIECE_BYTES", "Progress", "decode_file", "worth_processes"]
-
-Progress: TypeAlias = Callable[[float], None]
+__all__ = ["PIECE_BYTES", "decode_file", "worth_processes"]
 
 PIECE_BYTES = 1 << 21
 """Pieces of this size keep the objects of a piece in a few hundred MB and the per-piece cost small."""

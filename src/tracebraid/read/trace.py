@@ -1,0 +1,27 @@
+"""A trace file of either kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.job import Progress
+from tracebraid.model.timeline import Timeline
+from tracebraid.read.execution_trace import execution_trace_of
+from tracebraid.read.kineto import timeline_of
+from tracebraid.read.pieces import open_array
+from tracebraid.read.source import open_source
+
+__all__ = ["read_trace"]
+
+
+def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[ExecutionTrace | Timeline, int]:
+    """Read whichever of the two a file is; returns it with the file's size in bytes.
+
+    Raises:
+        InputError: the file cannot be read, or is no trace.
+    """
+    source = open_source(path)
+    file = open_array(source)
+    trace = execution_trace_of(file) if file.array == "nodes" else timeline_of(file, progress=progress)
+    return trace, source.size_bytes
