@@ -85,7 +85,7 @@ class NodeColumns:
     issues: list[Issue] = field(default_factory=list)
 
 
-def decode_nodes(data: memoryview | bytes, start: int, first_key: bytes) -> NodeColumns:
+def decode_nodes(data: bytes, start: int, first_key: bytes) -> NodeColumns:
     """Decode the nodes of a piece, of whatever schema.
 
     Args:

@@ -102,9 +102,7 @@ class Place:
         return [self.start + _address(raws[i]) - base for i in indices]
 
 
-def read_events(
-    data: memoryview | bytes, start: int, first_key: bytes
-) -> tuple[list[Any], Place, list[Issue]]:
+def read_events(data: bytes, start: int, first_key: bytes) -> tuple[list[Any], Place, list[Issue]]:
     """The events of a piece: `Event` or an object with those of its members that its phase has.
 
     Args:

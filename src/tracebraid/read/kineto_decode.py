@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tracebraid.model.column import INT64_NULL
 from tracebraid.read.clock import LIMIT_US, exact_ns, needs_decimal, to_ns
 from tracebraid.read.columns import (
     Interned,
@@ -48,7 +49,7 @@ class EventColumns:
     issues: list[Issue] = field(default_factory=list)
 
 
-def decode_events(data: memoryview | bytes, start: int, first_key: bytes) -> EventColumns:
+def decode_events(data: bytes, start: int, first_key: bytes) -> EventColumns:
     """Decode the events of a piece.
 
     Args:
@@ -182,18 +183,22 @@ def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:
     """Fill `flows`; returns the ends without a usable id or time."""
     if not flows:
         return []
-    events = piece.events
-    unread = [i for i in flows if not (isinstance(events[i].id, int) and abs(events[i].ts) < LIMIT_US)]
-    if unread:
+    rows = [piece.events[i] for i in flows]
+    flow_id = int_column([event.id if type(event.id) is int else None for event in rows])
+    ts_us = np.fromiter(map(attrgetter("ts"), rows), dtype=np.float64, count=len(rows))
+    usable = (flow_id != INT64_NULL) & np.isfinite(ts_us) & (np.abs(ts_us) < LIMIT_US)
+    unread: list[int] = []
+    if not usable.all():
+        unread = [flows[i] for i in np.flatnonzero(~usable)]
         message = "an end of a flow without a usable id or ts was put among other_events"
         piece.report("flow-unreadable", message, unread)
-        flows = sorted(set(flows) - set(unread))
-    rows = [events[i] for i in flows]
-    ts_us = np.fromiter(map(attrgetter("ts"), rows), dtype=np.float64, count=len(rows))
+        keep = np.flatnonzero(usable)
+        flows, rows = [flows[i] for i in keep], [rows[i] for i in keep]
+        flow_id, ts_us = flow_id[keep], ts_us[keep]
     piece.result.tables["flows"] = TableData(
         len(rows),
         {
-            "flow_id": int_column(list(map(attrgetter("id"), rows))),
+            "flow_id": flow_id,
             "category": interned_column(map(attrgetter("cat"), rows)),
             "phase": Interned(piece.phase.codes[flows], piece.phase.values),
             "lane": piece.lane_column(rows),

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from tracebraid.errors import NotATraceError
-from tracebraid.read.source import Source
+from tracebraid.read.source import Source, read_range
 
 __all__ = ["ArrayFile", "Piece", "boundary_pattern", "open_array"]
 
@@ -78,12 +78,9 @@ class ArrayFile:
             return self._cut_whole(self._whole, piece_bytes)
         return self._cut_stream(piece_bytes)
 
-    def view(self, piece: Piece) -> memoryview | bytes:
+    def bytes_of(self, piece: Piece) -> bytes:
         """The bytes of a piece."""
-        if piece.data is not None:
-            return piece.data
-        assert self._whole is not None, "pieces without data come from a mapped file"
-        return memoryview(self._whole)[piece.start : piece.stop]
+        return piece.data if piece.data is not None else read_range(self.source.path, piece.start, piece.stop)
 
     def fraction_done(self, piece: Piece) -> float:
         """How far the file is read once that piece is done, 0 to 1."""

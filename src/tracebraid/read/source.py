@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tracebraid.errors import InputError, NotATraceError
 
-__all__ = ["STDIN", "Source", "open_source"]
+__all__ = ["STDIN", "Source", "open_source", "read_range"]
 
 STDIN = "-"
 """The path that means standard input."""
@@ -92,6 +92,19 @@ class Source:
 
         stream: io.BufferedIOBase = igzip.GzipFile(fileobj=raw, mode="rb")
         return stream
+
+
+def read_range(path: str, start: int, stop: int) -> bytes:
+    """The bytes of an uncompressed file from `start` up to `stop`.
+
+    Read, not mapped: a mapped file that is gone through counts as memory in use, and faults page by page.
+    """
+    with Path(path).open("rb", buffering=0) as stream:
+        stream.seek(start)
+        data = stream.read(stop - start)
+        while len(data) < stop - start and (more := stream.read(stop - start - len(data))):
+            data += more
+        return data
 
 
 def open_source(path: str | Path) -> Source:

@@ -6,13 +6,11 @@ between two processes of one user, each behind its length in eight bytes.
 
 from __future__ import annotations
 
-import mmap
 import os
 import pickle
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 from tracebraid.read.kineto_decode import EventColumns, decode_events
@@ -94,20 +92,13 @@ def serve() -> None:
     tasks = sys.stdin.buffer
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        opened: dict[str, mmap.mmap] = {}
         results = []
         while isinstance(task := _receive(tasks), Task):
-            data = task.piece.data if task.piece.data is not None else _read(opened, task.path, task.piece)
-            results.append(decode_events(data, task.piece.start, task.first_key))
+            piece = task.piece
+            data = piece.data if piece.data is not None else read_range(task.path, piece.start, piece.stop)
+            results.append(decode_events(data, piece.start, task.first_key))
             _send(answers, True)
         _send(answers, results)
-
-
-def _read(opened: dict[str, mmap.mmap], path: str, piece: Piece) -> memoryview:
-    if path not in opened:
-        with Path(path).open("rb") as stream:
-            opened[path] = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    return memoryview(opened[path])[piece.start : piece.stop]
 
 
 def _send(stream: IO[bytes], message: object) -> None:
