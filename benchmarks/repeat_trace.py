@@ -12,10 +12,11 @@ by the same.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO
 
@@ -63,28 +64,30 @@ def repeat_trace(
     size_bytes: int | None = None,
     beside: Sequence[Path] = (),
 ) -> int:
-    """Repeat a trace so many times, or until it has that size; say how many times that was.
+    """Repeat a trace so many times, or until it has that size, whichever comes first; say how many times that was.
 
     Args:
         source: the trace, plain or gzip.
         out: the file to write; gzip where its name ends in `.gz`.
         times: how many times what it holds is to be there; 1 writes the trace as it is.
-        size_bytes: instead of `times`, the uncompressed size to come to.
+        size_bytes: the uncompressed size to come to.
         beside: the other traces of the same run.
 
     Raises:
-        ValueError: the trace is not one, or neither a number of times nor a size is given.
+        ValueError: it is no trace, or neither a number of times nor a size is given.
     """
-    if (times is None) == (size_bytes is None) or min(times or 1, size_bytes or 1) < 1:
-        raise ValueError("give either how many times, or what size, and at least 1")
+    most_times = sys.maxsize if times is None else times
+    most_bytes = sys.maxsize if size_bytes is None else size_bytes
+    if not 1 <= min(most_times, most_bytes) < sys.maxsize:
+        raise ValueError("say how many times or what size, and at least 1")
     trace = read_trace_text(source)
     shift = shift_for([trace, *(read_trace_text(path) for path in beside)])
     with closing(_Writer(out)) as writer:
         repetitions = 0
-        for text in _texts(trace, shift):
+        for text in islice(_texts(trace, shift), most_times):
             writer.write(text)
             repetitions += 1
-            if repetitions == times or (size_bytes is not None and writer.written >= size_bytes):
+            if writer.written >= most_bytes:
                 break
         writer.write(_last(trace))
     return repetitions

@@ -15,6 +15,7 @@ from typing import IO
 
 from tracebraid.read.kineto_decode import EventColumns, decode_events
 from tracebraid.read.pieces import Piece
+from tracebraid.read.source import read_range
 
 __all__ = ["Task", "Worker", "serve", "start_worker"]
 
