@@ -11,6 +11,8 @@ Names are loaded when they are first used, so that `import tracebraid` costs nex
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tracebraid.version import __version__
@@ -96,3 +98,15 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """Keeps the name `link` for the function: importing the room `tracebraid.link` would bind it to that."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _HOME_OF and isinstance(value, ModuleType):
+            return
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

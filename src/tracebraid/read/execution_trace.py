@@ -66,7 +66,7 @@ def execution_trace_of(file: ArrayFile) -> ExecutionTrace:
             "Give the file with `nodes` (usually torch_et_<rank>.json); did the two change places?",
         )
     pieces = [
-        decode_nodes(file.bytes_of(piece), piece.start, file.first_key) for piece in file.pieces(_PIECE_BYTES)
+        decode_nodes(file.view(piece), piece.start, file.first_key) for piece in file.pieces(_PIECE_BYTES)
     ]
     if not any(piece.tables["nodes"].rows for piece in pieces):
         raise NotATraceError(

@@ -64,7 +64,7 @@ class _Work:
             return task
 
     def decode_here(self, piece: Piece) -> EventColumns:
-        data = self.file.bytes_of(piece)
+        data = self.file.view(piece)
         return decode_events(data, piece.start, self.file.first_key)
 
     def run_here(self) -> None:

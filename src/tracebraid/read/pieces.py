@@ -78,7 +78,7 @@ class ArrayFile:
             return self._cut_whole(self._whole, piece_bytes)
         return self._cut_stream(piece_bytes)
 
-    def bytes_of(self, piece: Piece) -> bytes:
+    def view(self, piece: Piece) -> bytes:
         """The bytes of a piece."""
         return piece.data if piece.data is not None else read_range(self.source.path, piece.start, piece.stop)
 
