@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analyze.device_events import device_events, device_events_by_step
-from tracebraid.analyze.steps import PROFILER_STEP
+from tracebraid.analyze.steps import PROFILER_STEP, in_order_of_steps
 from tracebraid.model.answers import KERNELS
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -43,5 +43,6 @@ def kernels(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFI
         )
         .select(list(schema))
         .cast(schema)  # type: ignore[arg-type]
-        .sort("step", "total_ns", "name", "kind", descending=[False, True, False, False])
+        .sort("total_ns", "name", "kind", descending=[True, False, False])
+        .pipe(in_order_of_steps, linked, annotation)
     )

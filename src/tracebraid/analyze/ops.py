@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analyze.device_events import device_events
-from tracebraid.analyze.steps import PROFILER_STEP, step_of_moments, steps
+from tracebraid.analyze.steps import PROFILER_STEP, in_order_of_steps, step_of_moments, steps
 from tracebraid.model.answers import OPS
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -46,13 +46,14 @@ def ops(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_
         .select(list(schema))
         .cast(schema)  # type: ignore[arg-type]
         .sort(
-            "step",
             "device_self_ns",
             "host_self_ns",
             "name",
+            "category",
             "input_dims",
-            descending=[False, True, True, False, False],
+            descending=[True, True, False, False, False],
         )
+        .pipe(in_order_of_steps, linked, annotation)
     )
 
 

@@ -8,7 +8,7 @@ from tracebraid.model.answers import STEPS
 from tracebraid.model.category import Role
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["PROFILER_STEP", "step_of_moments", "steps"]
+__all__ = ["PROFILER_STEP", "in_order_of_steps", "step_of_moments", "steps"]
 
 PROFILER_STEP = "ProfilerStep"
 """The annotation that `torch.profiler` puts around each step, with `#` and a number behind it."""
@@ -35,15 +35,22 @@ def steps(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
 
 
 def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
-    """Add the column `step` to a frame: the latest window around its `ts_ns`; null outside of all."""
-    return (
-        moments.sort("ts_ns", maintain_order=True)
-        .join_asof(
-            windows.select("step", "start_ns", "end_ns"),
-            left_on="ts_ns",
-            right_on="start_ns",
-            strategy="backward",
-        )
-        .with_columns(pl.when(pl.col("ts_ns") < pl.col("end_ns")).then("step").alias("step"))
-        .drop("start_ns", "end_ns", strict=False)
+    """Add the column `step` to a frame: of the windows around its `ts_ns` the last to start; null outside of all."""
+    found = moments.with_row_index("moment")
+    around = found.select("moment", "ts_ns").join_where(
+        windows.with_row_index("window").select("window", "step", "start_ns", "end_ns"),
+        pl.col("ts_ns") >= pl.col("start_ns"),
+        pl.col("ts_ns") < pl.col("end_ns"),
     )
+    last = around.sort("window").unique("moment", keep="last").select("moment", "step")
+    return found.join(last, on="moment", how="left", maintain_order="left").drop("moment")
+
+
+def in_order_of_steps(answers: pl.DataFrame, linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+    """Rows of an answer by step: those of no step first, then the steps in the order of their starts."""
+    names = steps(linked, annotation).get_column("step").unique(maintain_order=True)
+    order = pl.DataFrame(
+        {"step": names, "order": range(len(names))}, schema={"step": pl.String, "order": pl.Int64}
+    )
+    with_order = answers.join(order, on="step", how="left", maintain_order="left")
+    return with_order.sort("order", nulls_last=False, maintain_order=True).drop("order")

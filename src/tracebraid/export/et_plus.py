@@ -11,6 +11,7 @@ import gzip
 import os
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +54,25 @@ def write_et_plus(linked: LinkedTrace, path: str | Path) -> None:
     target = Path(path)
     text = "".join(et_plus_lines(linked)).encode()
     data = gzip.compress(text, compresslevel=6, mtime=0) if target.suffix == ".gz" else text
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+        else:
+            _write_whole(target, data)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(str(path), f"it cannot be written ({why})", "Choose another place") from None
+
+
+def _write_whole(target: Path, data: bytes) -> None:
+    """Write beside the target, then take its place, so that no half file ever has its name."""
+    partial = target.with_name(f".{os.getpid()}.part")
     try:
         partial.write_bytes(data)
         partial.replace(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise InputError(
-            str(path), f"it cannot be written ({error.strerror})", "Choose another place"
-        ) from None
+    finally:
+        with suppress(OSError):
+            partial.unlink()
 
 
 def et_plus_lines(linked: LinkedTrace) -> Iterator[str]:

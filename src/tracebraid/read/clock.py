@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -29,10 +30,14 @@ def to_ns(us: NDArray[np.float64]) -> NDArray[np.int64]:
     return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
 
 
-def needs_decimal(us: NDArray[np.float64]) -> bool:
-    """Whether some time is both too large for float64 and no whole number: then it must be read as decimal text."""
-    large = np.abs(us) >= EXACT_BELOW_US
-    return bool(large.any() and (us[large] != np.floor(us[large])).any())
+def needs_decimal(us: Sequence[float]) -> bool:
+    """Whether some time is a fraction too large for float64 to tell its nanoseconds: it is to be read as text.
+
+    Args:
+        us: times in µs as decoded: `int` where the text has no fraction, `float` where it has one.
+    """
+    large = np.flatnonzero(np.abs(np.asarray(us, dtype=np.float64)) >= EXACT_BELOW_US)
+    return any(type(us[i]) is float for i in large.tolist())
 
 
 def exact_ns(us: list[Decimal]) -> NDArray[np.int64]:

@@ -21,7 +21,9 @@ __all__ = [
     "int_column",
     "interned_column",
     "joined",
+    "missing",
     "missing_column",
+    "taken",
 ]
 
 
@@ -120,3 +122,19 @@ def int_column(values: list[int | None]) -> NDArray[np.int64]:
 def float_column(values: list[float | None]) -> NDArray[np.float64]:
     """Floats; None becomes NaN."""
     return np.asarray(values, dtype=np.float64)
+
+
+def missing(data: ColumnData) -> NDArray[np.bool_]:
+    """Which rows have no value."""
+    if isinstance(data, Interned):
+        return data.codes < 0
+    return np.isnan(data) if data.dtype == np.float64 else data == INT64_NULL
+
+
+def taken(data: TableData, rows: NDArray[np.int64]) -> TableData:
+    """Some rows of a table."""
+    columns: dict[str, ColumnData] = {
+        name: Interned(column.codes[rows], column.values) if isinstance(column, Interned) else column[rows]
+        for name, column in data.columns.items()
+    }
+    return TableData(len(rows), columns)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tracebraid.model.column import INT64_NULL
+from tracebraid.model.column import INT64_NULL, Kind
 from tracebraid.model.schema import ET_COLLECTIVES
 from tracebraid.read.columns import (
     ColumnData,
@@ -43,10 +43,10 @@ class _Node(msgspec.Struct, gc=False):
 
     id: int
     name: str
-    ctrl_deps: int | None = None
-    inputs: _Values = msgspec.field(default_factory=_Values)
-    outputs: _Values = msgspec.field(default_factory=_Values)
-    attrs: list[_Attr] = []
+    ctrl_deps: int | None
+    inputs: _Values
+    outputs: _Values
+    attrs: list[_Attr]
 
 
 class _FlatNode(msgspec.Struct, gc=False):
@@ -74,6 +74,7 @@ _NODE_LIST = msgspec.json.Decoder(list[_Node])
 _FLAT_LIST = msgspec.json.Decoder(list[_FlatNode])
 _INT_ATTRS = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid")
 _TEXT_ATTRS = ("op_schema", "kernel_backend", "kernel_file")
+_NODE_ATTR_KINDS = {**dict.fromkeys(_INT_ATTRS, Kind.INT), **dict.fromkeys(_TEXT_ATTRS, Kind.NAME)}
 _COLLECTIVE_COLUMN = {key: column for column in ET_COLLECTIVES.columns for key in column.keys}
 
 
@@ -110,12 +111,10 @@ def decode_nodes(data: bytes, start: int, first_key: bytes) -> NodeColumns:
 
 
 def _decode(array: bytes) -> list[_Node]:
-    if b'"attrs"' not in array:
-        try:
-            return [_unflatten(node) for node in _FLAT_LIST.decode(array)]
-        except msgspec.ValidationError:
-            pass
-    return _NODE_LIST.decode(array)
+    try:
+        return _NODE_LIST.decode(array)
+    except msgspec.ValidationError:
+        return [_unflatten(node) for node in _FLAT_LIST.decode(array)]
 
 
 def _unflatten(flat: _FlatNode) -> _Node:
@@ -152,18 +151,17 @@ def _nodes_table(nodes: list[_Node]) -> TableData:
     attrs: dict[str, list[Any]] = {name: [None] * len(nodes) for name in (*_INT_ATTRS, *_TEXT_ATTRS)}
     for row, node in enumerate(nodes):
         for attr in node.attrs:
-            column = attrs.get(attr.name)
-            if column is not None:
-                column[row] = attr.value
+            if attr.name in attrs and _fits(_NODE_ATTR_KINDS[attr.name], attr.value):
+                attrs[attr.name][row] = attr.value
     columns: dict[str, ColumnData] = {
         "node_id": int_column(list(map(attrgetter("id"), nodes))),
         "name": interned_column(map(attrgetter("name"), nodes)),
         "parent_id": int_column(list(map(attrgetter("ctrl_deps"), nodes))),
     }
     for name in _INT_ATTRS:
-        columns[name] = int_column([value if isinstance(value, int) else None for value in attrs[name]])
+        columns[name] = int_column(attrs[name])
     for name in _TEXT_ATTRS:
-        columns[name] = interned_column(value if isinstance(value, str) else None for value in attrs[name])
+        columns[name] = interned_column(attrs[name])
     return TableData(len(nodes), columns)
 
 
@@ -205,20 +203,21 @@ def _pad(side: _Values) -> None:
 
 
 def _attr_tables(nodes: list[_Node]) -> dict[str, TableData]:
-    """The tables `collectives` and `extra_attrs`."""
-    plain = {*_INT_ATTRS, *_TEXT_ATTRS}
+    """The tables `collectives` and `extra_attrs`; the latter holds what has no column, or does not fit it."""
     collective_rows: dict[int, dict[str, Any]] = {}
     extra: list[tuple[int, str, str, bytes]] = []
     for node in nodes:
         for attr in node.attrs:
-            if attr.name in _COLLECTIVE_COLUMN:
+            kind = _NODE_ATTR_KINDS.get(attr.name)
+            column = _COLLECTIVE_COLUMN.get(attr.name)
+            if column is not None and _fits(column.kind, attr.value):
                 collective_rows.setdefault(node.id, {})[attr.name] = attr.value
-            elif attr.name not in plain:
+            elif kind is None or not _fits(kind, attr.value):
                 extra.append((node.id, attr.name, attr.type, msgspec.json.encode(attr.value)))
     columns: dict[str, ColumnData] = {"node_id": np.array(list(collective_rows), dtype=np.int64)}
     for name, column in _COLLECTIVE_COLUMN.items():
         values = [row.get(name) for row in collective_rows.values()]
-        columns[column.name] = _attr_column(column.kind.name, values)
+        columns[column.name] = int_column(values) if column.kind is Kind.INT else interned_column(values)
     extra_columns: dict[str, ColumnData] = {
         "node_id": np.array([row[0] for row in extra], dtype=np.int64),
         "key": interned_column([row[1] for row in extra]),
@@ -231,12 +230,7 @@ def _attr_tables(nodes: list[_Node]) -> dict[str, TableData]:
     }
 
 
-def _attr_column(kind: str, values: list[Any]) -> ColumnData:
-    if kind == "INT":
-        return int_column([value if isinstance(value, int) else INT64_NULL for value in values])
-    if kind == "BOOL":
-        return interned_column([None if value is None else bool(value) for value in values])
-    if kind == "JSON":
-        texts = [v if v is None or isinstance(v, str) else msgspec.json.encode(v).decode() for v in values]
-        return interned_column(texts)
-    return interned_column([None if value is None else str(value) for value in values])
+def _fits(kind: Kind, value: object) -> bool:
+    if kind is Kind.INT:
+        return type(value) is int and INT64_NULL < value < 2**63
+    return isinstance(value, bool if kind is Kind.BOOL else str)

@@ -20,15 +20,18 @@ _NAN = float("nan")
 
 
 class Event(msgspec.Struct, gc=False):
-    """Any event of the Chrome trace format; times in µs, NaN where the file has none."""
+    """Any event of the Chrome trace format; times in µs, NaN where the file has none.
+
+    A time is an `int` where the file has no fraction, so that large ones are known to be whole.
+    """
 
     ph: str
     cat: str | None = None
     name: str = ""
     pid: int | str | None = None
     tid: int | str | None = None
-    ts: float = _NAN
-    dur: float = _NAN
+    ts: int | float = _NAN
+    dur: int | float = _NAN
     args: msgspec.Raw = msgspec.Raw(b"")
     id: int | str | None = None
 
@@ -38,8 +41,8 @@ class _Complete(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
     name: str = ""
     pid: int | str | None = None
     tid: int | str | None = None
-    ts: float = _NAN
-    dur: float = _NAN
+    ts: int | float = _NAN
+    dur: int | float = _NAN
     args: msgspec.Raw = msgspec.Raw(b"")
 
 
@@ -51,7 +54,7 @@ class _FlowStart(msgspec.Struct, gc=False, tag_field="ph", tag="s"):
     id: int | str | None = None
     pid: int | str | None = None
     tid: int | str | None = None
-    ts: float = _NAN
+    ts: int | float = _NAN
     cat: str | None = None
 
 
@@ -61,7 +64,7 @@ class _FlowEnd(_FlowStart, gc=False, tag_field="ph", tag="f"):
 
 class _Metadata(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
     name: str = ""
-    ts: float = _NAN
+    ts: int | float = _NAN
     pid: int | str | None = None
     tid: int | str | None = None
     args: msgspec.Raw = msgspec.Raw(b"")
@@ -153,7 +156,8 @@ def _lenient_event(one: Salvaged) -> Event:
     except (msgspec.ValidationError, UnicodeDecodeError):
         value = one.value
     for key in ("ts", "dur"):
-        value[key] = _number(value.get(key))
+        if key in value:
+            value[key] = _number(value[key])
     for key in ("pid", "tid", "id"):
         if not isinstance(value.get(key), int | str | None):
             value[key] = str(value[key])

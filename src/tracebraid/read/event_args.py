@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -21,13 +20,27 @@ from tracebraid.read.columns import (
     float_column,
     int_column,
     interned_column,
+    missing,
+    taken,
 )
 
 __all__ = ["Extras", "decode_args", "extras_table"]
 
-_RAW_KINDS = (Kind.JSON, Kind.INT3, Kind.INTS)
 Extras = list[tuple[int, str, bytes]]
-"""(event, key, JSON text) of each argument that has no column."""
+"""(event, key, JSON text) of each argument that has no column, or does not fit it."""
+
+_INT64 = Annotated[int, msgspec.Meta(ge=INT64_NULL + 1, le=2**63 - 1)]
+_TYPES: dict[Kind, tuple[Any, Any]] = {
+    Kind.INT: (_INT64 | None, INT64_NULL),
+    Kind.FLOAT: (float | None, float("nan")),
+    Kind.BOOL: (bool | None, None),
+    Kind.NAME: (str | None, None),
+    Kind.TEXT: (str | int | None, None),
+    Kind.JSON: (msgspec.Raw, msgspec.Raw()),
+    Kind.INT3: (tuple[_INT64, _INT64, _INT64] | None, None),
+    Kind.INTS: (str | tuple[_INT64, ...] | None, None),
+}
+"""How each kind of column is decoded, and what stands for a missing value."""
 
 
 def decode_args(
@@ -41,10 +54,13 @@ def decode_args(
         args: the JSON text of each event's arguments; empty where it has none.
 
     Returns:
-        The tables' columns by table name, and what has no column.
+        The tables' columns by table name, and what has no column or does not fit it.
     """
     tables = DETAIL_TABLES_BY_CATEGORY.get(category, ())
-    texts = [text if memoryview(text).nbytes > 2 else b"{}" for text in args]
+    texts = [
+        b"{}" if (length := memoryview(text).nbytes) < 5 and _is_nothing(text, length) else text
+        for text in args
+    ]
     if not tables:
         return {}, _extras(events, texts, frozenset())
     blob = b"[" + b",".join(texts) + b"]"
@@ -52,45 +68,41 @@ def decode_args(
     extras: Extras = []
     try:
         rows: list[Any] = msgspec.json.decode(blob, type=list[strict])  # type: ignore[valid-type]
-    except (msgspec.ValidationError, UnicodeDecodeError):
-        extras = _extras(events, texts, _known_keys(tables))
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         try:
             rows = msgspec.json.decode(blob, type=list[loose])  # type: ignore[valid-type]
-        except (msgspec.ValidationError, UnicodeDecodeError):
-            rows, unfit = _convert_one_by_one(events, texts, loose)
-            extras += unfit
-    return _tables(tables, events, rows, blob), extras
-
-
-def _tables(
-    tables: tuple[Table, ...], events: NDArray[np.int64], rows: list[Any], blob: bytes
-) -> dict[str, TableData]:
-    found = {tables[0].name: _table(tables[0], events, rows, blob)}
+            extras = _extras(events, texts, _known_keys(tables))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            rows, extras = _convert_one_by_one(events, texts, loose)
+    found = {table.name: _table(table, events, rows, blob, extras) for table in tables}
     for table in tables[1:]:
-        _, first, key = _fields(table)[0]
-        if not _has_key(blob, key):
-            continue
-        present = [i for i, row in enumerate(rows) if getattr(row, first) is not None]
-        found[table.name] = _table(table, events[present], [rows[i] for i in present], blob)
-    return found
+        _keep_rows_with_values(found, table.name)
+    return found, extras
 
 
-def _table(table: Table, events: NDArray[np.int64], rows: list[Any], blob: bytes) -> TableData:
+def _is_nothing(text: msgspec.Raw, length: int) -> bool:
+    return length == 0 or bytes(text) == b"null"
+
+
+def _table(
+    table: Table, events: NDArray[np.int64], rows: list[Any], blob: bytes, extras: Extras
+) -> TableData:
     """The columns of which some row has a value; the others are left out."""
     columns: dict[str, ColumnData] = {"event_id": events}
-    for column in table.columns[1:]:
-        fields = [field for c, field, key in _fields(table) if c is column and _has_key(blob, key)]
-        if not fields:
-            continue
-        columns[column.name] = _column(column, list(map(attrgetter(fields[0]), rows)))
-        for other in fields[1:]:
-            rest = _column(column, list(map(attrgetter(other), rows)))
-            columns[column.name] = first_of(columns[column.name], rest)
+    for column, fields in _fields(table):
+        for field, key in fields:
+            if not _may_have_key(blob, key):
+                continue
+            values = list(map(attrgetter(field), rows))
+            if column.kind is Kind.INTS:
+                values = _lists(events, key, values, extras)
+            data = _column(column, values)
+            columns[column.name] = first_of(columns[column.name], data) if column.name in columns else data
     return TableData(len(rows), columns)
 
 
-def _has_key(blob: bytes, key: str) -> bool:
-    return b'"%s"' % key.encode() in blob
+def _may_have_key(blob: bytes, key: str) -> bool:
+    return b'"%s"' % key.encode() in blob or b"\\" in blob
 
 
 def _column(column: Column, values: list[Any]) -> ColumnData:
@@ -98,52 +110,83 @@ def _column(column: Column, values: list[Any]) -> ColumnData:
         return int_column(values)
     if column.kind is Kind.FLOAT:
         return float_column(values)
-    if column.kind in _RAW_KINDS:
+    if column.kind is Kind.JSON:
         return interned_column(map(bytes, values), missing=(b"", b"null"))
+    if column.kind is Kind.TEXT:
+        return interned_column(None if value is None else str(value) for value in values)
     return interned_column(values)
 
 
+def _lists(events: NDArray[np.int64], key: str, values: list[Any], extras: Extras) -> list[Any]:
+    """Lists that stand as text (`"[0, 1]"`) parsed, each text once; what is no list goes to extras."""
+    parsed: dict[str, tuple[int, ...] | None] = {}
+    for text in {value for value in values if isinstance(value, str)}:
+        try:
+            parsed[text] = msgspec.json.decode(text, type=tuple[_INT64, ...])
+        except msgspec.MsgspecError:
+            parsed[text] = None
+    for row, value in enumerate(values):
+        if isinstance(value, str) and parsed[value] is None:
+            extras.append((int(events[row]), key, msgspec.json.encode(value)))
+    return [parsed[value] if isinstance(value, str) else value for value in values]
+
+
+def _keep_rows_with_values(found: dict[str, TableData], name: str) -> None:
+    """Of a table that holds only some events of its category, the rows with a value; no table without any."""
+    data = found.pop(name)
+    filled = np.zeros(data.rows, dtype=np.bool_)
+    for column, values in data.columns.items():
+        if column != "event_id":
+            filled |= ~missing(values)
+    if filled.any():
+        found[name] = taken(data, np.flatnonzero(filled))
+
+
 @cache
-def _fields(table: Table) -> tuple[tuple[Column, str, str], ...]:
-    """(column, field of the struct, key in the file), for each key of each column."""
+def _fields(table: Table) -> tuple[tuple[Column, tuple[tuple[str, str], ...]], ...]:
+    """Each column with its (field of the struct, key in the file), one for each key."""
     return tuple(
-        (column, f"{table.name}_{column.name}_{i}", key)
+        (column, tuple((f"{table.name}_{column.name}_{i}", key) for i, key in enumerate(column.keys)))
         for column in table.columns
-        for i, key in enumerate(column.keys)
+        if column.keys
     )
 
 
 @cache
 def _known_keys(tables: tuple[Table, ...]) -> frozenset[str]:
-    return frozenset(key for table in tables for _, _, key in _fields(table))
+    return frozenset(key for table in tables for column in table.columns for key in column.keys)
 
 
 @cache
 def _structs(tables: tuple[Table, ...]) -> tuple[type, type]:
     """The struct of a category's arguments, once refusing keys that it does not know and once not."""
-    types: dict[Kind, tuple[Any, Any]] = {
-        Kind.INT: (int | None, INT64_NULL),
-        Kind.FLOAT: (float | None, float("nan")),
-        Kind.BOOL: (bool | None, None),
-        Kind.NAME: (str | None, None),
-        Kind.TEXT: (str | None, None),
-        **{kind: (msgspec.Raw, msgspec.Raw()) for kind in _RAW_KINDS},
-    }
-    names = {field: key for table in tables for _, field, key in _fields(table)}
-    fields = [(field, *types[column.kind]) for table in tables for column, field, _ in _fields(table)]
+    members = [
+        (column, field, key) for table in tables for column, fields in _fields(table) for field, key in fields
+    ]
     made = [
-        msgspec.defstruct("Args", fields, rename=names, gc=False, forbid_unknown_fields=strict)
+        msgspec.defstruct(
+            "Args",
+            [(field, *_TYPES[column.kind]) for column, field, _ in members],
+            rename={field: key for _, field, key in members},
+            gc=False,
+            forbid_unknown_fields=strict,
+        )
         for strict in (True, False)
     ]
     return made[0], made[1]
 
 
-def _extras(events: NDArray[np.int64], texts: Iterable[Any], known: frozenset[str]) -> Extras:
+def _extras(events: NDArray[np.int64], texts: list[Any], known: frozenset[str]) -> Extras:
     blob = b"[" + b",".join(texts) + b"]"
     try:
         rows = msgspec.json.decode(blob, type=list[dict[str, msgspec.Raw]])
-    except (msgspec.ValidationError, UnicodeDecodeError):
-        return [(int(event), "args", bytes(text)) for event, text in zip(events, texts, strict=True)]
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return [
+            (int(event), key, json.dumps(value).encode())
+            for event, text in zip(events, texts, strict=True)
+            for key, value in _members(bytes(text)).items()
+            if key not in known
+        ]
     return [
         (int(event), key, bytes(value))
         for event, row in zip(events, rows, strict=True)
@@ -157,37 +200,34 @@ def _convert_one_by_one(
 ) -> tuple[list[Any], Extras]:
     """Rows where some value has another type than its column: taken where it converts, else left to extras."""
     rows: list[Any] = []
-    unfit: Extras = []
-    fields = {f.encode_name: f.type for f in msgspec.structs.fields(struct)}
+    extras: Extras = []
+    types = {f.encode_name: f.type for f in msgspec.structs.fields(struct)}
     for event, text in zip(events, texts, strict=True):
-        try:
-            rows.append(msgspec.json.decode(text, type=struct))
-            continue
-        except (msgspec.ValidationError, UnicodeDecodeError):
-            members = _members(bytes(text))
         fitting: dict[str, Any] = {}
-        for key, value in members.items():
-            kind = fields.get(key)
-            if kind is None:
-                continue
+        for key, value in _members(bytes(text)).items():
             try:
-                fitting[key] = _fit(value, kind)
-            except (msgspec.ValidationError, ValueError):
-                unfit.append((int(event), key, json.dumps(value).encode()))
+                if value is not None or key not in types:
+                    fitting[key] = _fit(value, types[key])
+            except (KeyError, msgspec.ValidationError, ValueError, OverflowError):
+                extras.append((int(event), key, json.dumps(value).encode()))
         rows.append(msgspec.convert(fitting, struct))
-    return rows, unfit
+    return rows, extras
 
 
 def _members(text: bytes) -> dict[str, Any]:
+    """The members of an object; something else as the one member `args`."""
     value = json.loads(text.decode("utf-8", "replace"), strict=False)
-    return value if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) else {"args": value}
 
 
 def _fit(value: Any, kind: Any) -> Any:
+    """A value as the type of a column; ValueError or ValidationError where it is of another."""
     if kind is msgspec.Raw:
         return msgspec.Raw(json.dumps(value).encode())
-    if isinstance(value, str) and kind == int | None:
-        return int(value, 0)
+    if isinstance(value, str) and kind == _TYPES[Kind.INT][0]:
+        value = int(value, 0)
+    if isinstance(value, str) and kind == _TYPES[Kind.INT3][0]:
+        value = json.loads(value)
     return msgspec.convert(value, kind, strict=False)
 
 

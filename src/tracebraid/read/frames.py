@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 
@@ -67,21 +66,5 @@ def _interned(
 
 
 def _values(column: Column, dtype: pl.DataType, values: list[Any]) -> pl.Series:
-    if column.kind in (Kind.INT3, Kind.INTS):
-        parsed = [_ints(text) for text in values]
-        if column.kind is Kind.INT3:
-            parsed = [ints if ints is not None and len(ints) == 3 else None for ints in parsed]
-        return pl.Series(column.name, parsed or [None], dtype=dtype)
     texts = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values]
     return pl.Series(column.name, texts or [None], dtype=dtype)
-
-
-def _ints(text: bytes) -> list[int] | None:
-    """Integers of `[1, 2]` or of the string `"[1, 2]"`; None where it is neither."""
-    try:
-        value: Any = msgspec.json.decode(text)
-        if isinstance(value, str):
-            value = msgspec.json.decode(value)
-        return msgspec.convert(value, list[int])
-    except msgspec.MsgspecError:
-        return None

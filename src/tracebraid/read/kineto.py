@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from tracebraid.read.rank import rank_from_name
 from tracebraid.read.source import open_source
 
 __all__ = ["read_timeline", "timeline_of"]
+
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
 def read_timeline(
@@ -139,7 +142,7 @@ def _lanes(lanes: Sequence[Any], names: list[tuple[str, object, object, str]]) -
 
 
 def _as_int(value: object) -> int | None:
-    if isinstance(value, str) and value.lstrip("-").isdigit():
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
     return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
 

@@ -129,14 +129,14 @@ def _names_of(event: Any) -> list[tuple[str, object, object, str]]:
 def _fill_events(piece: _Piece, timed: list[int]) -> list[int]:
     """Fill `events` and the tables of arguments; returns the events without a usable time."""
     rows = [piece.events[i] for i in timed]
-    ts_us = np.fromiter(map(attrgetter("ts"), rows), dtype=np.float64, count=len(rows))
-    usable = np.isfinite(ts_us) & (np.abs(ts_us) < LIMIT_US)
+    ts: list[float] = list(map(attrgetter("ts"), rows))
+    usable = _in_range(ts)
     unread: list[int] = []
     if not usable.all():
         unread = [timed[i] for i in np.flatnonzero(~usable)]
         piece.report("event-without-time", "an event without a usable ts was put among other_events", unread)
         keep = np.flatnonzero(usable)
-        timed, rows, ts_us = [timed[i] for i in keep], [rows[i] for i in keep], ts_us[keep]
+        timed, rows, ts = [timed[i] for i in keep], [rows[i] for i in keep], [ts[i] for i in keep]
     category = interned_column(map(attrgetter("cat"), rows))
     piece.result.tables["events"] = TableData(
         len(rows),
@@ -144,7 +144,7 @@ def _fill_events(piece: _Piece, timed: list[int]) -> list[int]:
             "name": interned_column(map(attrgetter("name"), rows)),
             "category": category,
             "lane": piece.lane_column(rows),
-            "ts_ns": _exact(piece, "ts", ts_us, timed),
+            "ts_ns": _exact(piece, "ts", ts, timed),
             "dur_ns": _durations(piece, rows, timed),
         },
     )
@@ -152,30 +152,42 @@ def _fill_events(piece: _Piece, timed: list[int]) -> list[int]:
     return unread
 
 
+def _in_range(us: list[float]) -> NDArray[np.bool_]:
+    try:
+        values = np.array(us, dtype=np.float64)
+    except OverflowError:
+        values = np.array([value if abs(value) < LIMIT_US else np.nan for value in us], dtype=np.float64)
+    return np.isfinite(values) & (np.abs(values) < LIMIT_US)
+
+
 def _durations(piece: _Piece, rows: list[Any], timed: list[int]) -> NDArray[np.int64]:
-    dur_us = np.fromiter(map(attrgetter("dur"), rows), dtype=np.float64, count=len(rows))
-    bad = ~(dur_us >= 0) | (dur_us > LIMIT_US)
-    if not bad.any():
-        return _exact(piece, "dur", dur_us, timed)
+    dur: list[float] = list(map(attrgetter("dur"), rows))
+    good = _in_range(dur)
+    if good.all() and min(dur, default=0) >= 0:
+        return _exact(piece, "dur", dur, timed)
     complete = {code for code, phase in enumerate(piece.phase.values) if phase == "X"}
-    worth_saying = [timed[i] for i in np.flatnonzero(bad) if piece.phase.codes[timed[i]] in complete]
+    bad = [i for i, value in enumerate(dur) if not good[i] or value < 0]
+    worth_saying = [timed[i] for i in bad if piece.phase.codes[timed[i]] in complete]
     message = "an event without a usable dur (missing, negative or huge) counts as 0 ns long"
     piece.report("event-duration", message, worth_saying)
-    return np.where(bad, 0, _exact(piece, "dur", np.where(bad, 0.0, dur_us), timed))
+    for i in bad:
+        dur[i] = 0
+    return _exact(piece, "dur", dur, timed)
 
 
-class _ExactTime(msgspec.Struct, gc=False):
-    ts: Decimal = Decimal(0)
-    dur: Decimal = Decimal(0)
-
-
-def _exact(piece: _Piece, key: str, us: NDArray[np.float64], indices: list[int]) -> NDArray[np.int64]:
+def _exact(piece: _Piece, key: str, us: list[float], indices: list[int]) -> NDArray[np.int64]:
     """Nanoseconds of the member `key` of these events; from the text again where float64 is too coarse."""
     if not needs_decimal(us):
-        return to_ns(us)
+        return to_ns(np.array(us, dtype=np.float64))
     texts = piece.place.texts()
+    member = msgspec.defstruct("Member", [(key, Decimal)])
     return exact_ns(
-        [getattr(msgspec.json.decode(texts[i], type=_ExactTime, strict=False), key) for i in indices]
+        [
+            getattr(msgspec.json.decode(texts[i], type=member), key)
+            if type(value) is float
+            else Decimal(value)
+            for i, value in zip(indices, us, strict=True)
+        ]
     )
 
 
@@ -185,8 +197,8 @@ def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:
         return []
     rows = [piece.events[i] for i in flows]
     flow_id = int_column([event.id if type(event.id) is int else None for event in rows])
-    ts_us = np.fromiter(map(attrgetter("ts"), rows), dtype=np.float64, count=len(rows))
-    usable = (flow_id != INT64_NULL) & np.isfinite(ts_us) & (np.abs(ts_us) < LIMIT_US)
+    ts: list[float] = list(map(attrgetter("ts"), rows))
+    usable = (flow_id != INT64_NULL) & _in_range(ts)
     unread: list[int] = []
     if not usable.all():
         unread = [flows[i] for i in np.flatnonzero(~usable)]
@@ -194,7 +206,7 @@ def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:
         piece.report("flow-unreadable", message, unread)
         keep = np.flatnonzero(usable)
         flows, rows = [flows[i] for i in keep], [rows[i] for i in keep]
-        flow_id, ts_us = flow_id[keep], ts_us[keep]
+        flow_id, ts = flow_id[keep], [ts[i] for i in keep]
     piece.result.tables["flows"] = TableData(
         len(rows),
         {
@@ -202,7 +214,7 @@ def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:
             "category": interned_column(map(attrgetter("cat"), rows)),
             "phase": Interned(piece.phase.codes[flows], piece.phase.values),
             "lane": piece.lane_column(rows),
-            "ts_ns": _exact(piece, "ts", ts_us, flows),
+            "ts_ns": _exact(piece, "ts", ts, flows),
         },
     )
     return unread

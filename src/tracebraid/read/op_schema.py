@@ -13,14 +13,25 @@ _CHANGED = re.compile(r"\(\w+!(?:\s*->\s*[\w*|]+)?\)")
 @lru_cache(maxsize=4096)
 def written_positions(schema: str) -> tuple[frozenset[int], frozenset[int]]:
     """(inputs, outputs) that the operator changes, by position. A schema that does not parse changes nothing."""
-    arguments, arrow, returns = schema.partition("->") if " -> " not in schema else schema.partition(" -> ")
-    begin, end = arguments.find("("), arguments.rfind(")")
-    if not arrow or begin < 0 or end < begin:
+    begin = schema.find("(")
+    end = _closing(schema, begin)
+    returns = schema[end + 1 :].strip()
+    if begin < 0 or end < 0 or not returns.startswith("->"):
         return frozenset(), frozenset()
-    inputs = [text for text in _split(arguments[begin + 1 : end]) if text != "*"]
-    text = returns.strip()
+    inputs = [text for text in _split(schema[begin + 1 : end]) if text != "*"]
+    text = returns.removeprefix("->").strip()
     outputs = _split(text[1:-1]) if text.startswith("(") and text.endswith(")") else [text]
     return _changed(inputs), _changed(outputs)
+
+
+def _closing(text: str, begin: int) -> int:
+    """Where the bracket that opens at `begin` closes; -1 if nowhere."""
+    depth = 0
+    for place in range(max(begin, 0), len(text)):
+        depth += {"(": 1, ")": -1}.get(text[place], 0)
+        if depth == 0:
+            return place
+    return -1
 
 
 def _changed(texts: list[str]) -> frozenset[int]:

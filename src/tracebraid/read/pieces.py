@@ -1,9 +1,9 @@
 """A trace file as a header and pieces of its one big array, cut where one object ends and the next begins.
 
 Both kinds of traces are one JSON object around one array (`traceEvents`, `nodes`), or the bare array.
-The array is never parsed to find the cuts. A cut is a place that matches `}, {"key":`: inside a JSON string
-the quotes of such a text would be escaped, so that no string of a valid file can match. Where a nested object
-matches all the same, decoding the piece fails and `salvage.py` puts it together again.
+The array is not parsed to find the cuts. A cut is a place that looks like `}, {"key":` and where one whole
+object begins that has the member by which an event (`ph`) or a node (`id`) is known: an object inside an event,
+or a text that only looks like the place between two objects, is neither.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _EMPTY_CLOSE = re.compile(rb"\s*\]")
 _BASE_TIME = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
 _HEADER_LIMIT_BYTES = 1 << 28
 _CLOSE_CANDIDATES = 500
+_OBJECT_AT_MOST_BYTES = 1 << 22
+_DECODER = json.JSONDecoder(strict=False)
 _EXPECTED = 'Expected `"traceEvents": [` of a Kineto trace or `"nodes": [` of an Execution Trace'
 
 
@@ -88,15 +90,14 @@ class ArrayFile:
         return min(1.0, done / max(1, self.source.size_bytes))
 
     def _cut_whole(self, whole: mmap | bytes, piece_bytes: int) -> Iterator[Piece]:
-        boundary = boundary_pattern(self.first_key)
         stop = self._close(whole, self.start, 0)
         start = self.start
         while stop - start > piece_bytes:
-            match = boundary.search(whole, start + piece_bytes, stop)
-            if match is None:
+            cut = self._next_cut(whole, start + piece_bytes, stop)
+            if cut is None:
                 break
-            yield self._piece(whole, start, match.start() + 1)
-            start = match.end()
+            yield self._piece(whole, start, cut[0])
+            start = cut[1]
         if stop > start:
             yield self._piece(whole, start, stop)
 
@@ -104,23 +105,45 @@ class ArrayFile:
         return Piece(start, stop, None if isinstance(whole, mmap) else whole[start:stop])
 
     def _cut_stream(self, piece_bytes: int) -> Iterator[Piece]:
-        boundary = boundary_pattern(self.first_key)
         buffer, base, scanned = self._read, self.start, piece_bytes
         for block in self._blocks:
             buffer += block
             while len(buffer) > 2 * piece_bytes and scanned < len(buffer):
-                match = boundary.search(buffer, scanned)
-                if match is None:
-                    scanned = max(piece_bytes, len(buffer) - 256)
+                cut = self._next_cut(buffer, scanned, len(buffer))
+                if cut is None:
+                    scanned = max(piece_bytes, len(buffer) - _OBJECT_AT_MOST_BYTES)
                     break
-                cut, begin = match.start() + 1, match.end()
-                yield Piece(base, base + cut, bytes(buffer[:cut]))
-                del buffer[:begin]
-                base, scanned = base + begin, piece_bytes
+                yield Piece(base, base + cut[0], bytes(buffer[: cut[0]]))
+                del buffer[: cut[1]]
+                base, scanned = base + cut[1], piece_bytes
         rest = bytes(buffer)
         stop = self._close(rest, 0, base)
         if stop > 0:
             yield Piece(base, base + stop, rest[:stop])
+
+    def _next_cut(self, view: mmap | bytes | bytearray, start: int, stop: int) -> tuple[int, int] | None:
+        """(end of an object, start of the next) of the first cut at or after `start`; None without any."""
+        for match in boundary_pattern(self.first_key).finditer(view, start, stop):
+            if self._object_end(view, match.end()) is not None:
+                return match.start() + 1, match.end()
+        return None
+
+    def _object_end(self, view: mmap | bytes | bytearray, begin: int) -> int | None:
+        """Where the event or node that begins there ends; None if none does."""
+        reach = 1 << 14
+        while True:
+            words = bytes(view[begin : begin + reach]).decode("latin-1")
+            try:
+                value, length = _DECODER.raw_decode(words)
+            except ValueError:
+                if reach >= _OBJECT_AT_MOST_BYTES or begin + reach >= len(view):
+                    return None
+                reach *= 8
+            except RecursionError:
+                return None
+            else:
+                member = "id" if self.array == "nodes" else "ph"
+                return begin + length if isinstance(value, dict) and member in value else None
 
     def _close(self, view: mmap | bytes, low: int, base: int) -> int:
         """Where in the view the array ends; adds what comes after it to the header.
@@ -148,13 +171,16 @@ class ArrayFile:
         return likely[0]
 
     def _ends_object(self, view: mmap | bytes, low: int, stop: int) -> bool:
-        boundary = boundary_pattern(self.first_key)
+        """Whether an event or a node ends at `stop`."""
         reach = 1 << 12
         while True:
             begin = max(low, stop - reach)
-            cuts = [match.end() for match in boundary.finditer(view, begin, stop)]
-            if cuts or begin == low:
-                return _is_json(view[cuts[-1] if cuts else low : stop])
+            starts = [match.end() for match in boundary_pattern(self.first_key).finditer(view, begin, stop)]
+            starts = [low, *starts] if begin == low else starts
+            if any(self._object_end(view, start) == stop for start in reversed(starts[-_CLOSE_CANDIDATES:])):
+                return True
+            if begin == low or reach >= _OBJECT_AT_MOST_BYTES:
+                return False
             reach *= 16
 
 
@@ -262,14 +288,6 @@ def _parse_tail(tail: bytes, bare: bool) -> dict[str, object] | None:
     if bare:
         return None if tail.strip() else {}
     return _parse_object(b'{"_":0' + tail)
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        msgspec.json.decode(text, type=msgspec.Raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
 
 
 def _close_candidates(view: mmap | bytes, low: int) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,7 @@ def groups_of_text(text: str) -> pl.DataFrame:
     try:
         groups = msgspec.json.decode(text)
         return process_groups(msgspec.json.decode(groups) if isinstance(groups, str) else groups)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return PROCESS_GROUPS.empty()
 
 
@@ -35,20 +35,27 @@ def process_groups(groups: object) -> pl.DataFrame:
 
 def _row(group: dict[str, Any]) -> tuple[Any, ...]:
     ranks = group.get("ranks")
-    if isinstance(ranks, str):
-        try:
-            ranks = msgspec.json.decode(ranks)
-        except msgspec.MsgspecError:
-            ranks = []
-    ranks = [rank for rank in ranks if isinstance(rank, int)] if isinstance(ranks, list) else []
     size = group.get("pg_size", group.get("group_size"))
     return (
         _text(group.get("pg_name")),
         _text(group.get("pg_desc")),
         _text(group.get("backend_config")),
-        ranks,
-        size if isinstance(size, int) else None,
+        _ranks(ranks.encode() if isinstance(ranks, str) else msgspec.json.encode(ranks)),
+        size if _is_int64(size) else None,
     )
+
+
+def _ranks(text: bytes) -> list[int] | None:
+    """A list of ranks; null where it is none, or was cut short: an empty list means all ranks."""
+    try:
+        ranks = msgspec.json.decode(text, type=list[int])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return ranks if all(_is_int64(rank) for rank in ranks) else None
+
+
+def _is_int64(value: object) -> bool:
+    return isinstance(value, int) and -(2**63) <= value < 2**63
 
 
 def _text(value: object) -> str | None:

@@ -9,7 +9,7 @@ __all__ = ["rank_from_name"]
 
 _RANK = re.compile(r"(?:^|[^a-z])rank[-_.]?(\d{1,6})(?!\d)", re.I)
 _OTHER_NAMES = (
-    re.compile(r"(?:torch_et|kineto_trace|nsys|kineto|et|trace)[-_](\d{1,5})(?=[._]|$)", re.I),
+    re.compile(r"(?:^|[^a-z])(?:kineto_trace|nsys|kineto|et|trace)[-_](\d{1,5})(?=[._]|$)", re.I),
     re.compile(r"(?:^|[^a-z])worker[-_]?(\d{1,6})(?!\d)", re.I),
     re.compile(r"(?:^|[^a-z])r(\d{1,6})(?=[._-]|$)", re.I),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -18,7 +18,9 @@ __all__ = ["Issue", "Salvaged", "salvage"]
 _NAME = re.compile(
     r'("name"\s*:\s*")(.*?)("\s*,\s*"(?:ph|cat|pid|tid|ts|id|ctrl_deps|rf_id|args|dur)"\s*:)', re.S
 )
-_JOIN_AT_MOST = 8
+_BLANKS = b" \t\r\n,"
+_CUT_OFF = "Input data was truncated"
+_JOIN_AT_MOST = 64
 
 
 @dataclass(frozen=True)
@@ -47,22 +49,70 @@ def salvage(data: bytes, start: int, boundary: re.Pattern[bytes]) -> tuple[list[
         start: place of its first byte in the file.
         boundary: what separates two objects, see `pieces.boundary_pattern`.
     """
-    texts = list(_split(data, boundary))
-    kept: list[Salvaged] = []
-    issues: list[Issue] = []
-    index = 0
-    while index < len(texts):
-        used, result, issue = _read_one(texts, index, data)
-        byte = start + texts[index][0]
-        if result is not None:
-            kept.append(Salvaged(result[0], result[1], byte))
-        if issue is not None:
-            issues.append(Issue(issue[0], issue[1], byte))
-        index += used
-    return kept, issues
+    work = _Salvage(data, start, list(_split(data, boundary))[::-1])
+    while work.texts:
+        begin, stop = work.texts.pop()
+        while begin < stop and data[begin] in _BLANKS:
+            begin += 1
+        if begin < stop:
+            work.read(begin, stop)
+    return work.kept, work.issues
 
 
-_Read = tuple[dict[str, object], bytes]
+@dataclass
+class _Salvage:
+    """The texts that are still to be read, last first, as places in the data; what was kept; what was wrong."""
+
+    data: bytes
+    start: int
+    texts: list[tuple[int, int]]
+    kept: list[Salvaged] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
+
+    def read(self, begin: int, stop: int) -> None:
+        """Read the object that starts at `begin`; what follows it before `stop` goes back to the texts."""
+        text = self.data[begin:stop].rstrip(_BLANKS)
+        value, error = _parse(text)
+        if value is None and error == _CUT_OFF:
+            value, text = self._join(begin, text)
+        if value is not None:
+            self.kept.append(Salvaged(value, text, self.start + begin))
+            return
+        mended = _mend(text)
+        if mended is not None:
+            self.kept.append(Salvaged(*mended, self.start + begin))
+            self._report("event-mended", "text with unescaped characters was mended", begin)
+            return
+        self._read_in_part(begin, stop, error)
+
+    def _join(self, begin: int, text: bytes) -> tuple[dict[str, object] | None, bytes]:
+        """An object that holds a list of objects was split where one of these ended: put it together again."""
+        for used in range(1, min(_JOIN_AT_MOST, len(self.texts)) + 1):
+            joined = self.data[begin : self.texts[-used][1]]
+            value, error = _parse(joined)
+            if value is not None:
+                del self.texts[-used:]
+                return value, joined
+            if error != _CUT_OFF:
+                break
+        return None, text
+
+    def _read_in_part(self, begin: int, stop: int, error: str) -> None:
+        """Keep the whole value that the text starts with, if it does, and go on behind it."""
+        value, length = _leading_value(self.data[begin:stop])
+        if isinstance(value, dict):
+            self.kept.append(Salvaged(value, self.data[begin : begin + length], self.start + begin))
+        elif length or self.data[begin] != ord("{"):
+            self._report("text-between", "text that belongs to no object was left out", begin)
+        else:
+            self._report("event-unreadable", f"an object is no valid JSON and was left out ({error})", begin)
+            return
+        following = begin + length if length else self.data.find(b"{", begin, stop)
+        if begin < following < stop:
+            self.texts.append((following, stop))
+
+    def _report(self, code: str, message: str, begin: int) -> None:
+        self.issues.append(Issue(code, message, self.start + begin))
 
 
 def _split(data: bytes, boundary: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
@@ -70,33 +120,7 @@ def _split(data: bytes, boundary: re.Pattern[bytes]) -> Iterator[tuple[int, int]
     for match in boundary.finditer(data):
         yield begin, match.start() + 1
         begin = match.end()
-    if data[begin:].strip(b" \t\r\n,"):
-        yield begin, len(data)
-
-
-def _read_one(
-    texts: list[tuple[int, int]], index: int, data: bytes
-) -> tuple[int, _Read | None, tuple[str, str] | None]:
-    """(texts used, the object, what was wrong) for the object that starts at texts[index]."""
-    begin, stop = texts[index]
-    text = data[begin:stop].strip(b" \t\r\n,")
-    value, error = _parse(text)
-    if value is not None:
-        return 1, (value, text), None
-    for used in range(2, min(_JOIN_AT_MOST, len(texts) - index) + 1):
-        joined = data[begin : texts[index + used - 1][1]]
-        value, _ = _parse(joined)
-        if value is not None:
-            return used, (value, joined), None
-    mended = _mend(text)
-    if mended is not None:
-        value, _ = _parse(mended)
-        if value is not None:
-            return 1, (value, mended), ("event-mended", "text with unescaped characters was mended")
-    prefix = _leading_object(text)
-    if prefix is not None:
-        return 1, prefix, ("text-between", "text that belongs to no object was left out")
-    return 1, None, ("event-unreadable", f"an object is no valid JSON and was left out ({error})")
+    yield begin, len(data)
 
 
 def _parse(text: bytes) -> tuple[dict[str, object] | None, str]:
@@ -109,17 +133,30 @@ def _parse(text: bytes) -> tuple[dict[str, object] | None, str]:
     return value, ""
 
 
-def _mend(text: bytes) -> bytes | None:
+def _mend(text: bytes) -> tuple[dict[str, object], bytes] | None:
     """The object with its name escaped, its encoding made UTF-8, and NaN and Infinity made null."""
     words = text.decode("utf-8", "replace")
     words = _NAME.sub(
         lambda m: m.group(1) + json.dumps(_unescape(m.group(2)))[1:-1] + m.group(3), words, count=1
     )
     try:
-        value = json.loads(words, strict=False, parse_constant=lambda _: None)
+        value = json.loads(words, strict=False, parse_constant=lambda _: None, parse_float=_as_written)
     except (ValueError, RecursionError):
         return None
-    return json.dumps(value).encode() if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    try:
+        mended = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        halves = json.loads(words, strict=False, parse_constant=lambda _: None)
+        mended = json.dumps(halves, ensure_ascii=False).encode("utf-8", "replace")
+    parsed, _ = _parse(mended)
+    return (parsed, mended) if parsed is not None else None
+
+
+def _as_written(number: str) -> msgspec.Raw:
+    """A number that keeps all its digits: a float would round a large time."""
+    return msgspec.Raw(number.encode())
 
 
 def _unescape(name: str) -> str:
@@ -130,10 +167,12 @@ def _unescape(name: str) -> str:
     return value if isinstance(value, str) else name
 
 
-def _leading_object(text: bytes) -> _Read | None:
+def _leading_value(text: bytes) -> tuple[object, int]:
+    """The value that the text starts with, and its length; length 0 where it starts with none."""
     words = text.decode("latin-1")
     try:
-        value, end = json.JSONDecoder(strict=False).raw_decode(words)
+        value, length = json.JSONDecoder(strict=False).raw_decode(words)
     except (ValueError, RecursionError):
-        return None
-    return (value, text[:end]) if isinstance(value, dict) else None
+        return None, 0
+    parsed, _ = _parse(text[:length])
+    return (value if parsed is None else parsed), length

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import mmap
 import sys
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracebraid.errors import InputError, NotATraceError
+from tracebraid.read.gunzip import gunzip
 
 __all__ = ["STDIN", "Source", "open_source", "read_range"]
 
@@ -59,19 +59,13 @@ class Source:
 
     def blocks(self, block_bytes: int = 1 << 22) -> Iterator[bytes]:
         """The uncompressed bytes, block by block; a damaged gzip stream ends early and says so in `damage`."""
-        with self._raw() as raw, self._unpacked(raw) as stream:
-            done = 0
-            while True:
-                try:
-                    block = stream.read(block_bytes)
-                except (EOFError, OSError, zlib.error) as error:
-                    self.damage.append(
-                        f"the gzip stream breaks off after {done:,} uncompressed bytes ({error})"
-                    )
-                    return
-                if not block:
-                    return
-                done += len(block)
+        if self.compressed:
+            return gunzip(lambda: self._disk_blocks(block_bytes // 8), self.damage)
+        return self._disk_blocks(block_bytes)
+
+    def _disk_blocks(self, block_bytes: int) -> Iterator[bytes]:
+        with self._raw() as raw:
+            while block := raw.read(block_bytes):
                 self.done_bytes = raw.tell()
                 yield block
 
@@ -84,14 +78,6 @@ class Source:
 
     def _raw(self) -> io.BufferedIOBase:
         return Path(self.path).open("rb") if self.memory is None else io.BytesIO(self.memory)
-
-    def _unpacked(self, raw: io.BufferedIOBase) -> io.BufferedIOBase:
-        if not self.compressed:
-            return raw
-        from isal import igzip
-
-        stream: io.BufferedIOBase = igzip.GzipFile(fileobj=raw, mode="rb")
-        return stream
 
 
 def read_range(path: str, start: int, stop: int) -> bytes:
@@ -108,7 +94,7 @@ def read_range(path: str, start: int, stop: int) -> bytes:
 
 
 def open_source(path: str | Path) -> Source:
-    """Open a file, or standard input for `-`.
+    """Open a file, or standard input for `-`. A pipe with a name is read whole, like standard input.
 
     Raises:
         InputError: it is not there, is a folder, or cannot be read.
@@ -121,27 +107,30 @@ def open_source(path: str | Path) -> Source:
         _refuse_foreign("standard input", head)
         return Source("standard input", size, head.startswith(b"\x1f\x8b"), memory=data)
     file = Path(path)
+    memory = None
     try:
         if file.is_dir():
             raise InputError(name, "this is a folder", "Name one trace file, or open the folder as a job")
-        size = file.stat().st_size
         with file.open("rb") as stream:
-            head = stream.read(64)
+            if not file.is_file():
+                memory = stream.read()
+            head = stream.read(64) if memory is None else memory[:64]
+        size = file.stat().st_size if memory is None else len(memory)
     except FileNotFoundError:
         raise InputError(name, "there is no such file", "Check the path") from None
     except OSError as error:
         raise InputError(
             name, f"it cannot be read ({error.strerror})", "Check the file and its rights"
         ) from None
+    except ValueError as error:
+        raise InputError(name, f"this is no path ({error})", "Check the path") from None
     _refuse_foreign(name, head)
-    return Source(name, size, head.startswith(b"\x1f\x8b"))
+    return Source(name, size, head.startswith(b"\x1f\x8b"), memory)
 
 
 def _refuse_foreign(name: str, head: bytes) -> None:
-    if not head.strip(b"\x00 \t\r\n"):
-        what = "the file is empty" if not head else "the file starts with nothing but blanks"
-        if not head:
-            raise NotATraceError(name, what, f"{_EXPECTED}; was the trace ever written?")
+    if not head:
+        raise NotATraceError(name, "the file is empty", f"{_EXPECTED}; was the trace ever written?")
     for magic, what in _FOREIGN_FORMATS:
         if head.startswith(magic):
             raise NotATraceError(name, f"this looks like {what}", _EXPECTED)

@@ -8,7 +8,8 @@ its outputs when its last descendant has ended. On that clock:
 - a node writes the tensors that it begins, and those that its schema marks as changed (`Tensor(a!)`), unless a
   node inside it writes them;
 - the producer of a read is the latest writer of that tensor before the reader's start. If the same storage was
-  written after that through another tensor, that writer is a producer too (`via` = storage).
+  written after that through another tensor, that writer is a producer too (`via` = storage); giving out a view
+  of it is no writing.
 """
 
 from __future__ import annotations
@@ -50,8 +51,7 @@ def tensor_graph(nodes: pl.DataFrame, uses: pl.DataFrame, last_inside: _Ints) ->
     work = _Work(nodes, uses, last_inside)
     begins = work.begins()
     tensor = work.tensor_of_use(begins)
-    writes = begins | work.changes()
-    edges = _edges(work, tensor, writes)
+    edges = _edges(work, tensor, begins, work.changes())
     return TensorGraph(
         _tensors_table(work, tensor, begins),
         uses.select("node_id", "is_output", "position", "item").with_columns(pl.Series("tensor", tensor)),
@@ -82,6 +82,11 @@ class _Work:
         fresh = self.is_output & ~own_input
         return fresh & ~_again_inside(fresh, self.key, self.row, self.last)
 
+    def views(self) -> _Bools:
+        """Outputs that share their storage with an input of the node: giving out a view writes nothing."""
+        inputs = _pairs(self.row[~self.is_output], self.storage[~self.is_output])
+        return self.is_output & _contains(_pairs(self.row, self.storage), inputs)
+
     def changes(self) -> _Bools:
         """Inputs and outputs that the node's schema marks as written, and that no node inside it writes."""
         schemas = self.nodes.get_column("op_schema").cast(pl.String).to_list()
@@ -111,14 +116,15 @@ class _Work:
         return _numbered(pl.DataFrame({"key": self.key, "life": life}))
 
 
-def _edges(work: _Work, tensor: _Ints, writes: _Bools) -> pl.DataFrame:
+def _edges(work: _Work, tensor: _Ints, begins: _Bools, changes: _Bools) -> pl.DataFrame:
+    writes = begins | changes
     reads = np.flatnonzero(~work.is_output)
     written_at = np.where(writes, 2 * work.last + 1, 0)
     w = np.flatnonzero(writes)
     producer, when = _latest_before(tensor[w], written_at[w], work.row[w], tensor[reads], work.time[reads])
     direct = producer >= 0
     parts = [_edge_frame(work, producer[direct], reads[direct], tensor, "tensor")]
-    w = w[work.storage[w] >= 0]
+    w = w[(work.storage[w] >= 0) & ~(work.views() & ~changes)[w]]
     other, later = _latest_before(
         work.storage[w], written_at[w], work.row[w], work.storage[reads], work.time[reads]
     )

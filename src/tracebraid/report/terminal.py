@@ -94,7 +94,7 @@ def breakdown_table(frame: pl.DataFrame) -> Table:
     parts = {name: column for name, column in parts.items() if (frame.get_column(column) > 0).any()}
     sums = {name: column for name, column in sums.items() if (frame.get_column(column) > 0).any()}
     devices = frame.get_column("device").unique().to_list()
-    where = f" on device {devices[0]}" if len(devices) == 1 else ""
+    where = f" on device {escape(devices[0])}" if len(devices) == 1 else ""
     columns = ["rank", "step", *(["device"] if len(devices) > 1 else []), "span", *parts, *sums]
     table = _table(
         f"Where the time goes{where}", [(name, "left" if name == "step" else "right") for name in columns]
@@ -105,7 +105,7 @@ def breakdown_table(frame: pl.DataFrame) -> Table:
         cells = [
             str(row["rank"]),
             escape(row["step"] or "all"),
-            *([row["device"]] if len(devices) > 1 else []),
+            *([escape(row["device"])] if len(devices) > 1 else []),
         ]
         cells.append(duration(row["span_ns"]))
         cells += [_part(row[column], row["span_ns"]) for column in parts.values()]

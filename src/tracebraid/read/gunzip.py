@@ -1,0 +1,71 @@
+"""A gzip stream, unpacked block by block; a damaged one gives all that lies before the damage."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+
+from isal import isal_zlib
+
+__all__ = ["gunzip"]
+
+_GZIP = 31
+"""The window size that tells zlib to expect gzip's header and trailer."""
+
+_MAGIC = b"\x1f\x8b"
+_STEP_BYTES = 16
+
+
+def gunzip(packed: Callable[[], Iterator[bytes]], damage: list[str]) -> Iterator[bytes]:
+    """Unpack a stream of one or more gzip members.
+
+    Args:
+        packed: gives the compressed bytes, block by block; asked once more where the stream is damaged.
+        damage: is told what stopped the stream short of its end, or what follows it.
+    """
+    done = 0
+    member = isal_zlib.decompressobj(_GZIP)
+    for block in packed():
+        rest = block
+        while rest:
+            if member.eof:
+                if not rest.strip(b"\0"):
+                    break
+                if not rest.startswith(_MAGIC):
+                    damage.append(f"something that is no gzip follows the {done:,} uncompressed bytes")
+                    return
+                member = isal_zlib.decompressobj(_GZIP)
+            try:
+                unpacked = member.decompress(rest)
+            except isal_zlib.error as error:  # type: ignore[misc]
+                yield from _up_to_damage(packed(), done)
+                damage.append(
+                    f"the gzip stream is damaged after {done:,} or more uncompressed bytes ({error})"
+                )
+                return
+            rest = member.unused_data if member.eof else b""
+            done += len(unpacked)
+            if unpacked:
+                yield unpacked
+    if not member.eof:
+        damage.append(f"the gzip stream was cut off after {done:,} uncompressed bytes")
+
+
+def _up_to_damage(packed: Iterator[bytes], skip: int) -> Iterator[bytes]:
+    """What a damaged stream unpacks to behind the first `skip` bytes, in small steps, so that none is lost."""
+    member = zlib.decompressobj(_GZIP)
+    done = 0
+    for block in packed:
+        for begin in range(0, len(block), _STEP_BYTES):
+            rest = block[begin : begin + _STEP_BYTES]
+            while rest:
+                if member.eof:
+                    member = zlib.decompressobj(_GZIP)
+                try:
+                    unpacked = member.decompress(rest)
+                except zlib.error:
+                    return
+                rest = member.unused_data if member.eof else b""
+                done += len(unpacked)
+                if done > skip:
+                    yield unpacked[max(0, skip - (done - len(unpacked))) :]
