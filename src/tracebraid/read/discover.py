@@ -12,7 +12,7 @@ from tracebraid.errors import InputError
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import RankFiles
 from tracebraid.read.pieces import open_array
-from tracebraid.read.rank import rank_from_name
+from tracebraid.read.rank import as_rank, rank_from_name
 from tracebraid.read.source import open_source
 
 __all__ = ["find_rank_files", "trace_files"]
@@ -57,8 +57,12 @@ def find_rank_files(path: str | Path) -> tuple[tuple[RankFiles, ...], tuple[Find
     ets, others = _by_rank([found for found, _ in looks if found and found[1] == "et"], "Execution Traces")
     findings += [*more, *others, *_without_partner(kinetos, ets)]
     if not kinetos:
-        only_et = any(found is not None for found, _ in looks)
-        what = "it holds Execution Traces, but no Kineto trace" if only_et else "there is no trace in it"
+        kinds = {found[1] for found, _ in looks if found is not None}
+        what = "there is no trace in it"
+        if "kineto" in kinds:
+            what = "it holds several Kineto traces, and neither they nor their names tell a rank"
+        elif kinds:
+            what = "it holds Execution Traces, but no Kineto trace"
         advice = "Expected files such as kineto_trace_0.json.gz beside torch_et_0.json.gz, or rank-0.pt.trace.json.gz"
         raise InputError(str(path), what, advice)
     ranks = sorted({*kinetos, *ets})
@@ -104,20 +108,20 @@ def _look(path: Path) -> _Look:
     if file.array == "nodes":
         return (str(path), "et", rank), []
     info = file.header.get("distributedInfo")
-    told = info.get("rank") if isinstance(info, dict) else None
-    return (str(path), "kineto", told if isinstance(told, int) else rank), []
+    told = as_rank(info.get("rank")) if isinstance(info, dict) else None
+    return (str(path), "kineto", rank if told is None else told), []
 
 
 def _pair_the_only_two(looks: list[_Look]) -> list[_Look]:
-    """One Kineto trace and one Execution Trace whose name tells no rank are of the same rank."""
+    """One Kineto trace and one Execution Trace, of which one at most tells a rank, are of the same rank."""
     found = [one for one, _ in looks if one is not None]
     if sorted(kind for _, kind, _ in found) != ["et", "kineto"]:
         return looks
-    rank = next((rank for _, kind, rank in found if kind == "kineto"), None)
-    return [
-        ((one[0], one[1], rank) if one is not None and one[2] is None else one, findings)
-        for one, findings in looks
-    ]
+    ranks = {rank for _, _, rank in found if rank is not None}
+    if len(ranks) != 1:
+        return looks
+    (rank,) = ranks
+    return [((one[0], one[1], rank) if one is not None else None, findings) for one, findings in looks]
 
 
 def _by_rank(found: list[_Found], what: str) -> tuple[dict[int, str], list[Finding]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -25,6 +25,9 @@ from tracebraid.read.salvage import Issue, salvage
 __all__ = ["NodeColumns", "decode_nodes"]
 
 
+_Id = Annotated[int, msgspec.Meta(ge=INT64_NULL + 1, le=2**63 - 1)]
+
+
 class _Values(msgspec.Struct, gc=False):
     values: list[msgspec.Raw] = []
     shapes: list[msgspec.Raw] = []
@@ -41,7 +44,7 @@ class _Attr(msgspec.Struct, gc=False):
 class _Node(msgspec.Struct, gc=False):
     """A node since schema 1.0.2."""
 
-    id: int
+    id: _Id
     name: str
     ctrl_deps: int | None
     inputs: _Values
@@ -52,7 +55,7 @@ class _Node(msgspec.Struct, gc=False):
 class _FlatNode(msgspec.Struct, gc=False):
     """A node of schema 1.0.1, whose attributes are members of it."""
 
-    id: int
+    id: _Id
     name: str
     parent: int | None = None
     rf_id: int | None = None
@@ -80,19 +83,27 @@ _COLLECTIVE_COLUMN = {key: column for column in ET_COLLECTIVES.columns for key i
 
 @dataclass
 class NodeColumns:
-    """What one piece of a file holds: columns by table name, and what could not be read as it stood."""
+    """What one piece of a file holds.
+
+    Args:
+        tables: columns by table name.
+        issues: what could not be read as it stood.
+        repeated: ids of nodes that were left out because an earlier node has that id.
+    """
 
     tables: dict[str, TableData] = field(default_factory=dict)
     issues: list[Issue] = field(default_factory=list)
+    repeated: list[int] = field(default_factory=list)
 
 
-def decode_nodes(data: bytes, start: int, first_key: bytes) -> NodeColumns:
+def decode_nodes(data: bytes, start: int, first_key: bytes, seen: set[int]) -> NodeColumns:
     """Decode the nodes of a piece, of whatever schema.
 
     Args:
         data: nodes with commas between them.
         start: place of the first byte in the file.
         first_key: see `pieces.ArrayFile`.
+        seen: ids of the nodes before; those of this piece are added.
     """
     array = b"".join((b"[", data, b"]"))
     issues: list[Issue] = []
@@ -100,6 +111,7 @@ def decode_nodes(data: bytes, start: int, first_key: bytes) -> NodeColumns:
         nodes = _decode(array)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         nodes, issues = _read_one_by_one(array[1:-1], start, first_key)
+    nodes, repeated = _first_of_each(nodes, seen)
     values = _values_table(nodes)
     tables = {
         "nodes": _nodes_table(nodes),
@@ -107,7 +119,19 @@ def decode_nodes(data: bytes, start: int, first_key: bytes) -> NodeColumns:
         "tensor_uses": tensor_table(values),
         **_attr_tables(nodes),
     }
-    return NodeColumns(tables, issues)
+    return NodeColumns(tables, issues, repeated)
+
+
+def _first_of_each(nodes: list[_Node], seen: set[int]) -> tuple[list[_Node], list[int]]:
+    kept: list[_Node] = []
+    repeated: list[int] = []
+    for node in nodes:
+        if node.id in seen:
+            repeated.append(node.id)
+        else:
+            seen.add(node.id)
+            kept.append(node)
+    return kept, repeated
 
 
 def _decode(array: bytes) -> list[_Node]:

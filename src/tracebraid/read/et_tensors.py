@@ -73,7 +73,7 @@ def _parse_tuple(text: Any) -> _TUPLE | None:
     try:
         found: _TUPLE = msgspec.json.decode(text, type=_TUPLE)
         return found
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
@@ -84,7 +84,7 @@ def _inside(
     try:
         value = msgspec.json.decode(text)
         shapes = msgspec.json.decode(shape) if shape else None
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return []
     found: list[tuple[int, int | None, _TUPLE, str, object]] = []
     stack: list[tuple[Any, Any]] = [(value, shapes)]

@@ -65,8 +65,10 @@ def execution_trace_of(file: ArrayFile) -> ExecutionTrace:
             "this is a Kineto trace, and an Execution Trace was expected here",
             "Give the file with `nodes` (usually torch_et_<rank>.json); did the two change places?",
         )
+    seen: set[int] = set()
     pieces = [
-        decode_nodes(file.view(piece), piece.start, file.first_key) for piece in file.pieces(_PIECE_BYTES)
+        decode_nodes(file.view(piece), piece.start, file.first_key, seen)
+        for piece in file.pieces(_PIECE_BYTES)
     ]
     if not any(piece.tables["nodes"].rows for piece in pieces):
         raise NotATraceError(
@@ -82,11 +84,9 @@ def _execution_trace(file: ArrayFile, pieces: list[NodeColumns]) -> ExecutionTra
     if schema not in KNOWN_SCHEMAS:
         text = f"schema {schema!r} is not known; its nodes parse like those of a known one and were read so"
         findings.append(Finding("schema-unknown", text, path))
-    nodes, tree_findings = tidy_nodes(_of(ET_NODES, pieces), path)
+    repeated = [node for piece in pieces for node in piece.repeated]
+    nodes, tree_findings = tidy_nodes(_of(ET_NODES, pieces), repeated, path)
     values, uses = _of(ET_VALUES, pieces), _of(_RAW_USES, pieces)
-    if nodes.height < sum(piece.tables["nodes"].rows for piece in pieces):
-        values = values.unique(["node_id", "is_output", "position"], keep="first", maintain_order=True)
-        uses = uses.unique(["node_id", "is_output", "position", "item"], keep="first", maintain_order=True)
     graph = tensor_graph(nodes, uses, last_inside(nodes))
     return ExecutionTrace(
         path=path,

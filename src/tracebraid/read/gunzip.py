@@ -31,7 +31,7 @@ def gunzip(packed: Callable[[], Iterator[bytes]], damage: list[str]) -> Iterator
             if member.eof:
                 if not rest.strip(b"\0"):
                     break
-                if not rest.startswith(_MAGIC):
+                if not _MAGIC.startswith(rest[:2]):
                     damage.append(f"something that is no gzip follows the {done:,} uncompressed bytes")
                     return
                 member = isal_zlib.decompressobj(_GZIP)

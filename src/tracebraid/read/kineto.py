@@ -21,7 +21,7 @@ from tracebraid.read.kineto_decode import EventColumns
 from tracebraid.read.parallel import decode_file, worth_processes
 from tracebraid.read.pieces import ArrayFile, open_array
 from tracebraid.read.process_groups import groups_of_kineto
-from tracebraid.read.rank import rank_from_name
+from tracebraid.read.rank import as_rank, rank_from_name
 from tracebraid.read.source import open_source
 
 __all__ = ["read_timeline", "timeline_of"]
@@ -159,7 +159,7 @@ def _rank_and_world(file: ArrayFile) -> tuple[int, int | None, list[Finding]]:
     path = file.source.path
     info = file.header.get("distributedInfo")
     info = info if isinstance(info, dict) else {}
-    world, told, named = _as_int(info.get("world_size")), _as_int(info.get("rank")), rank_from_name(path)
+    world, told, named = as_rank(info.get("world_size")), as_rank(info.get("rank")), rank_from_name(path)
     if told is None and named is None:
         text = "neither the file nor its name tells its rank; taken as rank 0"
         return 0, world, [Finding("rank-unknown", text, path)]

@@ -71,18 +71,23 @@ class _Piece:
     place: Place
     result: EventColumns
     lanes: Interner = field(default_factory=Interner)
+    lane: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def report(self, code: str, message: str, indices: list[int]) -> None:
         if indices:
             self.result.issues += [Issue(code, message, byte) for byte in self.place.bytes_of(indices)]
 
-    def lane_column(self, rows: list[Any]) -> NDArray[np.int64]:
-        keys = map(attrgetter("pid", "tid"), rows)
-        return np.fromiter(map(self.lanes.__getitem__, keys), dtype=np.int64, count=len(rows))
+    def number_lanes(self, indices: list[int]) -> None:
+        """Number the lanes of these events in the order of the file, wherever it was cut."""
+        keys = map(attrgetter("pid", "tid"), [self.events[i] for i in indices])
+        numbers = np.fromiter(map(self.lanes.__getitem__, keys), dtype=np.int64, count=len(indices))
+        self.lane = np.zeros(len(self.events), dtype=np.int64)
+        self.lane[indices] = numbers
 
 
 def _fill(piece: _Piece) -> None:
     timed, flows, others = _by_phase(piece)
+    piece.number_lanes(sorted([*timed, *flows]))
     others += _fill_flows(piece, flows)
     others += _fill_events(piece, timed)
     if others:
@@ -143,7 +148,7 @@ def _fill_events(piece: _Piece, timed: list[int]) -> list[int]:
         {
             "name": interned_column(map(attrgetter("name"), rows)),
             "category": category,
-            "lane": piece.lane_column(rows),
+            "lane": piece.lane[timed],
             "ts_ns": _exact(piece, "ts", ts, timed),
             "dur_ns": _durations(piece, rows, timed),
         },
@@ -213,7 +218,7 @@ def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:
             "flow_id": flow_id,
             "category": interned_column(map(attrgetter("cat"), rows)),
             "phase": Interned(piece.phase.codes[flows], piece.phase.values),
-            "lane": piece.lane_column(rows),
+            "lane": piece.lane[flows],
             "ts_ns": _exact(piece, "ts", ts, flows),
         },
     )

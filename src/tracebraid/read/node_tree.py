@@ -13,19 +13,21 @@ __all__ = ["last_inside", "tidy_nodes"]
 _ROOT = r"^\[pytorch\|profiler\|execution_(?:graph|trace)\|(?:process|thread)\]$"
 
 
-def tidy_nodes(nodes: pl.DataFrame, path: str) -> tuple[pl.DataFrame, list[Finding]]:
-    """The nodes in the order of their ids, each id once, roots marked and without parent, no cycles of parents.
+def tidy_nodes(nodes: pl.DataFrame, repeated: list[int], path: str) -> tuple[pl.DataFrame, list[Finding]]:
+    """The nodes in the order of their ids, roots marked and without parent, no cycles of parents.
 
     A parent that is not in the trace stays as the file has it. What was found is said in findings.
+
+    Args:
+        nodes: the table `nodes`, each id once.
+        repeated: ids of the nodes that were left out because an earlier one has their id.
+        path: the file.
     """
     findings: list[Finding] = []
-    ordered = nodes.unique("node_id", keep="first", maintain_order=True).sort("node_id")
-    if ordered.height < nodes.height:
-        repeated = nodes.filter(pl.col("node_id").is_duplicated()).get_column("node_id")
+    ordered = nodes.sort("node_id")
+    if repeated:
         text = "nodes carry an id that another node has; the first of each id was kept"
-        findings.append(
-            _finding("duplicate-id", text, path, repeated.unique().sort(), nodes.height - ordered.height)
-        )
+        findings.append(_finding("duplicate-id", text, path, pl.Series(sorted(set(repeated))), len(repeated)))
     name = pl.col("name").cast(pl.String)
     ordered = ordered.with_columns(
         name.str.contains(_ROOT).alias("is_root"),

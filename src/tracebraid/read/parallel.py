@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from tracebraid.model.job import Progress
@@ -38,7 +37,16 @@ def decode_file(file: ArrayFile, processes: int, progress: Progress | None = Non
     then and from any thread, how far the file is read, 0 to 1.
     """
     work = _Work(file, progress)
-    with _helpers(work, processes - 1):
+    if processes > 1:
+        with ThreadPoolExecutor(processes - 1) as helpers:
+            helping = [helpers.submit(work.run_in_worker) for _ in range(processes - 1)]
+            try:
+                work.run_here()
+            finally:
+                work.stop()
+            for helper in helping:
+                helper.result()
+    else:
         work.run_here()
     for index, piece in work.left_over:
         work.results[index] = work.decode_here(piece)
@@ -51,6 +59,7 @@ class _Work:
     progress: Progress | None
     results: dict[int, EventColumns] = field(default_factory=dict)
     left_over: list[tuple[int, Piece]] = field(default_factory=list)
+    stopped: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -58,10 +67,14 @@ class _Work:
 
     def take(self) -> tuple[int, Piece] | None:
         with self.lock:
-            task = next(self.pieces, None)
+            task = None if self.stopped else next(self.pieces, None)
             if task is not None and self.progress is not None:
                 self.progress(self.file.fraction_done(task[1]))
             return task
+
+    def stop(self) -> None:
+        """Hand out no more pieces: all are taken, or an error ends the work."""
+        self.stopped = True
 
     def decode_here(self, piece: Piece) -> EventColumns:
         data = self.file.view(piece)
@@ -97,15 +110,3 @@ class _Work:
                 return
             worker.await_done()
             done += 1
-
-
-@contextmanager
-def _helpers(work: _Work, count: int) -> Iterator[None]:
-    threads = [threading.Thread(target=work.run_in_worker, daemon=True) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        for thread in threads:
-            thread.join()

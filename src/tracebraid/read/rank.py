@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["rank_from_name"]
+__all__ = ["as_rank", "rank_from_name"]
 
 _RANK = re.compile(r"(?:^|[^a-z])rank[-_.]?(\d{1,6})(?!\d)", re.I)
 _OTHER_NAMES = (
@@ -27,3 +27,10 @@ def rank_from_name(path: str) -> int | None:
         if match:
             return int(match.group(1))
     return None
+
+
+def as_rank(value: object) -> int | None:
+    """A rank as a file's header has it, as number or text; None where it is neither."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
+        value = int(value)
+    return value if isinstance(value, int) and 0 <= value < 2**31 else None
