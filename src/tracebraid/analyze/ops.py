@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from tracebraid.analyze.device_events import device_events
 from tracebraid.analyze.steps import PROFILER_STEP, in_order_of_steps, step_of_moments, steps
 from tracebraid.model.answers import OPS
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.op_tree import op_tree
 
 __all__ = ["ops"]
 
@@ -85,17 +87,8 @@ def _ops(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _with_ops_inside(own: pl.DataFrame, tree: pl.DataFrame) -> pl.DataFrame:
-    """Device time of each op and all ops inside it: own time is added to every op around, level by level."""
-    up = tree.select(pl.col("event_id").alias("op_event"), pl.col("op_event").alias("around"))
-    level = own.select("op_event", pl.col("device_self_ns").alias("device_total_ns"))
-    levels = [level]
-    while not level.is_empty():
-        level = (
-            level.join(up, on="op_event")
-            .filter(pl.col("around").is_not_null())
-            .group_by("around")
-            .agg(pl.col("device_total_ns").sum())
-            .rename({"around": "op_event"})
-        )
-        levels.append(level)
-    return pl.concat(levels).group_by("op_event").agg(pl.col("device_total_ns").sum())
+    """Device time of each op with that of all ops inside it."""
+    walk = op_tree(tree)
+    amounts = np.zeros(len(walk.event_id), dtype=np.int64)
+    amounts[walk.rows(own.get_column("op_event").to_numpy())] = own.get_column("device_self_ns").to_numpy()
+    return pl.DataFrame({"op_event": walk.event_id, "device_total_ns": walk.sums(amounts)})

@@ -23,6 +23,8 @@ _NO_EVENT = (
     "no host op has its rf_id (a thread or process that the profiler did not see, or outside its window)"
 )
 _NODE_UNPROVEN = "host ops carry no record-function id, and External id proves nothing"
+_PROCESS_GROUP_INIT = "## process_group:init ##"
+_ENOUGH_NAMES = 3
 _EVENT_OTHER_NAME = "the host op with its rf_id has another name"
 
 
@@ -51,7 +53,7 @@ def link_hosts(et: ExecutionTrace | None, timeline: Timeline, tree: pl.DataFrame
         pairs = ops.filter(key > 0).rename({"record_function_id": "id"}).join(_with_id(nodes), on="id")
         method = "record_function_id"
     else:
-        pairs = _proven_pairs(ops.rename({"external_id": "id"}).join(_with_id(nodes), on="id"), nodes)
+        pairs = _proven_pairs(ops.rename({"external_id": "id"}), nodes)
         method = "external_id"
     linked = _unambiguous(pairs.filter(pl.col("name") == pl.col("node_name")))
     return HostLinks(_hosts(ops, pairs, linked, method), _node_links(nodes, pairs, linked, has_rf_ids))
@@ -78,15 +80,19 @@ def _unambiguous(pairs: pl.DataFrame) -> pl.DataFrame:
     return pairs.filter(once).select("event_id", "node_id")
 
 
-def _proven_pairs(pairs: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+def _proven_pairs(ops: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     """The pairs of those threads whose sequence proves that External id is the record-function id there.
 
-    The proof asks, of each logical thread of the Execution Trace: at least half of its nodes find an event,
-    all those events are on one thread, and every pair agrees in name and in what it is nested in. Where the
-    two ids drift apart, names soon disagree, and the whole thread stays unlinked.
+    Of a logical thread of the Execution Trace, every node finds an event, all of them on one thread, with no other
+    op between the first and the last; and every pair agrees in name and in what it is nested in. Where the two
+    ids drift apart, names soon disagree. If they do so anywhere in the trace, a thread with fewer than
+    `_ENOUGH_NAMES` different names may agree by chance, and stays unlinked too.
     """
+    pairs = ops.join(_with_id(nodes), on="id")
     if pairs.is_empty():
         return pairs
+    same_name = pl.col("name") == pl.col("node_name")
+    drifts = pairs.select((~same_name).any()).item() is True
     around = pairs.select(pl.col("event_id").alias("op_event"), pl.col("node_id").alias("around_id"))
     ids = nodes.filter(~pl.col("is_root")).get_column("node_id")
     nested = pairs.join(around, on="op_event", how="left").with_columns(
@@ -95,23 +101,29 @@ def _proven_pairs(pairs: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.col("op_event").is_null() | pl.col("around_id").is_null())
         .alias("nested")
     )
-    size = nodes.filter(~pl.col("is_root")).group_by("tid").agg(pl.len().alias("thread_nodes"))
-    proof = (
+    expected = nodes.filter(~pl.col("is_root") & (pl.col("node_name") != _PROCESS_GROUP_INIT))
+    threads = (
         nested.group_by("tid")
         .agg(
-            (pl.col("name") == pl.col("node_name")).all().alias("names"),
-            pl.col("nested").all().alias("nesting"),
+            (pl.col("nested") & same_name).all().alias("agrees"),
+            pl.col("name").n_unique().alias("names"),
             pl.col("lane").n_unique().alias("lanes"),
+            pl.col("lane").first(),
+            pl.col("id").min().alias("first"),
+            pl.col("id").max().alias("last"),
             pl.len().alias("paired"),
         )
-        .join(size, on="tid")
-        .filter(
-            pl.col("names")
-            & pl.col("nesting")
-            & (pl.col("lanes") == 1)
-            & (2 * pl.col("paired") >= pl.col("thread_nodes"))
-        )
+        .join(expected.group_by("tid").agg(pl.len().alias("thread_nodes")), on="tid")
+        .filter(pl.col("agrees") & (pl.col("lanes") == 1) & (pl.col("paired") >= pl.col("thread_nodes")))
+        .filter(pl.col("names") >= (_ENOUGH_NAMES if drifts else 1))
     )
+    between = (
+        ops.join(threads.select("tid", "lane", "first", "last"), on="lane")
+        .filter(pl.col("id").is_between("first", "last"))
+        .group_by("tid")
+        .agg(pl.len().alias("between"))
+    )
+    proof = threads.join(between, on="tid").filter(pl.col("between") == pl.col("paired"))
     return pairs.join(proof.select("tid"), on="tid", how="semi")
 
 
@@ -159,7 +171,7 @@ def _node_links(
         .then(pl.lit(_SEVERAL))
         .when(node.is_in(any_pair.implode()))
         .then(pl.lit(_EVENT_OTHER_NAME))
-        .when(pl.col("node_name") == "## process_group:init ##")
+        .when(pl.col("node_name") == _PROCESS_GROUP_INIT)
         .then(pl.lit(_BEFORE_START))
         .when(pl.lit(has_rf_ids))
         .then(pl.lit(_NO_EVENT))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
+from tracebraid.model.op_tree import op_tree
 from tracebraid.model.schema import DEVICE_LINKS
 from tracebraid.model.timeline import Timeline
 
@@ -89,21 +91,13 @@ def _ops_by_external_id(timeline: Timeline) -> pl.DataFrame:
 
 
 def _nodes_around(ops: pl.Series, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.Series:
-    """The node of each op, or of the nearest op around it that has one."""
-    node_of = host_links.filter(pl.col("node_id").is_not_null()).select(
-        pl.col("event_id").alias("op"), "node_id"
-    )
-    up = tree.select(pl.col("event_id").alias("op"), pl.col("op_event").alias("next_op"))
-    found = (
-        pl.DataFrame({"op": ops})
-        .with_row_index("row")
-        .with_columns(pl.lit(None, dtype=pl.Int64).alias("node_id"))
-    )
-    done: list[pl.DataFrame] = []
-    while not found.is_empty():
-        found = found.drop("node_id").join(node_of, on="op", how="left", maintain_order="left")
-        settled = pl.col("node_id").is_not_null() | pl.col("op").is_null()
-        done.append(found.filter(settled).select("row", "node_id"))
-        rest = found.filter(~settled).join(up, on="op", how="left", maintain_order="left")
-        found = rest.select("row", pl.col("next_op").alias("op"), "node_id")
-    return pl.concat(done).sort("row").get_column("node_id")
+    """The node of each op, or of the nearest op around it that has one; null without an op."""
+    walk = op_tree(tree)
+    node_of_row = np.full(len(walk.event_id), -1, dtype=np.int64)
+    linked = host_links.filter(pl.col("node_id").is_not_null())
+    node_of_row[walk.rows(linked.get_column("event_id").to_numpy())] = linked.get_column("node_id").to_numpy()
+    nearest = walk.nearest(node_of_row >= 0)
+    rows = walk.rows(ops.drop_nulls().to_numpy())
+    nodes = np.full(len(ops), -1, dtype=np.int64)
+    nodes[ops.is_not_null().to_numpy()] = np.where(nearest[rows] >= 0, node_of_row[nearest[rows]], -1)
+    return pl.Series("node_id", nodes).set(pl.Series(nodes < 0), None)
