@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from tracebraid import api
 from tracebraid.cli.link import link_all, show_ledger
@@ -15,6 +14,7 @@ from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.summary import show_tables, summarise
 from tracebraid.errors import InputError
 from tracebraid.report.machine import finding_data
+from tracebraid.report.text import cell
 
 __all__ = ["demo"]
 
@@ -28,12 +28,7 @@ def demo(
     """Link and summarise the bundled traces: a small transformer, trained on two CPU ranks with DDP over gloo."""
     traces = api.demo_path()
     if folder is not None:
-        try:
-            shutil.copytree(traces, folder, dirs_exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                str(folder), f"it cannot be written ({error.strerror})", "Choose another place"
-            ) from None
+        _copy(traces, folder)
         traces = folder
     with progress("linking") as update:
         ledger, findings = link_all([traces], folder, update)
@@ -42,7 +37,23 @@ def demo(
         say_json({"ranks": found.ranks, "findings": [finding_data(finding) for finding in findings]})
         return
     if folder is not None:
-        say(f"The traces and their ET+ (et_plus_<rank>.json) are in {escape(str(folder))}.")
+        say(f"The traces and their ET+ (et_plus_<rank>.json) are in {cell(str(folder))}.")
     show_ledger(ledger)
     show_tables(found, top=5)
     say_findings(findings)
+
+
+def _copy(traces: Path, folder: Path) -> None:
+    """Copy the traces into the folder; a file of the same name that is another one is never overwritten."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        pairs = [(source, folder / source.name) for source in sorted(traces.iterdir())]
+        for source, target in pairs:
+            if target.exists() and target.read_bytes() != source.read_bytes():
+                raise InputError(str(target), "there is another file of this name", "Choose an empty folder")
+        for source, target in pairs:
+            shutil.copyfile(source, target)
+    except OSError as error:
+        raise InputError(
+            str(folder), f"it cannot be written ({error.strerror})", "Choose another place"
+        ) from None

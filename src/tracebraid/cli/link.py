@@ -88,6 +88,9 @@ def _ranks(
     whole = OfAll(update, len(job))
     for linked in job.read_all(whole):
         whole.next()
+        if out is not None and linked.et is None:
+            text = f"rank {linked.rank} has no Execution Trace, so no ET+ was written for it"
+            findings.append(Finding("no-et-plus", text, linked.timeline.path))
         yield linked, None if out is None or linked.et is None else out / f"et_plus_{linked.rank}.json"
 
 

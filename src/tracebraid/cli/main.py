@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -48,6 +49,9 @@ app.command("demo")(demo.demo)
 
 def run() -> None:
     """Run the command line; errors become one message and exit code 1, wrong usage exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except TracebraidError as error:

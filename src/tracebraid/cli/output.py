@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tracebraid.model.finding import Finding
+from tracebraid.report.text import printable
 
 __all__ = ["OfAll", "progress", "say", "say_error", "say_findings", "say_json"]
 
@@ -22,7 +23,8 @@ _WIDTH_OF_FILES = 160
 
 def say(*parts: RenderableType) -> None:
     """Print results for people; into a file or pipe without colours and with room for wide tables."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_OF_FILES)
+    width = None if sys.stdout.isatty() else _WIDTH_OF_FILES
+    console = Console(highlight=False, emoji=False, width=width)
     for part in parts:
         console.print(part)
         console.print()
@@ -45,7 +47,7 @@ def say_findings(findings: Iterable[Finding]) -> None:
 
 
 def _note(text: str) -> None:
-    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(text)
+    Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(printable(text))
 
 
 class OfAll:
@@ -67,22 +69,21 @@ class OfAll:
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[float], None]]:
     """A bar on standard error that shows itself after a second, if that is a terminal; call with 0 to 1."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task(label, total=1.0)
     began = time.monotonic()
 
     def update(fraction: float) -> None:
-        if not bar.live.is_started and time.monotonic() - began > _SHOW_AFTER_S and sys.stderr.isatty():
+        if not bar.live.is_started and time.monotonic() - began > _SHOW_AFTER_S:
             bar.start()
         bar.update(task, completed=fraction)
 
     try:
         yield update
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()

@@ -7,11 +7,11 @@ from datetime import datetime, timezone
 
 import polars as pl
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table
 
 from tracebraid.model.coverage import Count, Coverage
 from tracebraid.model.file_info import FileInfo
+from tracebraid.report.text import cell, shortened
 from tracebraid.report.units import duration, percent, size
 
 __all__ = ["breakdown_table", "coverage_table", "info_table", "kernels_table", "ops_table", "orphans_table"]
@@ -23,9 +23,9 @@ def info_table(infos: Sequence[FileInfo]) -> Table:
     """What each file is, a column per file turned into rows of facts."""
     table = _table("", [("file", "left"), ("what", "left"), ("", "left")])
     for info in infos:
-        first = escape(info.path)
+        first = cell(info.path)
         for what, text in _facts(info):
-            table.add_row(first, what, escape(text))
+            table.add_row(first, what, cell(text))
             first = ""
         table.add_section()
     return table
@@ -78,7 +78,7 @@ def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
     )
     for rank, coverage in coverages:
         for one in coverage.orphans:
-            table.add_row(str(rank), f"{one.count:,}", words[one.kind], escape(one.reason))
+            table.add_row(str(rank), f"{one.count:,}", words[one.kind], cell(one.reason))
     return table if table.row_count else None
 
 
@@ -94,7 +94,7 @@ def breakdown_table(frame: pl.DataFrame) -> Table:
     parts = {name: column for name, column in parts.items() if (frame.get_column(column) > 0).any()}
     sums = {name: column for name, column in sums.items() if (frame.get_column(column) > 0).any()}
     devices = frame.get_column("device").unique().to_list()
-    where = f" on device {escape(devices[0])}" if len(devices) == 1 else ""
+    where = f" on device {cell(devices[0])}" if len(devices) == 1 else ""
     columns = ["rank", "step", *(["device"] if len(devices) > 1 else []), "span", *parts, *sums]
     table = _table(
         f"Where the time goes{where}", [(name, "left" if name == "step" else "right") for name in columns]
@@ -104,8 +104,8 @@ def breakdown_table(frame: pl.DataFrame) -> Table:
     for row in shown.iter_rows(named=True):
         cells = [
             str(row["rank"]),
-            escape(row["step"] or "all"),
-            *([escape(row["device"])] if len(devices) > 1 else []),
+            cell(row["step"] or "all"),
+            *([cell(row["device"])] if len(devices) > 1 else []),
         ]
         cells.append(duration(row["span_ns"]))
         cells += [_part(row[column], row["span_ns"]) for column in parts.values()]
@@ -127,7 +127,7 @@ def kernels_table(frame: pl.DataFrame, top: int) -> Table:
             f"{row['count']:,}",
             duration(row["mean_ns"]),
             row["kind"],
-            escape(_short(row["name"])),
+            cell(shortened(row["name"])),
         )
     return _with_rest(table, frame.height, top)
 
@@ -151,18 +151,14 @@ def ops_table(frame: pl.DataFrame, top: int, by: str) -> Table:
         table.add_row(
             *(duration(row[column]) if row[column] else "-" for _, column in times),
             f"{row['count']:,}",
-            escape(_short(row["name"])),
-            escape(_short(row["input_dims"] or "", 48)),
+            cell(shortened(row["name"])),
+            cell(shortened(row["input_dims"] or "", 48)),
         )
     return _with_rest(table, ops.height, top)
 
 
 def _part(ns: int, span_ns: int) -> str:
     return f"{duration(ns)} {percent(ns / span_ns) if span_ns else ''}" if ns else "-"
-
-
-def _short(text: str, most: int = 72) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def _with_rest(table: Table, rows: int, top: int) -> Table:

@@ -1,0 +1,26 @@
+"""Text of a trace as a terminal may show it."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from rich.markup import escape
+
+__all__ = ["cell", "printable", "shortened"]
+
+
+def printable(text: str) -> str:
+    """The text with control and invisible formatting characters written out: a name must not steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if not unicodedata.category(c).startswith("C") else repr(c)[1:-1] for c in text)
+
+
+def cell(text: str) -> str:
+    """The text as it stands, for a cell of a table: no markup in it counts."""
+    return escape(printable(text))
+
+
+def shortened(text: str, most: int = 72) -> str:
+    """The text, cut where it is longer than that."""
+    return text if len(text) <= most else text[: most - 3] + "..."
