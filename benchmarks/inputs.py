@@ -1,0 +1,104 @@
+"""The traces that are measured: real ones where they are at hand, else the bundled ones, repeated."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.measure import ROOT
+
+__all__ = ["Inputs", "Pair", "find_real_traces"]
+
+_V100 = "kineto/v100_rank1of2_54MB.json.gz"
+_DLRM = "pairs/dlrm_v100_8rank"
+_DEMO = ROOT / "src" / "tracebraid" / "demo_traces" / "ddp_cpu_2rank"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both traces of a rank, repeated so many times."""
+
+    times: int
+    et: Path
+    kineto: Path
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Makes the traces in a folder as they are asked for.
+
+    Args:
+        folder: where to write them.
+        real: the folder of real traces; None for the bundled ones.
+    """
+
+    folder: Path
+    real: Path | None
+
+    @property
+    def timeline_name(self) -> str:
+        """Which Kineto trace `timeline` is."""
+        return "54 MB, V100" if self.real else "50 MB, bundled trace repeated"
+
+    @property
+    def pair_name(self) -> str:
+        """Which pair `pair` repeats."""
+        return "DLRM pair" if self.real else "bundled pair"
+
+    def timeline(self) -> Path:
+        """A Kineto trace of about 50 MB, unpacked."""
+        out = self.folder / "timeline.json"
+        if not out.exists() and self.real:
+            with gzip.open(self.real / _V100) as packed, out.open("wb") as unpacked:
+                shutil.copyfileobj(packed, unpacked, 1 << 22)
+        if not out.exists():
+            _repeat(_DEMO / "kineto_trace_0.json.gz", out, "--size-gb", "0.05")
+        return out
+
+    def packed_timeline(self) -> Path:
+        """The same as gzip."""
+        if self.real:
+            return self.real / _V100
+        out = self.folder / "timeline.json.gz"
+        if not out.exists():
+            _repeat(_DEMO / "kineto_trace_0.json.gz", out, "--size-gb", "0.05")
+        return out
+
+    def large_timeline(self) -> Path:
+        """The trace of `timeline`, repeated to 1.25 GB."""
+        out = self.folder / "large.json"
+        if not out.exists():
+            _repeat(self.timeline(), out, "--size-gb", "1.25")
+        return out
+
+    def pair(self, times: int) -> Pair:
+        """A pair, repeated so many times."""
+        source = self.real / _DLRM if self.real else _DEMO
+        folder = self.folder / f"pair{times}"
+        names = ("torch_et_0.json", "kineto_trace_0.json")
+        if not folder.exists():
+            folder.mkdir()
+            for name, other in (names, names[::-1]):
+                beside = ("--beside", str(source / f"{other}.gz"))
+                _repeat(source / f"{name}.gz", folder / name, "--times", str(times), *beside)
+        return Pair(times, folder / names[0], folder / names[1])
+
+
+def find_real_traces(named: Path | None) -> Path | None:
+    """The folder of real traces: the one named, that of TRACEBRAID_TRACES, or one beside the project."""
+    if named is not None:
+        return named
+    folder = Path(os.environ.get("TRACEBRAID_TRACES") or ROOT.parent / "shared" / "traces")
+    return folder if (folder / _V100).exists() else None
+
+
+def _repeat(source: Path, out: Path, *amount: str) -> None:
+    """Run the generator as a process of its own: what this process holds counts as the least of its children."""
+    print(f"  making {out.name}", file=sys.stderr)
+    words = [sys.executable, "-m", "benchmarks.repeat_trace", str(source), str(out), *amount]
+    subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)

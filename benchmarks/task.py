@@ -1,0 +1,76 @@
+"""What is measured inside a fresh process: `python -m benchmarks.task NAME ARGUMENTS` prints it as JSON.
+
+Each task loads what it needs before its clock starts, and nothing that another one needs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.measure import Measured, Stopwatch
+
+__all__: list[str] = []
+
+
+def _json_loads(path: str) -> Measured:
+    """Bare `json.loads` of bytes that are in memory; of a .gz, unpacking counts."""
+    data = Path(path).read_bytes()
+    watch = Stopwatch()
+    held = json.loads(gzip.decompress(data) if path.endswith(".gz") else data)
+    measured = watch.stop()
+    del held
+    return measured
+
+
+def _read(path: str, processes: str) -> Measured:
+    """A Kineto trace into all its tables, from the file on disk."""
+    from tracebraid import read_timeline
+
+    watch = Stopwatch()
+    held = read_timeline(path, int(processes))
+    measured = watch.stop()
+    del held
+    return measured
+
+
+def _link(et: str, kineto: str) -> Measured:
+    """Both traces of a rank: read, then linked."""
+    from tracebraid import read_execution_trace, read_timeline
+    from tracebraid.link.link import link_traces
+
+    watch = Stopwatch()
+    trace, timeline = read_execution_trace(et), read_timeline(kineto)
+    watch.lap("reading")
+    held = link_traces(timeline, trace)
+    watch.lap("linking")
+    measured = watch.stop()
+    del held
+    return measured
+
+
+def _start() -> Measured:
+    """`import tracebraid`, and the names that reading and linking need."""
+    watch = Stopwatch()
+    import tracebraid
+
+    watch.lap("import alone")
+    read_timeline = tracebraid.read_timeline
+    measured = watch.stop()
+    del read_timeline
+    return measured
+
+
+_TASKS: dict[str, Callable[..., Measured]] = {
+    "json_loads": _json_loads,
+    "read": _read,
+    "link": _link,
+    "start": _start,
+}
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(_TASKS[sys.argv[1]](*sys.argv[2:]))))
