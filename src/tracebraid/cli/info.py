@@ -12,7 +12,7 @@ from tracebraid.cli.output import OfAll, progress, say, say_error, say_findings,
 from tracebraid.errors import InputError
 from tracebraid.model.file_info import FileInfo
 from tracebraid.report.machine import file_info_data
-from tracebraid.report.terminal import info_table
+from tracebraid.report.terminal import info_tables
 
 __all__ = ["info"]
 
@@ -37,7 +37,7 @@ def info(
     if json:
         say_json({"files": [file_info_data(one) for one in infos]})
     elif infos:
-        say(info_table(infos))
+        say(*info_tables(infos))
         say_findings(finding for one in infos for finding in one.findings)
     if failed:
         raise typer.Exit(1)

@@ -9,7 +9,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tracebraid import api
-from tracebraid.cli.output import OfAll, progress, say, say_findings, say_json
+from tracebraid.cli.output import progress, say, say_findings, say_json
+from tracebraid.cli.ranks import UNREADABLE, read_ranks
 from tracebraid.errors import CoverageError, InputError
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
@@ -46,9 +47,22 @@ def link(
     else:
         show_ledger(ledger)
         say_findings(findings)
-    below = [
-        (rank, one.share) for rank, one in ledger if min_coverage is not None and one.share < min_coverage
-    ]
+    _check(ledger, findings, min_coverage)
+
+
+def _check(ledger: Ledger, findings: list[Finding], min_coverage: float | None) -> None:
+    """Fail where a rank could not be read, or less was linked than asked for.
+
+    A rank without Execution Trace has linked none of its host ops, if other ranks have one.
+    """
+    unread = [finding for finding in findings if finding.code == UNREADABLE]
+    if unread:
+        raise InputError(
+            unread[0].path, f"{len(unread)} of {len(unread) + len(ledger)} ranks cannot be read", "See above"
+        )
+    any_et = any(coverage.has_et for _, coverage in ledger)
+    shares = [(rank, one.share if one.has_et or not any_et else 0.0) for rank, one in ledger]
+    below = [(rank, share) for rank, share in shares if min_coverage is not None and share < min_coverage]
     if below:
         told = ", ".join(f"rank {rank} {share:.4f}" for rank, share in below)
         raise CoverageError(f"coverage is below {min_coverage}: {told}")
@@ -79,15 +93,15 @@ def _ranks(
 ) -> Iterator[tuple[LinkedTrace, Path | None]]:
     """Each rank's linked trace, and where its ET+ goes."""
     if len(paths) == 2:
+        if out is not None and out.exists() and any(path.exists() and out.samefile(path) for path in paths):
+            raise InputError(str(out), "this is one of the traces to read", "Write the ET+ to another file")
         yield api.link(paths[0], api.read_timeline(paths[1], progress=update)), out
         return
     job = api.open(paths[0])
     findings += job.findings
     if out is not None:
         _make_folder(out)
-    whole = OfAll(update, len(job))
-    for linked in job.read_all(whole):
-        whole.next()
+    for linked in read_ranks(job, job.ranks, update, findings):
         if out is not None and linked.et is None:
             text = f"rank {linked.rank} has no Execution Trace, so no ET+ was written for it"
             findings.append(Finding("no-et-plus", text, linked.timeline.path))

@@ -26,8 +26,9 @@ def say(*parts: RenderableType) -> None:
     width = None if sys.stdout.isatty() else _WIDTH_OF_FILES
     console = Console(highlight=False, emoji=False, width=width)
     for part in parts:
-        console.print(part)
-        console.print()
+        console.print(part, soft_wrap=isinstance(part, str))
+        if not isinstance(part, str):
+            console.print()
 
 
 def say_json(data: Any) -> None:

@@ -10,7 +10,8 @@ import polars as pl
 import typer
 
 from tracebraid import api
-from tracebraid.cli.output import OfAll, progress, say, say_findings, say_json
+from tracebraid.cli.output import progress, say, say_findings, say_json
+from tracebraid.cli.ranks import UNREADABLE, read_ranks
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.report.machine import coverage_data, finding_data, rows_data
@@ -33,9 +34,11 @@ def summary(
         found = summarise(api.open(path), rank, annotation, json, update)
     if json:
         say_json({"ranks": found.ranks, "findings": [finding_data(finding) for finding in found.findings]})
-        return
-    show_tables(found, top)
-    say_findings(found.findings)
+    else:
+        show_tables(found, top)
+        say_findings(found.findings)
+    if any(finding.code == UNREADABLE for finding in found.findings):
+        raise typer.Exit(1)
 
 
 @dataclass
@@ -51,9 +54,7 @@ class Summary:
 def summarise(job: Job, rank: int | None, annotation: str, whole: bool, update: api.Progress) -> Summary:
     """Ask all ranks, or one, for their breakdown, and the first or (`whole`) each for its kernels and ops."""
     found = Summary(list(job.findings))
-    done = OfAll(update, len(job) if rank is None else 1)
-    for linked in job.read_all(done, None if rank is None else [rank]):
-        done.next()
+    for linked in read_ranks(job, job.ranks if rank is None else [rank], update, found.findings):
         found.findings += linked.all_findings
         found.breakdowns.append(api.breakdown(linked, annotation))
         if found.first is not None and not whole:

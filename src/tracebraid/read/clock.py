@@ -36,6 +36,8 @@ def needs_decimal(us: Sequence[float]) -> bool:
     Args:
         us: times in µs as decoded: `int` where the text has no fraction, `float` where it has one.
     """
+    if float not in set(map(type, us)):
+        return False
     large = np.flatnonzero(np.abs(np.asarray(us, dtype=np.float64)) >= EXACT_BELOW_US)
     return any(type(us[i]) is float for i in large.tolist())
 

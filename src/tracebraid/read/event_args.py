@@ -57,31 +57,47 @@ def decode_args(
         The tables' columns by table name, and what has no column or does not fit it.
     """
     tables = DETAIL_TABLES_BY_CATEGORY.get(category, ())
-    texts = [
-        b"{}" if (length := memoryview(text).nbytes) < 5 and _is_nothing(text, length) else text
-        for text in args
-    ]
+    if tables:
+        blob = b"[" + b",".join(args) + b"]"
+        rows = _decoded(blob, tables[:1], strict=True)
+        if rows is not None:
+            return {tables[0].name: _table(tables[0], events, rows, blob, [])}, []
+    return _decode_odd_args(tables, events, [text if _is_something(text) else b"{}" for text in args])
+
+
+def _decode_odd_args(
+    tables: tuple[Table, ...], events: NDArray[np.int64], texts: list[Any]
+) -> tuple[dict[str, TableData], Extras]:
+    """The same where some event has no arguments, or others than those of the category's first table."""
     if not tables:
         return {}, _extras(events, texts, frozenset())
     blob = b"[" + b",".join(texts) + b"]"
-    strict, loose = _structs(tables)
     extras: Extras = []
-    try:
-        rows: list[Any] = msgspec.json.decode(blob, type=list[strict])  # type: ignore[valid-type]
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        try:
-            rows = msgspec.json.decode(blob, type=list[loose])  # type: ignore[valid-type]
+    rows = _decoded(blob, tables, strict=True)
+    if rows is None:
+        rows = _decoded(blob, tables, strict=False)
+        if rows is not None:
             extras = _extras(events, texts, _known_keys(tables))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            rows, extras = _convert_one_by_one(events, texts, loose)
+        else:
+            rows, extras = _convert_one_by_one(events, texts, _structs(tables)[1])
     found = {table.name: _table(table, events, rows, blob, extras) for table in tables}
     for table in tables[1:]:
         _keep_rows_with_values(found, table.name)
     return found, extras
 
 
-def _is_nothing(text: msgspec.Raw, length: int) -> bool:
-    return length == 0 or bytes(text) == b"null"
+def _decoded(blob: bytes, tables: tuple[Table, ...], strict: bool) -> list[Any] | None:
+    """The rows as structs of these tables' arguments; None if some row does not fit, or (`strict`) has another key."""
+    kind = _structs(tables)[0 if strict else 1]
+    try:
+        rows: list[Any] = msgspec.json.decode(blob, type=list[kind])  # type: ignore[valid-type]
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return rows
+
+
+def _is_something(text: msgspec.Raw) -> bool:
+    return memoryview(text).nbytes > 4 or bytes(text) not in (b"", b"null")
 
 
 def _table(

@@ -24,6 +24,7 @@ from tracebraid.read.columns import (
     interned_column,
     joined,
     missing_column,
+    taken,
 )
 from tracebraid.read.event import Place, phases_of, read_events
 from tracebraid.read.event_args import Extras, decode_args, extras_table
@@ -77,9 +78,13 @@ class _Piece:
         if indices:
             self.result.issues += [Issue(code, message, byte) for byte in self.place.bytes_of(indices)]
 
+    def of(self, indices: list[int]) -> list[Any]:
+        """The events with these indices, which rise."""
+        return self.events if len(indices) == len(self.events) else [self.events[i] for i in indices]
+
     def number_lanes(self, indices: list[int]) -> None:
         """Number the lanes of these events in the order of the file, wherever it was cut."""
-        keys = map(attrgetter("pid", "tid"), [self.events[i] for i in indices])
+        keys = map(attrgetter("pid", "tid"), self.of(indices))
         numbers = np.fromiter(map(self.lanes.__getitem__, keys), dtype=np.int64, count=len(indices))
         self.lane = np.zeros(len(self.events), dtype=np.int64)
         self.lane[indices] = numbers
@@ -133,7 +138,7 @@ def _names_of(event: Any) -> list[tuple[str, object, object, str]]:
 
 def _fill_events(piece: _Piece, timed: list[int]) -> list[int]:
     """Fill `events` and the tables of arguments; returns the events without a usable time."""
-    rows = [piece.events[i] for i in timed]
+    rows = piece.of(timed)
     ts: list[float] = list(map(attrgetter("ts"), rows))
     usable = _in_range(ts)
     unread: list[int] = []
@@ -200,7 +205,7 @@ def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:
     """Fill `flows`; returns the ends without a usable id or time."""
     if not flows:
         return []
-    rows = [piece.events[i] for i in flows]
+    rows = piece.of(flows)
     flow_id = int_column([event.id if type(event.id) is int else None for event in rows])
     ts: list[float] = list(map(attrgetter("ts"), rows))
     usable = (flow_id != INT64_NULL) & _in_range(ts)
@@ -226,7 +231,9 @@ def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:
 
 
 def _fill_details(result: EventColumns, rows: list[Any], category: Interned) -> None:
+    """Fill the tables of arguments, each in the order of events, whichever categories share it."""
     extras: Extras = []
+    shared: set[str] = set()
     for code, name in [*enumerate(category.values), (-1, "")]:
         events = np.flatnonzero(category.codes == code).astype(np.int64)
         if not len(events):
@@ -234,7 +241,12 @@ def _fill_details(result: EventColumns, rows: list[Any], category: Interned) -> 
         tables, rest = decode_args(str(name), events, [rows[i].args for i in events.tolist()])
         extras += rest
         for table, data in tables.items():
+            if table in result.tables:
+                shared.add(table)
             _append(result.tables, table, data)
+    for table in shared:
+        data = result.tables[table]
+        result.tables[table] = taken(data, np.argsort(data.ints("event_id"), kind="stable"))
     if extras:
         result.tables["extra_args"] = extras_table(sorted(extras))
 

@@ -14,21 +14,20 @@ from tracebraid.model.file_info import FileInfo
 from tracebraid.report.text import cell, shortened
 from tracebraid.report.units import duration, percent, size
 
-__all__ = ["breakdown_table", "coverage_table", "info_table", "kernels_table", "ops_table", "orphans_table"]
+__all__ = ["breakdown_table", "coverage_table", "info_tables", "kernels_table", "ops_table", "orphans_table"]
 
 _STEPS_SHOWN = 10
 
 
-def info_table(infos: Sequence[FileInfo]) -> Table:
-    """What each file is, a column per file turned into rows of facts."""
-    table = _table("", [("file", "left"), ("what", "left"), ("", "left")])
+def info_tables(infos: Sequence[FileInfo]) -> list[str | Table]:
+    """What each file is: its path, and under it a table of facts."""
+    parts: list[str | Table] = []
     for info in infos:
-        first = cell(info.path)
+        table = Table(box=None, show_header=False, pad_edge=False)
         for what, text in _facts(info):
-            table.add_row(first, what, cell(text))
-            first = ""
-        table.add_section()
-    return table
+            table.add_row(f"  {what}", cell(text))
+        parts += [cell(info.path), table]
+    return parts
 
 
 def _facts(info: FileInfo) -> Iterable[tuple[str, str]]:
@@ -71,15 +70,30 @@ def _of_total(count: Count) -> str:
 
 
 def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
-    """What was not linked, and why; None where all was."""
+    """What was not linked, and why, over all ranks; None where all was."""
     words = {"host_op": "host op", "et_node": "ET node", "gpu_event": "GPU event"}
     table = _table(
-        "Not linked", [("rank", "right"), ("count", "right"), ("what", "left"), ("because", "left")]
+        "Not linked", [("count", "right"), ("what", "left"), ("ranks", "right"), ("because", "left")]
     )
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for rank, coverage in coverages:
         for one in coverage.orphans:
-            table.add_row(str(rank), f"{one.count:,}", words[one.kind], cell(one.reason))
+            found.setdefault((one.kind, one.reason), []).append((rank, one.count))
+    for (kind, reason), counts in found.items():
+        total = sum(count for _, count in counts)
+        table.add_row(f"{total:,}", words[kind], _ranges([rank for rank, _ in counts]), cell(reason))
     return table if table.row_count else None
+
+
+def _ranges(ranks: list[int]) -> str:
+    """`0-2, 5` for 0, 1, 2 and 5."""
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def breakdown_table(frame: pl.DataFrame) -> Table:

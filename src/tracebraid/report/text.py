@@ -22,5 +22,6 @@ def cell(text: str) -> str:
 
 
 def shortened(text: str, most: int = 72) -> str:
-    """The text, cut where it is longer than that."""
-    return text if len(text) <= most else text[: most - 3] + "..."
+    """The text; where it is longer than that, without its middle: names of kernels differ at their ends."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[: most - 3 - half]}...{text[-half:]}"

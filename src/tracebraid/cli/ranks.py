@@ -1,0 +1,42 @@
+"""The ranks of a job, one after the other; one that cannot be read does not cost the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tracebraid.api import Progress
+from tracebraid.cli.output import OfAll
+from tracebraid.errors import InputError
+from tracebraid.model.finding import Finding
+from tracebraid.model.job import Job
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["UNREADABLE", "read_ranks"]
+
+UNREADABLE = "rank-unreadable"
+"""The code of the finding that a rank's files cannot be read."""
+
+
+def read_ranks(
+    job: Job, ranks: list[int], update: Progress, findings: list[Finding]
+) -> Iterator[LinkedTrace]:
+    """Read each rank; where that fails, add a finding and go on.
+
+    Raises:
+        InputError: none of several ranks can be read, or the only one cannot.
+    """
+    whole = OfAll(update, len(ranks))
+    failed: list[InputError] = []
+    for rank in ranks:
+        try:
+            linked = next(job.read_all(whole, [rank]))
+        except InputError as error:
+            failed.append(error)
+            findings.append(
+                Finding(UNREADABLE, f"rank {rank} is left out: {error.problem}", error.path, error.where)
+            )
+            continue
+        whole.next()
+        yield linked
+    if len(failed) == len(ranks):
+        raise failed[0]
