@@ -28,12 +28,19 @@ def test_the_readme_s_python_runs_and_prints_what_it_shows(tmp_path: Path) -> No
     found = re.search(r"```python\n(.*?)```\s*```text\n(.*?)```", README, re.S)
     assert found, "the README shows six lines of Python and their output"
     code, shown = found.groups()
-    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert result.stdout == shown
 
 
 def test_documents_link_only_to_files_that_are_there() -> None:
-    documents = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks/README.md"]
+    documents = [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *(ROOT / "docs").glob("*.md"),
+        ROOT / "benchmarks/README.md",
+    ]
     broken = [
         (document.name, target)
         for document in documents
@@ -44,6 +51,8 @@ def test_documents_link_only_to_files_that_are_there() -> None:
 
 
 def test_no_machine_s_path_is_in_the_project() -> None:
-    text = subprocess.run(["git", "grep", "-nE", r"/(work|root|tmp/dev)/"], cwd=ROOT, capture_output=True, text=True)
+    text = subprocess.run(
+        ["git", "grep", "-nE", r"/(work|root|tmp/dev)/"], cwd=ROOT, capture_output=True, text=True
+    )
     lines = [line for line in text.stdout.splitlines() if not line.startswith("tests/rules/test_docs.py")]
     assert lines == []

@@ -226,3 +226,13 @@ def test_the_name_of_an_argument_may_be_escaped(tmp_path: Path, key: str) -> Non
     text = kineto_text([kernel("m", 1, 2, 3, cat="gpu_memcpy", bandwidth=5.5)])
     timeline = timeline_of_bytes(tmp_path, text.replace('"bandwidth"', f'"{key}"').encode())
     assert timeline.device_work.get_column("bandwidth_gb_per_s").to_list() == [5.5]
+
+
+@pytest.mark.parametrize("category", DETAIL_TABLES_BY_CATEGORY)
+@pytest.mark.parametrize("count", [1, 2])
+def test_events_without_arguments_have_rows_too(tmp_path: Path, category: str, count: int) -> None:
+    bare = complete("e", category, 1, 2, pid=1, tid=1)
+    del bare["args"]
+    timeline = timeline_of(tmp_path, [bare] * count)
+    for table in DETAIL_TABLES_BY_CATEGORY[category][:1]:
+        assert timeline.tables[table.name].get_column("event_id").to_list() == list(range(count))

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 
 from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS
@@ -18,7 +18,7 @@ from tracebraid.model.file_info import FileInfo
 from tracebraid.report.terminal import (
     breakdown_table,
     coverage_table,
-    info_table,
+    info_tables,
     kernels_table,
     ops_table,
     orphans_table,
@@ -28,7 +28,11 @@ MARKUP = "[bold]x[/bold] [/] [link=http://a]"
 """A name that Rich would take for markup, or choke on."""
 
 
-def text_of(table: Table, width: int = 240) -> str:
+def info_group(infos: list[FileInfo]) -> Group:
+    return Group(*info_tables(infos))
+
+
+def text_of(table: Table | Group, width: int = 240) -> str:
     console = Console(file=io.StringIO(), width=width, highlight=False, emoji=False)
     console.print(table)
     assert isinstance(console.file, io.StringIO)
@@ -110,12 +114,13 @@ def test_coverage_of_kernels_without_duration_is_whole():
     assert "100.0 %" in text_of(table)
 
 
-def test_orphans_are_told_by_rank_kind_and_reason():
-    table = orphans_table([(0, coverage()), (7, coverage())])
+def test_orphans_are_told_by_kind_and_reason_over_all_ranks():
+    ranks = (0, 1, 2, 7)
+    table = orphans_table([(rank, coverage()) for rank in ranks])
     assert table is not None
     lines = lines_of(table)
-    assert ["0", "10", "host", "op", "because"] in lines
-    assert ["7", "1", "GPU", "event", "no", "call"] in lines
+    assert ["40", "host", "op", "0-2,", "7", "because"] in lines
+    assert ["4", "GPU", "event", "0-2,", "7", "no", "call"] in lines
 
 
 def test_where_all_is_linked_there_is_no_table_of_orphans():
@@ -195,7 +200,7 @@ def info(**changes: Any) -> FileInfo:
 
 
 def test_info_tells_the_facts_of_a_file():
-    text = text_of(info_table([info()]))
+    text = text_of(info_group([info()]))
     expected = (
         "a/kineto_trace_0.json",
         "Kineto trace",
@@ -210,7 +215,7 @@ def test_info_tells_the_facts_of_a_file():
 
 
 def test_info_of_a_rank_that_nothing_tells():
-    table = info_table(
+    table = info_group(
         [info(kind="execution-trace", rank=None, world_size=None, start_ns=None, span_ns=None)]
     )
     text = text_of(table)
@@ -231,10 +236,10 @@ def test_info_of_a_rank_that_nothing_tells():
             lambda: breakdown_table(frame(BREAKDOWN, [step_row(None, device=d) for d in ("0", MARKUP)])),
             id="one of two devices",
         ),
-        pytest.param(lambda: info_table([info(path=MARKUP)]), id="path"),
-        pytest.param(lambda: info_table([info(devices=(MARKUP,))]), id="device name"),
-        pytest.param(lambda: info_table([info(schema=MARKUP)]), id="schema"),
-        pytest.param(lambda: info_table([info(counts={MARKUP: 1})]), id="category"),
+        pytest.param(lambda: info_group([info(path=MARKUP)]), id="path"),
+        pytest.param(lambda: info_group([info(devices=(MARKUP,))]), id="device name"),
+        pytest.param(lambda: info_group([info(schema=MARKUP)]), id="schema"),
+        pytest.param(lambda: info_group([info(counts={MARKUP: 1})]), id="category"),
         pytest.param(
             lambda: orphans_table([(0, coverage(orphans=(Orphans("host_op", MARKUP, 1),)))]), id="reason"
         ),
