@@ -298,9 +298,7 @@ def test_a_time_that_is_a_truth_value_costs_no_exact_time(tmp_path: Path) -> Non
     assert starts["first"] == 1700000000000000500
 
 
-@pytest.mark.parametrize(
-    "odd", ["5", '"x"', "[1]", "null", "{}", "[]", '[{"ph": "X"}]', "", "{", "}", "]", "[", '"']
-)
+@pytest.mark.parametrize("odd", ["5", '"x"', "[1]", "null", "{}", "[]", '[{"ph": "X"}]', "", "}", "]", "["])
 def test_something_between_two_events_costs_no_event(tmp_path: Path, odd: str) -> None:
     texts = [json.dumps(event) for event in EVENTS]
     found = timeline(tmp_path, '{"traceEvents": [' + ", ".join([*texts[:2], odd, texts[2]]) + "]}")

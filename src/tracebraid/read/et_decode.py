@@ -12,6 +12,7 @@ import numpy as np
 
 from tracebraid.model.column import INT64_NULL, Kind
 from tracebraid.model.schema import ET_COLLECTIVES
+from tracebraid.read.collector import without_collector
 from tracebraid.read.columns import (
     ColumnData,
     TableData,
@@ -105,7 +106,11 @@ def decode_nodes(data: bytes, start: int, first_key: bytes, seen: set[int]) -> N
         first_key: see `pieces.ArrayFile`.
         seen: ids of the nodes before; those of this piece are added.
     """
-    array = b"".join((b"[", data, b"]"))
+    with without_collector():
+        return _columns(b"".join((b"[", data, b"]")), start, first_key, seen)
+
+
+def _columns(array: bytes, start: int, first_key: bytes, seen: set[int]) -> NodeColumns:
     issues: list[Issue] = []
     try:
         nodes = _decode(array)

@@ -170,6 +170,8 @@ def _lenient_event(one: Salvaged) -> Event:
 
 
 def _number(value: object) -> float:
+    if isinstance(value, bool):
+        return _NAN
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from operator import attrgetter
 from typing import Annotated, Any
@@ -60,7 +59,7 @@ def decode_args(
     if tables:
         blob = b"[" + b",".join(args) + b"]"
         rows = _decoded(blob, tables[:1], strict=True)
-        if rows is not None:
+        if rows is not None and len(rows) == len(args):
             return {tables[0].name: _table(tables[0], events, rows, blob, [])}, []
     return _decode_odd_args(tables, events, [text if _is_something(text) else b"{}" for text in args])
 
@@ -105,9 +104,10 @@ def _table(
 ) -> TableData:
     """The columns of which some row has a value; the others are left out."""
     columns: dict[str, ColumnData] = {"event_id": events}
+    escaped = b"\\" in blob
     for column, fields in _fields(table):
         for field, key in fields:
-            if not _may_have_key(blob, key):
+            if not (escaped or b'"%s"' % key.encode() in blob):
                 continue
             values = list(map(attrgetter(field), rows))
             if column.kind is Kind.INTS:
@@ -115,10 +115,6 @@ def _table(
             data = _column(column, values)
             columns[column.name] = first_of(columns[column.name], data) if column.name in columns else data
     return TableData(len(rows), columns)
-
-
-def _may_have_key(blob: bytes, key: str) -> bool:
-    return b'"%s"' % key.encode() in blob or b"\\" in blob
 
 
 def _column(column: Column, values: list[Any]) -> ColumnData:
@@ -196,13 +192,8 @@ def _extras(events: NDArray[np.int64], texts: list[Any], known: frozenset[str]) 
     blob = b"[" + b",".join(texts) + b"]"
     try:
         rows = msgspec.json.decode(blob, type=list[dict[str, msgspec.Raw]])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return [
-            (int(event), key, json.dumps(value).encode())
-            for event, text in zip(events, texts, strict=True)
-            for key, value in _members(bytes(text)).items()
-            if key not in known
-        ]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        rows = [_members(bytes(text)) for text in texts]
     return [
         (int(event), key, bytes(value))
         for event, row in zip(events, rows, strict=True)
@@ -220,30 +211,39 @@ def _convert_one_by_one(
     types = {f.encode_name: f.type for f in msgspec.structs.fields(struct)}
     for event, text in zip(events, texts, strict=True):
         fitting: dict[str, Any] = {}
-        for key, value in _members(bytes(text)).items():
+        for key, raw in _members(bytes(text)).items():
             try:
-                if value is not None or key not in types:
-                    fitting[key] = _fit(value, types[key])
-            except (KeyError, msgspec.ValidationError, ValueError, OverflowError):
-                extras.append((int(event), key, json.dumps(value).encode()))
+                if bytes(raw) != b"null" or key not in types:
+                    fitting[key] = _fit(raw, types[key])
+            except (KeyError, msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+                extras.append((int(event), key, bytes(raw)))
         rows.append(msgspec.convert(fitting, struct))
     return rows, extras
 
 
-def _members(text: bytes) -> dict[str, Any]:
-    """The members of an object; something else as the one member `args`."""
-    value = json.loads(text.decode("utf-8", "replace"), strict=False)
-    return value if isinstance(value, dict) else {"args": value}
+def _members(text: bytes) -> dict[str, msgspec.Raw]:
+    """The members of an object, each as JSON text; something else as the one member `args`."""
+    for candidate in (text, text.decode("utf-8", "replace").encode()):
+        try:
+            return msgspec.json.decode(candidate, type=dict[str, msgspec.Raw])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        text = msgspec.json.encode(text.decode("utf-8", "replace"))
+    return {"args": msgspec.Raw(text)}
 
 
-def _fit(value: Any, kind: Any) -> Any:
-    """A value as the type of a column; ValueError or ValidationError where it is of another."""
+def _fit(raw: msgspec.Raw, kind: Any) -> Any:
+    """A value as the type of a column; ValueError or MsgspecError where it is of another."""
     if kind is msgspec.Raw:
-        return msgspec.Raw(json.dumps(value).encode())
+        return raw
+    value = msgspec.json.decode(raw)
     if isinstance(value, str) and kind == _TYPES[Kind.INT][0]:
         value = int(value, 0)
     if isinstance(value, str) and kind == _TYPES[Kind.INT3][0]:
-        value = json.loads(value)
+        value = msgspec.json.decode(value)
     return msgspec.convert(value, kind, strict=False)
 
 

@@ -16,7 +16,7 @@ _PLACES_SHOWN = 3
 def findings_of(file: ArrayFile, issues: list[Issue]) -> list[Finding]:
     """What was found in a file, in the order of the first place of each kind."""
     path = file.source.path
-    found = [Finding("gzip-damaged", damage, path) for damage in file.source.damage]
+    found = [Finding("gzip-damaged", text, path, f"byte {byte:,}") for text, byte in file.source.damage]
     found += [Finding(code, text, path, f"byte {byte:,}") for code, text, byte in file.problems]
     by_code: dict[str, list[Issue]] = defaultdict(list)
     for issue in issues:

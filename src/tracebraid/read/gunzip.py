@@ -16,12 +16,12 @@ _MAGIC = b"\x1f\x8b"
 _STEP_BYTES = 16
 
 
-def gunzip(packed: Callable[[], Iterator[bytes]], damage: list[str]) -> Iterator[bytes]:
+def gunzip(packed: Callable[[], Iterator[bytes]], damage: list[tuple[str, int]]) -> Iterator[bytes]:
     """Unpack a stream of one or more gzip members.
 
     Args:
         packed: gives the compressed bytes, block by block; asked once more where the stream is damaged.
-        damage: is told what stopped the stream short of its end, or what follows it.
+        damage: is told what stopped the stream short of its end, or what follows it, and after how many uncompressed bytes.
     """
     done = 0
     member = isal_zlib.decompressobj(_GZIP)
@@ -32,23 +32,21 @@ def gunzip(packed: Callable[[], Iterator[bytes]], damage: list[str]) -> Iterator
                 if not rest.strip(b"\0"):
                     break
                 if not _MAGIC.startswith(rest[:2]):
-                    damage.append(f"something that is no gzip follows the {done:,} uncompressed bytes")
+                    damage.append(("something that is no gzip follows the stream", done))
                     return
                 member = isal_zlib.decompressobj(_GZIP)
             try:
                 unpacked = member.decompress(rest)
             except isal_zlib.error as error:  # type: ignore[misc]
                 yield from _up_to_damage(packed(), done)
-                damage.append(
-                    f"the gzip stream is damaged after {done:,} or more uncompressed bytes ({error})"
-                )
+                damage.append((f"the gzip stream is damaged here, or some way behind ({error})", done))
                 return
             rest = member.unused_data if member.eof else b""
             done += len(unpacked)
             if unpacked:
                 yield unpacked
     if not member.eof:
-        damage.append(f"the gzip stream was cut off after {done:,} uncompressed bytes")
+        damage.append(("the gzip stream was cut off", done))
 
 
 def _up_to_damage(packed: Iterator[bytes], skip: int) -> Iterator[bytes]:

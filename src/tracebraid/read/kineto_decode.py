@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import attrgetter
@@ -16,6 +13,7 @@ from numpy.typing import NDArray
 
 from tracebraid.model.column import INT64_NULL
 from tracebraid.read.clock import LIMIT_US, exact_ns, needs_decimal, to_ns
+from tracebraid.read.collector import without_collector
 from tracebraid.read.columns import (
     Interned,
     Interner,
@@ -58,7 +56,7 @@ def decode_events(data: bytes, start: int, first_key: bytes) -> EventColumns:
         start: place of the first byte in the file.
         first_key: see `pieces.ArrayFile`.
     """
-    with _without_gc():
+    with without_collector():
         events, place, issues = read_events(data, start, first_key)
         piece = _Piece(events, phases_of(events), place, EventColumns(issues=issues))
         _fill(piece)
@@ -128,12 +126,13 @@ def _by_phase(piece: _Piece) -> tuple[list[int], list[int], list[int]]:
 
 
 def _names_of(event: Any) -> list[tuple[str, object, object, str]]:
+    text = bytes(event.args)
     try:
-        args = msgspec.json.decode(event.args, type=dict[str, Any])
-    except msgspec.MsgspecError:
+        args = msgspec.json.decode(text.decode("utf-8", "replace").encode(), type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError):
         return []
-    text = args.get("name", args.get("labels"))
-    return [] if text is None else [(event.name, event.pid, event.tid, str(text))]
+    name = args.get("name", args.get("labels"))
+    return [] if name is None else [(event.name, event.pid, event.tid, str(name))]
 
 
 def _fill_events(piece: _Piece, timed: list[int]) -> list[int]:
@@ -191,14 +190,18 @@ def _exact(piece: _Piece, key: str, us: list[float], indices: list[int]) -> NDAr
         return to_ns(np.array(us, dtype=np.float64))
     texts = piece.place.texts()
     member = msgspec.defstruct("Member", [(key, Decimal)])
-    return exact_ns(
-        [
-            getattr(msgspec.json.decode(texts[i], type=member), key)
-            if type(value) is float
-            else Decimal(value)
-            for i, value in zip(indices, us, strict=True)
-        ]
-    )
+    return exact_ns([_decimal(value, texts[i], key, member) for i, value in zip(indices, us, strict=True)])
+
+
+def _decimal(value: float, text: bytes, key: str, member: type) -> Decimal:
+    """A time as it is written, where that is a number; else as it was understood."""
+    if type(value) is not float:
+        return Decimal(value)
+    try:
+        exact = getattr(msgspec.json.decode(text, type=member), key)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Decimal(value)
+    return exact if isinstance(exact, Decimal) else Decimal(value)
 
 
 def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:
@@ -267,15 +270,3 @@ def _append(tables: dict[str, TableData], name: str, data: TableData) -> None:
             second = missing_column(first, data.rows)
         have.columns[column] = joined(first, second)
     have.rows += data.rows
-
-
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Hold Python's cycle collector: it would scan the many live objects of a piece again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -9,6 +9,7 @@ or a text that only looks like the place between two objects, is neither.
 from __future__ import annotations
 
 import json
+import mmap as mmap_module
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -94,6 +95,7 @@ class ArrayFile:
         start = self.start
         while stop - start > piece_bytes:
             cut = self._next_cut(whole, start + piece_bytes, stop)
+            _let_go(whole)
             if cut is None:
                 break
             yield self._piece(whole, start, cut[0])
@@ -131,6 +133,8 @@ class ArrayFile:
     def _object_end(self, view: mmap | bytes | bytearray, begin: int) -> int | None:
         """Where the event or node that begins there ends; None if none does."""
         reach = 1 << 14
+        while view[begin : begin + 1] in (b" ", b"\t", b"\r", b"\n"):
+            begin += 1
         while True:
             words = bytes(view[begin : begin + reach]).decode("latin-1")
             try:
@@ -163,6 +167,9 @@ class ArrayFile:
                 likely = (stop, tail)
                 break
             likely = likely or (stop, tail)
+        else:
+            if self._ends_object(view, low, _stripped_end(view, low)):
+                likely = None
         if likely is None:
             problem = "the file does not end as a trace ends: it was cut off, or something follows it"
             self.problems.append(("truncated", problem, base + len(view)))
@@ -182,6 +189,20 @@ class ArrayFile:
             if begin == low or reach >= _OBJECT_AT_MOST_BYTES:
                 return False
             reach *= 16
+
+
+def _stripped_end(view: mmap | bytes, low: int) -> int:
+    """Where the view ends, blanks left out."""
+    end = len(view)
+    while end > low and view[end - 1 : end] in (b" ", b"\t", b"\r", b"\n"):
+        end -= 1
+    return end
+
+
+def _let_go(whole: mmap | bytes) -> None:
+    """Give back the mapped pages: each look at a cut maps a large run of them, and they count as memory in use."""
+    if isinstance(whole, mmap) and hasattr(mmap_module, "MADV_DONTNEED"):
+        whole.madvise(mmap_module.MADV_DONTNEED)
 
 
 def boundary_pattern(first_key: bytes) -> re.Pattern[bytes]:

@@ -21,6 +21,8 @@ _NAME = re.compile(
 _BLANKS = b" \t\r\n,"
 _CUT_OFF = "Input data was truncated"
 _JOIN_AT_MOST = 64
+_TEXT_AT_MOST_BYTES = 1 << 20
+_DECODER = json.JSONDecoder(strict=False)
 
 
 @dataclass(frozen=True)
@@ -71,19 +73,31 @@ class _Salvage:
 
     def read(self, begin: int, stop: int) -> None:
         """Read the object that starts at `begin`; what follows it before `stop` goes back to the texts."""
-        text = self.data[begin:stop].rstrip(_BLANKS)
+        text = self.data[begin : min(stop, begin + _TEXT_AT_MOST_BYTES)].rstrip(_BLANKS)
         value, error = _parse(text)
         if value is None and error == _CUT_OFF:
             value, text = self._join(begin, text)
         if value is not None:
             self.kept.append(Salvaged(value, text, self.start + begin))
             return
-        mended = _mend(text)
-        if mended is not None:
+        leading, length = _leading_value(self.data, begin, stop)
+        whole = self.data[begin : begin + length] if length else text
+        if isinstance(leading, dict):
+            value, error = _parse(whole)
+        if value is not None:
+            self.kept.append(Salvaged(value, whole, self.start + begin))
+            self.texts.append((begin + length, stop))
+        elif (length == 0 or isinstance(leading, dict)) and (mended := _mend(whole)) is not None:
             self.kept.append(Salvaged(*mended, self.start + begin))
             self._report("event-mended", "text with unescaped characters was mended", begin)
-            return
-        self._read_in_part(begin, stop, error)
+            self.texts.append((begin + len(whole), stop))
+        elif length or self.data[begin] != ord("{"):
+            self._report("text-between", "text that belongs to no object was left out", begin)
+            following = begin + length if length else self.data.find(b"{", begin, stop)
+            if following > begin:
+                self.texts.append((following, stop))
+        else:
+            self._report("event-unreadable", f"an object is no valid JSON and was left out ({error})", begin)
 
     def _join(self, begin: int, text: bytes) -> tuple[dict[str, object] | None, bytes]:
         """An object that holds a list of objects was split where one of these ended: put it together again."""
@@ -96,20 +110,6 @@ class _Salvage:
             if error != _CUT_OFF:
                 break
         return None, text
-
-    def _read_in_part(self, begin: int, stop: int, error: str) -> None:
-        """Keep the whole value that the text starts with, if it does, and go on behind it."""
-        value, length = _leading_value(self.data[begin:stop])
-        if isinstance(value, dict):
-            self.kept.append(Salvaged(value, self.data[begin : begin + length], self.start + begin))
-        elif length or self.data[begin] != ord("{"):
-            self._report("text-between", "text that belongs to no object was left out", begin)
-        else:
-            self._report("event-unreadable", f"an object is no valid JSON and was left out ({error})", begin)
-            return
-        following = begin + length if length else self.data.find(b"{", begin, stop)
-        if begin < following < stop:
-            self.texts.append((following, stop))
 
     def _report(self, code: str, message: str, begin: int) -> None:
         self.issues.append(Issue(code, message, self.start + begin))
@@ -167,12 +167,18 @@ def _unescape(name: str) -> str:
     return value if isinstance(value, str) else name
 
 
-def _leading_value(text: bytes) -> tuple[object, int]:
-    """The value that the text starts with, and its length; length 0 where it starts with none."""
-    words = text.decode("latin-1")
-    try:
-        value, length = json.JSONDecoder(strict=False).raw_decode(words)
-    except (ValueError, RecursionError):
-        return None, 0
-    parsed, _ = _parse(text[:length])
-    return (value if parsed is None else parsed), length
+def _leading_value(data: bytes, begin: int, stop: int) -> tuple[object, int]:
+    """The value that starts at `begin`, and its length; length 0 where none does."""
+    reach = 1 << 14
+    while True:
+        words = data[begin : min(stop, begin + reach)].decode("latin-1")
+        try:
+            value, length = _DECODER.raw_decode(words)
+        except RecursionError:
+            return None, 0
+        except ValueError:
+            if reach >= _TEXT_AT_MOST_BYTES or begin + reach >= stop:
+                return None, 0
+            reach *= 8
+        else:
+            return value, length

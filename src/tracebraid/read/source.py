@@ -46,7 +46,8 @@ class Source:
         size_bytes: size on disk; of the data itself for standard input.
         compressed: whether it is gzip.
         memory: the data, where it did not come from a file.
-        damage: filled while reading: what stopped a gzip stream short of its end.
+        damage: filled while reading: what stopped a gzip stream short of its end, and after how many
+            uncompressed bytes.
         done_bytes: how far `blocks` has come in the file on disk.
     """
 
@@ -54,7 +55,7 @@ class Source:
     size_bytes: int
     compressed: bool
     memory: bytes | None = None
-    damage: list[str] = field(default_factory=list)
+    damage: list[tuple[str, int]] = field(default_factory=list)
     done_bytes: int = 0
 
     def blocks(self, block_bytes: int = 1 << 22) -> Iterator[bytes]:

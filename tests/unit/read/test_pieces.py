@@ -152,6 +152,14 @@ def test_an_empty_array_has_no_pieces(tmp_path: Path, text: str) -> None:
     assert file.problems == []
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+def test_members_after_a_single_event_are_part_of_the_header(tmp_path: Path, indent: int | None) -> None:
+    tail = {"deviceProperties": DEVICES, "more": DEVICES}
+    file = opened(tmp_path, json.dumps({"traceEvents": EVENTS[:1], **tail}, indent=indent))
+    assert objects(file, 1)[0] == EVENTS[:1]
+    assert file.header == tail
+
+
 def test_members_after_an_empty_array_are_part_of_the_header(tmp_path: Path) -> None:
     file = opened(tmp_path, json.dumps({"traceEvents": [], "deviceProperties": DEVICES}))
     assert list(file.pieces(1)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -98,3 +99,13 @@ def test_text_after_the_last_object_is_said() -> None:
 @pytest.mark.parametrize("text", ["", " ", ",", "\n,\n"])
 def test_nothing_gives_nothing(text: str) -> None:
     assert names(text) == ([], [])
+
+
+@pytest.mark.parametrize("between", ["\n", " 5, "])
+def test_the_cost_of_damage_between_all_objects_grows_with_their_number_only(between: str) -> None:
+    count = 6000
+    data = between.join([json.dumps(op("a", 1, 2, x="x" * 150))] * count).encode()
+    start = time.process_time()
+    kept, _ = salvage(data, 0, boundary_pattern(b""))
+    assert len(kept) == count
+    assert time.process_time() - start < 3
