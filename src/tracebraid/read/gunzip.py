@@ -21,7 +21,8 @@ def gunzip(packed: Callable[[], Iterator[bytes]], damage: list[tuple[str, int]])
 
     Args:
         packed: gives the compressed bytes, block by block; asked once more where the stream is damaged.
-        damage: is told what stopped the stream short of its end, or what follows it, and after how many uncompressed bytes.
+        damage: is told what stopped the stream short of its end, or what follows it, and after how many
+            uncompressed bytes.
     """
     done = 0
     member = isal_zlib.decompressobj(_GZIP)

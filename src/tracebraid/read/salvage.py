@@ -7,6 +7,7 @@ Such an object is mended and kept; what cannot be read is left out, counted and 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -154,9 +155,9 @@ def _mend(text: bytes) -> tuple[dict[str, object], bytes] | None:
     return (parsed, mended) if parsed is not None else None
 
 
-def _as_written(number: str) -> msgspec.Raw:
-    """A number that keeps all its digits: a float would round a large time."""
-    return msgspec.Raw(number.encode())
+def _as_written(number: str) -> msgspec.Raw | None:
+    """A number that keeps all its digits: a float would round a large time. None where no float is so large."""
+    return msgspec.Raw(number.encode()) if math.isfinite(float(number)) else None
 
 
 def _unescape(name: str) -> str:

@@ -31,8 +31,8 @@ def test_issues_of_a_kind_are_one_finding_with_the_first_places(tmp_path: Path) 
 
 def test_damage_of_the_file_itself_comes_first(tmp_path: Path) -> None:
     file = file_of(tmp_path)
-    file.source.damage.append("the gzip stream breaks off")
+    file.source.damage.append(("the gzip stream breaks off", 77))
     file.problems.append(("truncated", "cut", 1234))
     found = findings_of(file, [Issue("o", "odd", 3)])
     assert [finding.code for finding in found] == ["gzip-damaged", "truncated", "o"]
-    assert found[1].where == "byte 1,234"
+    assert [finding.where for finding in found[:2]] == ["byte 77", "byte 1,234"]
