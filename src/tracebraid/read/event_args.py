@@ -23,7 +23,7 @@ from tracebraid.read.columns import (
     taken,
 )
 
-__all__ = ["Extras", "decode_args", "extras_table"]
+__all__ = ["Extras", "SeenKeys", "decode_args", "extras_table"]
 
 Extras = list[tuple[int, str, bytes]]
 """(event, key, JSON text) of each argument that has no column, or does not fit it."""
@@ -42,8 +42,15 @@ _TYPES: dict[Kind, tuple[Any, Any]] = {
 """How each kind of column is decoded, and what stands for a missing value."""
 
 
+class SeenKeys(dict[str, frozenset[str]]):
+    """The arguments that the events of each category had so far in a file: most pieces have no others.
+
+    Decoding for these alone, and refusing any other, saves looking for all that a category could have.
+    """
+
+
 def decode_args(
-    category: str, events: NDArray[np.int64], args: list[msgspec.Raw]
+    category: str, events: NDArray[np.int64], args: list[msgspec.Raw], seen: SeenKeys
 ) -> tuple[dict[str, TableData], Extras]:
     """Columns of the arguments of the events of one category.
 
@@ -51,6 +58,7 @@ def decode_args(
         category: Kineto's category.
         events: event numbers, one per row.
         args: the JSON text of each event's arguments; empty where it has none.
+        seen: what was seen before in this file; is widened by what is new.
 
     Returns:
         The tables' columns by table name, and what has no column or does not fit it.
@@ -58,41 +66,63 @@ def decode_args(
     tables = DETAIL_TABLES_BY_CATEGORY.get(category, ())
     if tables:
         blob = b"[" + b",".join(args) + b"]"
-        rows = _decoded(blob, tables[:1], strict=True)
+        keys = seen.get(category) or _keys_of(args[:1])
+        rows = _decoded(blob, tables, keys, strict=True)
+        if rows is None:
+            keys = _keys_of(args) | keys
+            rows = _decoded(blob, tables, keys, strict=True)
         if rows is not None and len(rows) == len(args):
-            return {tables[0].name: _table(tables[0], events, rows, blob, [])}, []
+            seen[category] = keys
+            return _tables(tables, keys, events, rows, [])
     return _decode_odd_args(tables, events, [text if _is_something(text) else b"{}" for text in args])
 
 
 def _decode_odd_args(
     tables: tuple[Table, ...], events: NDArray[np.int64], texts: list[Any]
 ) -> tuple[dict[str, TableData], Extras]:
-    """The same where some event has no arguments, or others than those of the category's first table."""
+    """The same where some event has no arguments, or such that have no column or do not fit it."""
     if not tables:
         return {}, _extras(events, texts, frozenset())
-    blob = b"[" + b",".join(texts) + b"]"
-    extras: Extras = []
-    rows = _decoded(blob, tables, strict=True)
-    if rows is None:
-        rows = _decoded(blob, tables, strict=False)
-        if rows is not None:
-            extras = _extras(events, texts, _known_keys(tables))
-        else:
-            rows, extras = _convert_one_by_one(events, texts, _structs(tables)[1])
-    found = {table.name: _table(table, events, rows, blob, extras) for table in tables}
+    known = _known_keys(tables)
+    rows = _decoded(b"[" + b",".join(texts) + b"]", tables, known, strict=False)
+    if rows is not None:
+        extras = _extras(events, texts, known)
+    else:
+        rows, extras = _convert_one_by_one(events, texts, _struct(tables, known, False))
+    return _tables(tables, known, events, rows, extras)
+
+
+def _keys_of(args: list[msgspec.Raw]) -> frozenset[str]:
+    """All keys of some arguments, as far as they are objects."""
+    try:
+        rows = msgspec.json.decode(b"[" + b",".join(args) + b"]", type=list[dict[str, msgspec.Raw]])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return frozenset()
+    return frozenset().union(*rows)
+
+
+def _decoded(blob: bytes, tables: tuple[Table, ...], keys: frozenset[str], strict: bool) -> list[Any] | None:
+    """The rows as structs of these keys; None if some row does not fit, or (`strict`) has another key."""
+    kind = _struct(tables, keys & _known_keys(tables), strict)
+    try:
+        rows: list[Any] = msgspec.json.decode(blob, type=list[kind])  # type: ignore[valid-type]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return rows
+
+
+def _tables(
+    tables: tuple[Table, ...],
+    keys: frozenset[str],
+    events: NDArray[np.int64],
+    rows: list[Any],
+    extras: Extras,
+) -> tuple[dict[str, TableData], Extras]:
+    """The columns of rows that were decoded as structs of these keys."""
+    found = {table.name: _table(table, keys, events, rows, extras) for table in tables}
     for table in tables[1:]:
         _keep_rows_with_values(found, table.name)
     return found, extras
-
-
-def _decoded(blob: bytes, tables: tuple[Table, ...], strict: bool) -> list[Any] | None:
-    """The rows as structs of these tables' arguments; None if some row does not fit, or (`strict`) has another key."""
-    kind = _structs(tables)[0 if strict else 1]
-    try:
-        rows: list[Any] = msgspec.json.decode(blob, type=list[kind])  # type: ignore[valid-type]
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    return rows
 
 
 def _is_something(text: msgspec.Raw) -> bool:
@@ -100,14 +130,13 @@ def _is_something(text: msgspec.Raw) -> bool:
 
 
 def _table(
-    table: Table, events: NDArray[np.int64], rows: list[Any], blob: bytes, extras: Extras
+    table: Table, keys: frozenset[str], events: NDArray[np.int64], rows: list[Any], extras: Extras
 ) -> TableData:
-    """The columns of which some row has a value; the others are left out."""
+    """The columns of these keys; the others are left out."""
     columns: dict[str, ColumnData] = {"event_id": events}
-    escaped = b"\\" in blob
     for column, fields in _fields(table):
         for field, key in fields:
-            if not (escaped or b'"%s"' % key.encode() in blob):
+            if key not in keys:
                 continue
             values = list(map(attrgetter(field), rows))
             if column.kind is Kind.INTS:
@@ -170,22 +199,22 @@ def _known_keys(tables: tuple[Table, ...]) -> frozenset[str]:
 
 
 @cache
-def _structs(tables: tuple[Table, ...]) -> tuple[type, type]:
-    """The struct of a category's arguments, once refusing keys that it does not know and once not."""
+def _struct(tables: tuple[Table, ...], keys: frozenset[str], strict: bool) -> type:
+    """A struct of these of a category's arguments, which refuses others (`strict`) or passes them over."""
     members = [
-        (column, field, key) for table in tables for column, fields in _fields(table) for field, key in fields
+        (column, field, key)
+        for table in tables
+        for column, fields in _fields(table)
+        for field, key in fields
+        if key in keys
     ]
-    made = [
-        msgspec.defstruct(
-            "Args",
-            [(field, *_TYPES[column.kind]) for column, field, _ in members],
-            rename={field: key for _, field, key in members},
-            gc=False,
-            forbid_unknown_fields=strict,
-        )
-        for strict in (True, False)
-    ]
-    return made[0], made[1]
+    return msgspec.defstruct(
+        "Args",
+        [(field, *_TYPES[column.kind]) for column, field, _ in members],
+        rename={field: key for _, field, key in members},
+        gc=False,
+        forbid_unknown_fields=strict,
+    )
 
 
 def _extras(events: NDArray[np.int64], texts: list[Any], known: frozenset[str]) -> Extras:

@@ -25,7 +25,7 @@ from tracebraid.read.columns import (
     taken,
 )
 from tracebraid.read.event import Place, phases_of, read_events
-from tracebraid.read.event_args import Extras, decode_args, extras_table
+from tracebraid.read.event_args import Extras, SeenKeys, decode_args, extras_table
 from tracebraid.read.salvage import Issue
 
 __all__ = ["EventColumns", "decode_events"]
@@ -48,17 +48,18 @@ class EventColumns:
     issues: list[Issue] = field(default_factory=list)
 
 
-def decode_events(data: bytes, start: int, first_key: bytes) -> EventColumns:
+def decode_events(data: bytes, start: int, first_key: bytes, seen: SeenKeys) -> EventColumns:
     """Decode the events of a piece.
 
     Args:
         data: events with commas between them.
         start: place of the first byte in the file.
         first_key: see `pieces.ArrayFile`.
+        seen: what arguments the pieces before had.
     """
     with without_collector():
         events, place, issues = read_events(data, start, first_key)
-        piece = _Piece(events, phases_of(events), place, EventColumns(issues=issues))
+        piece = _Piece(events, phases_of(events), place, EventColumns(issues=issues), seen)
         _fill(piece)
         return piece.result
 
@@ -69,6 +70,7 @@ class _Piece:
     phase: Interned
     place: Place
     result: EventColumns
+    seen: SeenKeys
     lanes: Interner = field(default_factory=Interner)
     lane: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
@@ -157,7 +159,7 @@ def _fill_events(piece: _Piece, timed: list[int]) -> list[int]:
             "dur_ns": _durations(piece, rows, timed),
         },
     )
-    _fill_details(piece.result, rows, category)
+    _fill_details(piece, rows, category)
     return unread
 
 
@@ -233,15 +235,16 @@ def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:
     return unread
 
 
-def _fill_details(result: EventColumns, rows: list[Any], category: Interned) -> None:
+def _fill_details(piece: _Piece, rows: list[Any], category: Interned) -> None:
     """Fill the tables of arguments, each in the order of events, whichever categories share it."""
+    result = piece.result
     extras: Extras = []
     shared: set[str] = set()
     for code, name in [*enumerate(category.values), (-1, "")]:
         events = np.flatnonzero(category.codes == code).astype(np.int64)
         if not len(events):
             continue
-        tables, rest = decode_args(str(name), events, [rows[i].args for i in events.tolist()])
+        tables, rest = decode_args(str(name), events, [rows[i].args for i in events.tolist()], piece.seen)
         extras += rest
         for table, data in tables.items():
             if table in result.tables:

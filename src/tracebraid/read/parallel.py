@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from tracebraid.model.job import Progress
+from tracebraid.read.event_args import SeenKeys
 from tracebraid.read.kineto_decode import EventColumns, decode_events
 from tracebraid.read.pieces import ArrayFile, Piece
 from tracebraid.read.worker import Task, Worker, start_worker
@@ -60,6 +61,7 @@ class _Work:
     results: dict[int, EventColumns] = field(default_factory=dict)
     left_over: list[tuple[int, Piece]] = field(default_factory=list)
     stopped: bool = False
+    seen: SeenKeys = field(default_factory=SeenKeys)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -78,7 +80,7 @@ class _Work:
 
     def decode_here(self, piece: Piece) -> EventColumns:
         data = self.file.view(piece)
-        return decode_events(data, piece.start, self.file.first_key)
+        return decode_events(data, piece.start, self.file.first_key, self.seen)
 
     def run_here(self) -> None:
         while (task := self.take()) is not None:

@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import IO
 
+from tracebraid.read.event_args import SeenKeys
 from tracebraid.read.kineto_decode import EventColumns, decode_events
 from tracebraid.read.pieces import Piece
 from tracebraid.read.source import read_range
@@ -94,10 +95,11 @@ def serve() -> None:
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         results = []
+        seen = SeenKeys()
         while isinstance(task := _receive(tasks), Task):
             piece = task.piece
             data = piece.data if piece.data is not None else read_range(task.path, piece.start, piece.stop)
-            results.append(decode_events(data, piece.start, task.first_key))
+            results.append(decode_events(data, piece.start, task.first_key, seen))
             _send(answers, True)
         _send(answers, results)
 
