@@ -18,7 +18,7 @@ __all__ = ["PIECE_BYTES", "decode_file", "worth_processes"]
 PIECE_BYTES = 1 << 21
 """Pieces of this size keep the objects of a piece in a few hundred MB and the per-piece cost small."""
 
-_BYTES_PER_PROCESS = 20 << 20
+_BYTES_PER_PROCESS = 48 << 20
 _PROCESSES_AT_MOST = 8
 _GZIP_RATIO = 12
 
