@@ -223,17 +223,17 @@ def encloses(outer: Json, inner: Json) -> bool:
     return outer["tid"] == inner["tid"] and outer["ts"] <= inner["ts"] < ends[0] and ends[1] <= ends[0] + 0.01
 
 
-def test_in_a_ddp_capture_parents_differ_only_while_collectives_are_under_way(ddp: list[Rank]):
-    """PyTorch's observer keeps one stack per thread, and gloo's operators end on another thread than they began on."""
+def test_in_a_ddp_capture_parents_differ_only_after_the_first_collective(ddp: list[Rank]):
+    """PyTorch's observer keeps one stack per thread, and gloo's operators end on another thread than they began on.
+
+    How far the damage reaches differs from run to run: up to the next steps, where no collective is under way.
+    """
     for rank in ddp:
-        events = rank.events.values()
-        busy = [event for event in events if event["name"] in ("## backward ##", "## optimizer ##")]
+        first = min(event["ts"] for event in rank.events.values() if event["name"].startswith("c10d::"))
         event_of = {node: event for event, node in rank.in_both.items()}
         wrong = list(differing(rank))
         assert len(wrong) < 0.5 * len(rank.in_both)
-        for node, _, _ in wrong:
-            child = rank.events[event_of[node]]
-            assert child["name"].startswith("gloo:") or any(encloses(one, child) for one in busy)
+        assert all(rank.events[event_of[node]]["ts"] >= first for node, _, _ in wrong)
 
 
 def test_where_parents_differ_the_nesting_in_time_is_the_nearer_one(ddp: list[Rank]):
