@@ -20,6 +20,8 @@ from tracebraid.version import __version__
 if TYPE_CHECKING:
     from tracebraid.api import (
         breakdown,
+        capture,
+        check,
         demo_path,
         info,
         kernels,
@@ -28,17 +30,24 @@ if TYPE_CHECKING:
         ops,
         read_execution_trace,
         read_timeline,
+        repair,
         steps,
         write_et_plus,
     )
+    from tracebraid.capture.observer import ExecutionTraceObserver
     from tracebraid.errors import (
         ArgumentError,
+        CaptureError,
+        CaptureWarning,
         CoverageError,
         InputError,
+        MissingLibraryError,
         NotATraceError,
+        OutputError,
         TracebraidError,
         WrongTraceError,
     )
+    from tracebraid.model.check import Check
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
     from tracebraid.model.finding import Finding
@@ -48,19 +57,27 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError",
+    "CaptureError",
+    "CaptureWarning",
+    "Check",
     "Coverage",
     "CoverageError",
     "ExecutionTrace",
+    "ExecutionTraceObserver",
     "Finding",
     "InputError",
     "Job",
     "LinkedTrace",
+    "MissingLibraryError",
     "NotATraceError",
+    "OutputError",
     "Timeline",
     "TracebraidError",
     "WrongTraceError",
     "__version__",
     "breakdown",
+    "capture",
+    "check",
     "demo_path",
     "info",
     "kernels",
@@ -69,17 +86,22 @@ __all__ = [
     "ops",
     "read_execution_trace",
     "read_timeline",
+    "repair",
     "steps",
     "write_et_plus",
 ]
 
 _HOMES = {
     "tracebraid.api": (
-        "breakdown demo_path info kernels link open ops read_execution_trace read_timeline steps write_et_plus"
+        "breakdown capture check demo_path info kernels link open ops read_execution_trace read_timeline repair "
+        "steps write_et_plus"
     ),
     "tracebraid.errors": (
-        "ArgumentError CoverageError InputError NotATraceError TracebraidError WrongTraceError"
+        "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
+        "OutputError TracebraidError WrongTraceError"
     ),
+    "tracebraid.capture.observer": "ExecutionTraceObserver",
+    "tracebraid.model.check": "Check",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",
     "tracebraid.model.finding": "Finding",
@@ -101,7 +123,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """Keeps the name `link` for the function: importing the room `tracebraid.link` would bind it to that."""
+    """Keeps `link`, `check` and `capture` for the functions: importing the rooms of these names would bind them."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in _HOME_OF and isinstance(value, ModuleType):

@@ -6,17 +6,26 @@
     ├── InputError            a file or folder that cannot be used, and where it goes wrong
     │   ├── NotATraceError    the content is something else than a trace
     │   └── WrongTraceError   a trace, but of the other kind than asked for
+    ├── OutputError           a file or folder that cannot be written
     ├── ArgumentError         an argument whose value makes no sense
+    ├── CaptureError          a recorder that is used in a way that cannot work
+    ├── MissingLibraryError   an optional library that is not installed; also an ImportError
     └── CoverageError         a link whose coverage is below the threshold that was asked for
+
+    CaptureWarning            a capture that gave up something, so as not to stop the program it watches
 """
 
 from __future__ import annotations
 
 __all__ = [
     "ArgumentError",
+    "CaptureError",
+    "CaptureWarning",
     "CoverageError",
     "InputError",
+    "MissingLibraryError",
     "NotATraceError",
+    "OutputError",
     "TracebraidError",
     "WrongTraceError",
 ]
@@ -53,8 +62,36 @@ class WrongTraceError(InputError):
     """An Execution Trace where a Kineto trace was expected, or the reverse."""
 
 
+class OutputError(TracebraidError):
+    """A file or folder that cannot be written.
+
+    Args:
+        path: the file or folder.
+        problem: why, in a few words.
+        advice: what to do next.
+    """
+
+    def __init__(self, path: str, problem: str, advice: str) -> None:
+        self.path = path
+        self.problem = problem
+        self.advice = advice
+        super().__init__(f"{path}: {problem}. {advice}")
+
+
 class ArgumentError(TracebraidError):
     """An argument whose value makes no sense."""
+
+
+class CaptureError(TracebraidError):
+    """A recorder that is used in a way that cannot work: two at once, a step outside the loop, a nested profiler."""
+
+
+class MissingLibraryError(TracebraidError, ImportError):
+    """An optional library that is not installed, and how to install it."""
+
+
+class CaptureWarning(UserWarning):
+    """A capture gave up something, such as a window, so as not to stop the program that it watches."""
 
 
 class CoverageError(TracebraidError):

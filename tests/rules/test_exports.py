@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tracebraid
-import tracebraid.api
+import tracebraid.api.traces
 
 PACKAGE = Path(tracebraid.__file__).parent
 MODULES = sorted(
@@ -60,6 +60,6 @@ def test_a_module_lists_what_is_public_and_documents_it(name: str) -> None:
 
 
 def test_the_examples_in_docstrings_run() -> None:
-    failed, tried = doctest.testmod(tracebraid.api)
+    failed, tried = doctest.testmod(tracebraid.api.traces)
     assert tried > 0
     assert failed == 0

@@ -12,21 +12,27 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tracebraid"
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
+    "output": {"errors"},
     "model": {"errors"},
+    "capture": {"model", "errors", "output", "version"},
+    "check": {"model", "errors"},
     "read": {"model", "errors"},
     "link": {"model", "errors"},
     "analyze": {"model", "errors"},
     "report": {"model", "errors"},
-    "export": {"model", "errors"},
-    "api": {"model", "errors", "read", "link", "analyze", "report", "export"},
+    "export": {"model", "errors", "output"},
+    "api": {"model", "errors", "output", "capture", "read", "link", "analyze", "check", "report", "export"},
     # The command line hands nouns of the model from api to report, and names them in its types.
     "cli": {"api", "errors", "model", "report", "version"},
     "__main__": {"cli"},
-    "__init__": {"api", "errors", "model", "version"},
+    "__init__": {"api", "capture", "errors", "model", "version"},
 }
 
 EXCEPTIONS: set[tuple[str, str]] = set()
 """(module, room) pairs that break the table on purpose."""
+
+KNOWS_TORCH = {"capture/needs_torch.py"}
+"""The one module that imports torch; the others of its room take it from there."""
 
 OPTIONAL_LIBRARIES = {"torch", "pandas", "jinja2", "plotly", "ray", "duckdb", "fsspec", "google"}
 
@@ -63,7 +69,22 @@ def test_the_table_names_every_room() -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_imports_an_optional_library(module: Path) -> None:
-    assert not {name.split(".")[0] for name in imports_of(module)} & OPTIONAL_LIBRARIES
+    allowed = {"torch"} if str(module.relative_to(PACKAGE)) in KNOWS_TORCH else set()
+    assert not {name.split(".")[0] for name in imports_of(module)} & OPTIONAL_LIBRARIES - allowed
+
+
+def test_only_the_capture_room_takes_torch_from_where_it_is_imported() -> None:
+    takers = {room_of(module) for module in MODULES if "tracebraid.capture.needs_torch" in imports_of(module)}
+    assert takers == {"capture"}
+
+
+def test_the_command_line_starts_without_torch() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, tracebraid.cli.main, tracebraid.capture.launch; print('torch' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
 
 
 def test_the_worker_process_loads_no_polars() -> None:

@@ -12,7 +12,7 @@ from tracebraid import api
 from tracebraid.cli.link import link_all, show_ledger
 from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.summary import show_tables, summarise
-from tracebraid.errors import InputError
+from tracebraid.errors import OutputError
 from tracebraid.report.machine import finding_data
 from tracebraid.report.text import cell
 
@@ -50,10 +50,10 @@ def _copy(traces: Path, folder: Path) -> None:
         pairs = [(source, folder / source.name) for source in sorted(traces.iterdir())]
         for source, target in pairs:
             if target.exists() and target.read_bytes() != source.read_bytes():
-                raise InputError(str(target), "there is another file of this name", "Choose an empty folder")
+                raise OutputError(str(target), "there is another file of this name", "Choose an empty folder")
         for source, target in pairs:
             shutil.copyfile(source, target)
     except OSError as error:
-        raise InputError(
+        raise OutputError(
             str(folder), f"it cannot be written ({error.strerror})", "Choose another place"
         ) from None

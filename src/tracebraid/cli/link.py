@@ -11,7 +11,7 @@ import typer
 from tracebraid import api
 from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, read_ranks
-from tracebraid.errors import CoverageError, InputError
+from tracebraid.errors import CoverageError, InputError, OutputError
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
@@ -94,7 +94,7 @@ def _ranks(
     """Each rank's linked trace, and where its ET+ goes."""
     if len(paths) == 2:
         if out is not None and out.exists() and any(path.exists() and out.samefile(path) for path in paths):
-            raise InputError(str(out), "this is one of the traces to read", "Write the ET+ to another file")
+            raise OutputError(str(out), "this is one of the traces to read", "Write the ET+ to another file")
         yield api.link(paths[0], api.read_timeline(paths[1], progress=update)), out
         return
     job = api.open(paths[0])
@@ -112,6 +112,6 @@ def _make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
+        raise OutputError(
             str(path), f"it cannot be made a folder ({error.strerror})", "Choose another place"
         ) from None

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tracebraid.cli import demo, info, link, summary
+from tracebraid.cli import capture, check, demo, info, link, summary
 from tracebraid.cli.output import say_error
 from tracebraid.errors import TracebraidError
 from tracebraid.version import __version__
@@ -18,7 +18,7 @@ __all__ = ["app", "run"]
 
 app = typer.Typer(
     name="tracebraid",
-    help="Reads PyTorch's Execution Traces and Kineto traces, links them into one, and answers from that.",
+    help="Captures PyTorch's Execution Traces and Kineto traces, links them into one, and answers from that.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -45,6 +45,8 @@ app.command("info")(info.info)
 app.command("link")(link.link)
 app.command("summary")(summary.summary)
 app.command("demo")(demo.demo)
+app.command("capture", context_settings={"allow_interspersed_args": False})(capture.capture)
+app.command("check")(check.check)
 
 
 def run() -> None:

@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from tracebraid.model.finding import Finding
 from tracebraid.report.text import printable
 
-__all__ = ["OfAll", "progress", "say", "say_error", "say_findings", "say_json"]
+__all__ = ["OfAll", "note", "progress", "say", "say_error", "say_findings", "say_json"]
 
 _SHOW_AFTER_S = 1.0
 _WIDTH_OF_FILES = 160
@@ -26,8 +27,8 @@ def say(*parts: RenderableType) -> None:
     width = None if sys.stdout.isatty() else _WIDTH_OF_FILES
     console = Console(highlight=False, emoji=False, width=width)
     for part in parts:
-        console.print(part, soft_wrap=isinstance(part, str))
-        if not isinstance(part, str):
+        console.print(part, soft_wrap=isinstance(part, str | Text))
+        if not isinstance(part, str | Text):
             console.print()
 
 
@@ -38,17 +39,19 @@ def say_json(data: Any) -> None:
 
 def say_error(text: str) -> None:
     """Print an error."""
-    _note(f"error: {text}")
+    note(f"error: {text}")
 
 
 def say_findings(findings: Iterable[Finding]) -> None:
     """Print what was noticed in the input."""
     for finding in findings:
-        _note(f"warning: {finding}")
+        note(f"warning: {finding}")
 
 
-def _note(text: str) -> None:
-    Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True).print(printable(text))
+def note(text: str) -> None:
+    """Print something that is no result, on standard error."""
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console.print("\n".join(map(printable, text.split("\n"))))
 
 
 class OfAll:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tracebraid.link.names import SAME_NAME, as_kineto_writes
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.schema import HOST_LINKS, NODE_LINKS
 from tracebraid.model.timeline import Timeline
@@ -55,7 +56,7 @@ def link_hosts(et: ExecutionTrace | None, timeline: Timeline, tree: pl.DataFrame
     else:
         pairs = _proven_pairs(ops.rename({"external_id": "id"}), nodes)
         method = "external_id"
-    linked = _unambiguous(pairs.filter(pl.col("name") == pl.col("node_name")))
+    linked = _unambiguous(pairs.filter(SAME_NAME))
     return HostLinks(_hosts(ops, pairs, linked, method), _node_links(nodes, pairs, linked, has_rf_ids))
 
 
@@ -66,8 +67,15 @@ def _ops(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
 
 
 def _nodes(et: ExecutionTrace) -> pl.DataFrame:
+    name = pl.col("name").cast(pl.String)
     return et.nodes.select(
-        "node_id", "parent_id", "rf_id", "tid", "is_root", pl.col("name").cast(pl.String).alias("node_name")
+        "node_id",
+        "parent_id",
+        "rf_id",
+        "tid",
+        "is_root",
+        name.alias("node_name"),
+        as_kineto_writes(name).alias("kineto_name"),
     )
 
 
@@ -91,8 +99,7 @@ def _proven_pairs(ops: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     pairs = ops.join(_with_id(nodes), on="id")
     if pairs.is_empty():
         return pairs
-    same_name = pl.col("name") == pl.col("node_name")
-    drifts = pairs.select((~same_name).any()).item() is True
+    drifts = pairs.select((~SAME_NAME).any()).item() is True
     around = pairs.select(pl.col("event_id").alias("op_event"), pl.col("node_id").alias("around_id"))
     ids = nodes.filter(~pl.col("is_root")).get_column("node_id")
     nested = pairs.join(around, on="op_event", how="left").with_columns(
@@ -105,7 +112,7 @@ def _proven_pairs(ops: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     threads = (
         nested.group_by("tid")
         .agg(
-            (pl.col("nested") & same_name).all().alias("agrees"),
+            (pl.col("nested") & SAME_NAME).all().alias("agrees"),
             pl.col("name").n_unique().alias("names"),
             pl.col("lane").n_unique().alias("lanes"),
             pl.col("lane").first(),
@@ -129,7 +136,7 @@ def _proven_pairs(ops: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
 
 def _hosts(ops: pl.DataFrame, pairs: pl.DataFrame, linked: pl.DataFrame, method: str) -> pl.DataFrame:
     id_column = method
-    same_name = pairs.filter(pl.col("name") == pl.col("node_name")).get_column("event_id").unique()
+    same_name = pairs.filter(SAME_NAME).get_column("event_id").unique()
     any_pair = pairs.get_column("event_id").unique()
     event = pl.col("event_id")
     hosts = ops.join(linked, on="event_id", how="left").with_columns(
@@ -158,7 +165,7 @@ def _as_hosts(hosts: pl.DataFrame) -> pl.DataFrame:
 def _node_links(
     nodes: pl.DataFrame, pairs: pl.DataFrame, linked: pl.DataFrame, has_rf_ids: bool
 ) -> pl.DataFrame:
-    same_name = pairs.filter(pl.col("name") == pl.col("node_name")).get_column("node_id").unique()
+    same_name = pairs.filter(SAME_NAME).get_column("node_id").unique()
     any_pair = pairs.get_column("node_id").unique()
     node = pl.col("node_id")
     schema = NODE_LINKS.polars_schema()

@@ -8,7 +8,10 @@ import polars as pl
 
 from tracebraid.model.finding import Finding
 
-__all__ = ["ExecutionTrace"]
+__all__ = ["MISSING_PARENT", "ExecutionTrace"]
+
+MISSING_PARENT = "tracebraid_missing_parent"
+"""The attribute that a capture gives to a node whose parent was never written: the id of that parent."""
 
 
 @dataclass(frozen=True)

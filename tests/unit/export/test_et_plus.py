@@ -18,7 +18,7 @@ import pytest
 from tests.builders import Json, call, et_text, kernel, kineto_text, node, op, tensor, write
 from tests.unit.link.made import et_of, linked_of
 from tracebraid.api import link, read_execution_trace, write_et_plus
-from tracebraid.errors import ArgumentError, InputError
+from tracebraid.errors import ArgumentError, OutputError
 from tracebraid.model.linked_trace import LinkedTrace
 
 ADDED = ("ts", "inclusive_dur", "exclusive_dur")
@@ -322,7 +322,7 @@ def test_a_place_that_cannot_be_written_is_one_error_and_leaves_nothing(
 ):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         write_et_plus(made, tmp_path / place)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
 
@@ -335,7 +335,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path):
         "import resource, sys; from tracebraid import api, errors; linked = api.link(*sys.argv[1:3])\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try: api.write_et_plus(linked, sys.argv[3])\n"
-        "except errors.InputError as error: print(error)"
+        "except errors.OutputError as error: print(error)"
     )
     command = [sys.executable, "-c", code, str(et), str(kineto), str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -351,7 +351,7 @@ def test_what_is_no_regular_file_is_never_replaced(made: LinkedTrace, tmp_path: 
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
         write_et_plus(made, pipe)
-    except InputError:
+    except OutputError:
         pass
     finally:
         os.close(reader)

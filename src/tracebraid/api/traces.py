@@ -1,4 +1,4 @@
-"""One function per stage; each composes rooms and adds nothing of its own."""
+"""Traces: opened, linked, asked, and written."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def ops(traces: LinkedTrace | Job, per_step: bool = False, annotation: str = PRO
 
 def demo_path() -> Path:
     """The folder of the bundled traces: two ranks of a small transformer, trained on CPU with DDP over gloo."""
-    return Path(__file__).parent / "demo_traces" / "ddp_cpu_2rank"
+    return Path(__file__).parents[1] / "demo_traces" / "ddp_cpu_2rank"
 
 
 def _of_each(traces: LinkedTrace | Job, question: Callable[[LinkedTrace], pl.DataFrame]) -> pl.DataFrame:

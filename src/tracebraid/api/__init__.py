@@ -1,0 +1,42 @@
+"""One function per stage; each composes rooms and adds nothing of its own."""
+
+from __future__ import annotations
+
+from tracebraid.api.capturing import capture, run_captured, settings_of
+from tracebraid.api.checking import check, repair
+from tracebraid.api.traces import (
+    Progress,
+    breakdown,
+    demo_path,
+    info,
+    kernels,
+    link,
+    open,
+    ops,
+    read_execution_trace,
+    read_timeline,
+    steps,
+    trace_files,
+    write_et_plus,
+)
+
+__all__ = [
+    "Progress",
+    "breakdown",
+    "capture",
+    "check",
+    "demo_path",
+    "info",
+    "kernels",
+    "link",
+    "open",
+    "ops",
+    "read_execution_trace",
+    "read_timeline",
+    "repair",
+    "run_captured",
+    "settings_of",
+    "steps",
+    "trace_files",
+    "write_et_plus",
+]

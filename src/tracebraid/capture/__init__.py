@@ -1,0 +1,1 @@
+"""The one room that knows torch: records both traces of a rank, and writes them whole or not at all."""

@@ -1,0 +1,110 @@
+"""Kineto over some steps, through PyTorch's profiler."""
+
+from __future__ import annotations
+
+import json
+import mmap
+from pathlib import Path
+
+from tracebraid.capture.mend_text import Edit, first_error, mend_names, pieces_with
+from tracebraid.capture.needs_torch import torch
+from tracebraid.capture.observer import ExecutionTraceObserver
+from tracebraid.capture.settings import Settings
+from tracebraid.errors import CaptureError
+from tracebraid.model.finding import Finding
+from tracebraid.output import part_beside, write_whole, writing
+
+__all__ = ["KinetoRecorder"]
+
+
+class KinetoRecorder:
+    """Kineto, and with it an observer that starts and stops at the same moments.
+
+    Constructing it sets Kineto up: it warms up from there on.
+
+    Args:
+        target: the Kineto trace to write.
+        settings: what to record.
+        observer: started just before Kineto, stopped just before it.
+
+    Raises:
+        CaptureError: another profiler is active in this process.
+    """
+
+    def __init__(self, target: Path, settings: Settings, observer: ExecutionTraceObserver) -> None:
+        if torch.autograd._profiler_enabled():
+            raise CaptureError(
+                "another profiler is active in this process, and Kineto has one session per process. "
+                "Leave one of the two out"
+            )
+        self._target = target
+        self._overwrite = settings.overwrite
+        self._running = False
+        self._profiler = torch.profiler._KinetoProfile(
+            record_shapes=True,
+            with_stack=settings.stacks,
+            profile_memory=settings.memory,
+            execution_trace_observer=observer,
+            experimental_config=_experimental_config(),
+        )
+        self._profiler.prepare_trace()
+
+    def start(self) -> None:
+        """Record from now on."""
+        self._profiler.start_trace()
+        self._running = True
+
+    def stop(self) -> None:
+        """Record no longer."""
+        if self._running:
+            self._profiler.stop_trace()
+            self._running = False
+
+    def discard(self) -> None:
+        """Let Kineto go without writing anything."""
+        if not self._running:
+            # A profiler that was only prepared ends by starting and stopping, as PyTorch's own does.
+            self.start()
+        self.stop()
+
+    def write(self) -> tuple[int, list[Finding]]:
+        """Write the file, whole or not at all: its size in bytes, and what was mended in it.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        part = part_beside(self._target, "recording").with_suffix(".json")
+        with writing(self._target):
+            try:
+                self._profiler.export_chrome_trace(str(part))
+                return _write_mended(part, self._target, self._overwrite)
+            finally:
+                part.unlink(missing_ok=True)
+
+
+def _write_mended(part: Path, target: Path, overwrite: bool) -> tuple[int, list[Finding]]:
+    with part.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        broken = first_error(text)
+        edits, found = mend_names(text, "kineto") if broken else ([], [])
+        if edits:
+            broken = first_error(b"".join(pieces_with(text, edits)))
+        edits += _renamed(text, str(part), target.name)
+        size_bytes = write_whole(target, pieces_with(text, edits), overwrite)
+    if broken:
+        found.append(Finding("not-json", f"no valid JSON, and not to be mended: {broken}"))
+    return size_bytes, [Finding(f.code, f.message, str(target), f.where, f.count) for f in found]
+
+
+def _renamed(text: mmap.mmap, written_as: str, name: str) -> list[Edit]:
+    """Kineto notes the path it wrote to at the end of its file: the edit that puts the file's own name there."""
+    noted = json.dumps(written_as).encode()
+    at = text.rfind(noted)
+    return [Edit(at, at + len(noted), json.dumps(name).encode())] if at >= 0 else []
+
+
+def _experimental_config() -> object:
+    """Synchronisation events and all threads, where this version of torch has them."""
+    config = torch._C._profiler._ExperimentalConfig
+    wanted = {"enable_cuda_sync_events": True, "profile_all_threads": True}
+    known = config.__init__.__doc__ or ""
+    return config(**{word: value for word, value in wanted.items() if word in known})

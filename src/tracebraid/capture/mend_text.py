@@ -1,0 +1,89 @@
+"""The text that PyTorch writes, made valid JSON: names that it does not escape.
+
+Both of its writers print names without escaping them (pytorch#126703), so that a name with a quote, a backslash
+or a control character breaks the whole file. Their layout is fixed, which shows where each name begins and ends.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from tracebraid.model.finding import Finding
+
+__all__ = ["Edit", "first_error", "mend_names", "pieces_with"]
+
+_NAME_IN_ET = re.compile(rb'\{\s*"id": \d+, "name": "(.*?)", "ctrl_deps": \d+,\s*"inputs": ', re.DOTALL)
+_NAME_IN_KINETO = re.compile(rb'"cat": "[^"\n]*",\s*"name": "(.*?)",\s*"pid": ', re.DOTALL)
+_ODD = re.compile(rb'[\x00-\x1f"\\\x80-\xff]')
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Bytes to put in place of others.
+
+    Args:
+        start: the first byte to replace.
+        stop: the byte after the last one.
+        text: what to put there.
+    """
+
+    start: int
+    stop: int
+    text: bytes
+
+
+def first_error(text: bytes | mmap.mmap) -> str:
+    """Where a text stops being JSON, and why; "" where it is JSON."""
+    try:
+        msgspec.json.decode(memoryview(text), type=msgspec.Raw)
+    except msgspec.DecodeError as error:
+        return str(error)
+    return ""
+
+
+def mend_names(text: bytes | mmap.mmap, kind: str) -> tuple[list[Edit], list[Finding]]:
+    """The edits that escape each name which is no JSON string, and a finding that counts them.
+
+    A name that is a valid JSON string stays as it is, although `\\n` in it may stand for a backslash and an n.
+
+    Args:
+        text: the file.
+        kind: `et` or `kineto`.
+    """
+    edits = []
+    for found in (_NAME_IN_ET if kind == "et" else _NAME_IN_KINETO).finditer(text):
+        name = found.group(1)
+        if _ODD.search(name) and not _is_string(name):
+            edits.append(Edit(*found.span(1), _escaped(name)))
+    if not edits:
+        return [], []
+    message = "names held quotes, backslashes, control characters or bytes that are no UTF-8; escaped"
+    return edits, [Finding("name-escaped", message, where=f"byte {edits[0].start}", count=len(edits))]
+
+
+def pieces_with(text: bytes | mmap.mmap, edits: list[Edit]) -> Iterator[memoryview | bytes]:
+    """The text with its edits, in pieces; the edits lie apart and in order."""
+    view, at = memoryview(text), 0
+    for edit in edits:
+        yield view[at : edit.start]
+        yield edit.text
+        at = edit.stop
+    yield view[at:]
+
+
+def _is_string(name: bytes) -> bool:
+    try:
+        json.loads(b'"' + name + b'"')
+    except ValueError:
+        return False
+    return True
+
+
+def _escaped(name: bytes) -> bytes:
+    return json.dumps(name.decode("utf-8", "backslashreplace"), ensure_ascii=False)[1:-1].encode()

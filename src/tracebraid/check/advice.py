@@ -1,0 +1,93 @@
+"""How much each finding matters, and what to do about it: one table for all that readers, linker and checks find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tracebraid.model.check import Diagnosis, Severity
+from tracebraid.model.finding import Finding
+
+__all__ = ["ADVICE", "diagnose"]
+
+_ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+_CAPTURE_AGAIN = "Capture again, with tracebraid.capture or `tracebraid capture`, which write whole files"
+_REPAIR = "`tracebraid check --repair` restores the parents from the nesting in the Kineto trace"
+_RANK = "Name the files torch_et_<rank>.json.gz and kineto_trace_<rank>.json.gz"
+
+ADVICE: dict[str, tuple[Severity, str]] = {
+    # Files
+    "not-a-trace": (_WARNING, "Remove it from the folder, or capture it again if it should be a trace"),
+    "rank-unreadable": (_ERROR, _CAPTURE_AGAIN),
+    "gzip-damaged": (_ERROR, f"The file was cut off or damaged in transit. Copy it again. {_CAPTURE_AGAIN}"),
+    "header-unreadable": (_WARNING, _CAPTURE_AGAIN),
+    "event-unreadable": (_ERROR, f"Events are lost. {_CAPTURE_AGAIN}"),
+    "node-unreadable": (_ERROR, f"Nodes are lost. {_CAPTURE_AGAIN}"),
+    "event-mended": (_NOTE, "Nothing: the text was readable. tracebraid.capture writes it escaped"),
+    "node-mended": (_NOTE, "Nothing: the text was readable. tracebraid.capture writes it escaped"),
+    "text-between": (_WARNING, _CAPTURE_AGAIN),
+    "event-duration": (_WARNING, "Distrust the times of these events"),
+    "event-without-time": (_WARNING, "These events are left out of all answers"),
+    "flow-unreadable": (_NOTE, "Arrows are not needed for links"),
+    "base-time": (_WARNING, "Ranks cannot be compared in time. Use a newer version of torch"),
+    "schema-unknown": (
+        _WARNING,
+        "Read the answers with care, and tell us of the version of torch that wrote it",
+    ),
+    # Structure of the Execution Trace
+    "duplicate-id": (_ERROR, "Forked processes wrote into one file: tracebraid's observer keeps them out"),
+    "parent-missing": (_WARNING, _REPAIR),
+    "parent-never-written": (_WARNING, _REPAIR),
+    "parent-cycle": (_WARNING, _REPAIR),
+    "parents-differ": (_WARNING, _REPAIR),
+    "op-unfinished": (_NOTE, "End annotations and operators before the last step of the window ends"),
+    # Ids and links
+    "no-record-function-ids": (
+        _ERROR,
+        "No Execution Trace observer ran while Kineto recorded. Start and stop both together: tracebraid.capture does",
+    ),
+    "et-without-ids": (_ERROR, _CAPTURE_AGAIN),
+    "no-overlap": (
+        _ERROR,
+        "The two files are of different windows or runs. Pair those of one run and one window",
+    ),
+    "not-linked": (_ERROR, "Are the two files of one run? `tracebraid link` gives a reason for each orphan"),
+    "launch-unknown": (
+        _WARNING,
+        "Warm the profiler up for a step or two: it drops launches or kernels at a session's start",
+    ),
+    # Ranks
+    "no-et": (_ERROR, "Record both traces of each rank: tracebraid.capture does"),
+    "no-kineto": (_ERROR, "Record both traces of each rank: tracebraid.capture does"),
+    "rank-missing": (
+        _ERROR,
+        "Did that process die, or write elsewhere? Look at its log; copy its files here",
+    ),
+    "rank-unknown": (_NOTE, _RANK),
+    "rank-claimed-twice": (_WARNING, "Keep one run in one folder"),
+    "ranks-differ": (_WARNING, _RANK),
+    "world-differs": (_ERROR, "Files of several runs lie in one folder. Capture into an empty one"),
+    "steps-differ": (_WARNING, "Give all ranks the same schedule, and one call of step() for each iteration"),
+    "clocks-differ": (
+        _WARNING,
+        "Synchronise the hosts' clocks; compare ranks by steps, not by absolute time",
+    ),
+    # The window
+    "no-steps": (_NOTE, "Call step() once for each iteration, so that there are steps to compare"),
+    "warmup-caught": (_WARNING, "Skip more steps before the window: raise skip_first or wait"),
+    "window-incomplete": (_WARNING, "The loop ended inside the window: run more steps, or lower `active`"),
+    "window-lost": (_ERROR, "See the reason, and capture again"),
+    "nothing-recorded": (_ERROR, "Lower skip_first, wait or warmup, or run more steps"),
+    "manifest-untrue": (_ERROR, "Files were changed or moved since the capture. Copy the whole folder"),
+    "nsys-not-exported": (_WARNING, "Run: nsys export --type sqlite FILE"),
+}
+
+_ORDER = {severity: place for place, severity in enumerate(Severity)}
+
+
+def diagnose(findings: Iterable[Finding]) -> tuple[Diagnosis, ...]:
+    """Each finding with its weight and advice; errors first, else in their order."""
+    found = [
+        Diagnosis(finding, *ADVICE.get(finding.code, (_WARNING, "Look at the place named")))
+        for finding in findings
+    ]
+    return tuple(sorted(found, key=lambda one: _ORDER[one.severity]))

@@ -1,0 +1,43 @@
+"""`tracebraid check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from tracebraid import api
+from tracebraid.cli.output import progress, say, say_json
+from tracebraid.report.check import (
+    check_data,
+    check_table,
+    diagnosis_text,
+    repair_data,
+    repair_lines,
+    verdict,
+)
+
+__all__ = ["check"]
+
+
+def check(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one trace.")],
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Restore the parents in Execution Traces first; keeps <name>.orig."),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Check a capture: each file, each pair, all ranks; say what to do. Exit code 1 where it does not link."""
+    with progress("checking") as update:
+        repairs = api.repair(path, update) if repair else ()
+        checked = api.check(path, update)
+    if json:
+        say_json({**check_data(checked), **({"repairs": repair_data(repairs)} if repair else {})})
+    else:
+        say(*(Text(line) for line in repair_lines(repairs)), check_table(checked))
+        say(*(Text(diagnosis_text(one)) for one in checked.diagnoses), Text(verdict(checked)))
+    if not checked.links:
+        raise typer.Exit(1)

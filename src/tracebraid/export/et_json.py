@@ -1,0 +1,97 @@
+"""The parts of an Execution Trace's JSON text: its header, and each node's inputs, outputs and attributes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+
+import msgspec
+import polars as pl
+
+from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.schema import ET_COLLECTIVES
+
+__all__ = ["Bodies", "as_json", "header_of"]
+
+_ATTR_TYPES = {
+    "rf_id": "uint64",
+    "fw_parent": "uint64",
+    "seq_id": "int64",
+    "scope": "uint64",
+    "tid": "uint64",
+    "fw_tid": "uint64",
+    "op_schema": "string",
+    "kernel_backend": "string",
+    "kernel_file": "string",
+}
+_HEADER_KEYS = ("pid", "time", "start_ts")
+_FLAT_SCHEMA, _NESTED_SCHEMA = "1.0.1", "1.0.2-chakra.0.0.4"
+
+
+def header_of(et: ExecutionTrace) -> dict[str, object]:
+    """The members before the nodes. Nodes of schema 1.0.1 are written in the form of 1.0.2, which holds the same."""
+    schema = _NESTED_SCHEMA if et.schema == _FLAT_SCHEMA else et.schema
+    return {"schema": schema, **{key: et.header[key] for key in _HEADER_KEYS if key in et.header}}
+
+
+def as_json(value: object) -> str:
+    """A value as JSON text."""
+    return msgspec.json.encode(value).decode()
+
+
+class Bodies:
+    """The text of each node's inputs, outputs and attributes, as the Execution Trace has them.
+
+    Args:
+        et: the trace.
+        without: names of further attributes to leave out.
+    """
+
+    def __init__(self, et: ExecutionTrace, without: Collection[str] = ()) -> None:
+        self._with_strides = et.values.get_column("strides").null_count() < et.values.height
+        self._sides: dict[tuple[int, bool], list[tuple[str, str, str, str]]] = defaultdict(list)
+        text = [pl.col(name).cast(pl.String) for name in ("value", "shape", "type", "strides")]
+        for node, is_output, *parts in et.values.select("node_id", "is_output", *text).iter_rows():
+            self._sides[node, is_output].append(tuple(parts))
+        self._attrs = _attrs(et, without)
+
+    def of(self, node: int) -> str:
+        """`"inputs": ..., "outputs": ..., "attrs": ...` of a node."""
+        attrs = ", ".join(self._attrs[node])
+        return f'"inputs": {self._side(node, False)}, "outputs": {self._side(node, True)}, "attrs": [{attrs}]'
+
+    def _side(self, node: int, is_output: bool) -> str:
+        rows = self._sides.get((node, is_output), [])
+        values = ",".join(row[0] or "null" for row in rows)
+        shapes = ",".join(row[1] or "[]" for row in rows)
+        types = ",".join(as_json(row[2] or "") for row in rows)
+        strides = ""
+        if self._with_strides:
+            strides = f', "strides": [{",".join(row[3] for row in rows if row[3] is not None)}]'
+        return f'{{"values": [{values}], "shapes": [{shapes}], "types": [{types}]{strides}}}'
+
+
+def _attrs(et: ExecutionTrace, without: Collection[str]) -> dict[int, list[str]]:
+    """The attributes of each node as JSON objects, in the order in which PyTorch writes them."""
+    found: dict[int, list[str]] = defaultdict(list)
+    columns = [name for name in _ATTR_TYPES if et.nodes.get_column(name).null_count() < et.nodes.height]
+    for node, *values in et.nodes.select("node_id", *columns).iter_rows():
+        found[node] += [
+            _attr(name, _ATTR_TYPES[name], value)
+            for name, value in zip(columns, values, strict=True)
+            if value is not None
+        ]
+    names = {column.name: column.keys[0] for column in ET_COLLECTIVES.columns if column.keys}
+    for node, *values in et.collectives.select("node_id", *names).iter_rows():
+        for name, value in zip(names.values(), values, strict=True):
+            if value is not None:
+                kind = "bool" if isinstance(value, bool) else "uint64" if isinstance(value, int) else "string"
+                found[node].append(_attr(name, kind, value))
+    extra = et.extra_attrs.filter(~pl.col("key").cast(pl.String).is_in(list(without)))
+    for node, key, kind, value in extra.iter_rows():
+        found[node].append(f'{{"name": {as_json(key)}, "type": {as_json(kind)}, "value": {value}}}')
+    return found
+
+
+def _attr(name: str, kind: str, value: object) -> str:
+    return f'{{"name": {as_json(name)}, "type": {as_json(kind)}, "value": {as_json(value)}}}'

@@ -1,0 +1,93 @@
+"""An Execution Trace again, with parents from the nesting in the Kineto trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from tracebraid.errors import ArgumentError
+from tracebraid.export.et_json import Bodies, as_json, header_of
+from tracebraid.model.check import Repair
+from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.output import write_whole
+
+__all__ = ["repaired_parents", "write_repaired_et"]
+
+_THREAD_ROOT = r"\|thread\]$"
+
+
+def write_repaired_et(linked: LinkedTrace, path: str | Path) -> Repair:
+    """Write the rank's Execution Trace with each node under the node of the op that was running around it.
+
+    Nodes are written in the order of their ids. Where nothing has to change, nothing is written.
+
+    Args:
+        linked: a rank with an Execution Trace.
+        path: where to; a file that is there is replaced once the new one is whole.
+
+    Raises:
+        ArgumentError: the rank has no Execution Trace.
+        OutputError: the file cannot be written.
+    """
+    et = linked.et
+    if et is None:
+        raise ArgumentError(f"rank {linked.rank} has no Execution Trace to repair")
+    parents = repaired_parents(linked, et)
+    before = dict(et.nodes.select("node_id", "parent_id").iter_rows())
+    marked = set(et.extra_attrs.filter(pl.col("key").cast(pl.String) == MISSING_PARENT).get_column("node_id"))
+    changed = tuple(node for node, parent in sorted(parents.items()) if before[node] != parent)
+    if changed or marked:
+        write_whole(Path(path), (line.encode() for line in _lines(et, {**before, **parents})), overwrite=True)
+    return Repair(str(path), len(before), changed, bool(changed or marked))
+
+
+def repaired_parents(linked: LinkedTrace, et: ExecutionTrace) -> dict[int, int]:
+    """The parent of each node but the roots.
+
+    A linked node hangs under the node of the innermost op around it that has one, else under its thread's root. A
+    node that is not linked stays where it is, or hangs under its thread's root where its parent is not there.
+    """
+    node_of = dict(
+        linked.host_links.filter(pl.col("node_id").is_not_null()).select("event_id", "node_id").iter_rows()
+    )
+    around = dict(linked.host_tree.select("event_id", "op_event").iter_rows())
+    event_of = {node: event for event, node in node_of.items()}
+    roots, process = _roots(et)
+    known = set(et.nodes.get_column("node_id"))
+    parents = {}
+    for node, parent, tid in et.op_nodes.select("node_id", "parent_id", "tid").iter_rows():
+        root = roots.get(tid, process)
+        event = event_of.get(node)
+        if event is None:
+            parents[node] = parent if parent in known else root
+            continue
+        event = around[event]
+        while event is not None and event not in node_of:
+            event = around[event]
+        parents[node] = root if event is None else node_of[event]
+    return parents
+
+
+def _roots(et: ExecutionTrace) -> tuple[dict[int, int], int]:
+    """The root of each logical thread, and the process's."""
+    roots = et.nodes.filter("is_root")
+    threads = roots.filter(pl.col("name").cast(pl.String).str.contains(_THREAD_ROOT))
+    process = roots.get_column("node_id").min()
+    return dict(threads.select("tid", "node_id").iter_rows()), process if isinstance(process, int) else 1
+
+
+def _lines(et: ExecutionTrace, parents: dict[int, int | None]) -> Iterator[str]:
+    bodies = Bodies(et, without=(MISSING_PARENT,))
+    yield "{\n" + ",\n".join(f"  {as_json(key)}: {as_json(value)}" for key, value in header_of(et).items())
+    yield ',\n  "nodes": [\n    '
+    separator = ""
+    for node, name in et.nodes.select("node_id", pl.col("name").cast(pl.String)).iter_rows():
+        parent = parents[node]
+        head = f'"id": {node}, "name": {as_json(name)}, "ctrl_deps": {node if parent is None else parent}'
+        yield f"{separator}{{{head}, {bodies.of(node)}}}"
+        separator = ",\n    "
+    finish = et.header.get("finish_ts")
+    yield "\n  ]" + (f',\n  "finish_ts": {as_json(finish)}' if finish is not None else "") + "\n}\n"

@@ -1,0 +1,89 @@
+"""`Check`: what is right and wrong with a capture, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tracebraid.model.coverage import Coverage
+from tracebraid.model.finding import Finding
+
+__all__ = ["Check", "CheckedRank", "Diagnosis", "Repair", "Severity"]
+
+
+class Severity(Enum):
+    """How much a finding matters."""
+
+    ERROR = "error"
+    """The traces, or a part of them, cannot be linked or cannot be trusted."""
+    WARNING = "warning"
+    """Answers may mislead."""
+    NOTE = "note"
+    """Good to know."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A finding, how much it matters, and what to do about it."""
+
+    finding: Finding
+    severity: Severity
+    advice: str
+
+
+@dataclass(frozen=True)
+class CheckedRank:
+    """One rank of a capture.
+
+    Args:
+        rank: the rank.
+        window: the folder of its window, relative to what was checked; "" where there is one window only.
+        et: path of the Execution Trace, or None.
+        kineto: path of the Kineto trace, or None.
+        steps: names of the steps in the Kineto trace.
+        coverage: how much was linked; None where a file is missing or unreadable.
+    """
+
+    rank: int
+    window: str
+    et: str | None
+    kineto: str | None
+    steps: tuple[str, ...]
+    coverage: Coverage | None
+
+
+@dataclass(frozen=True)
+class Check:
+    """The result of a check.
+
+    Args:
+        path: what was checked.
+        ranks: each rank, of each window.
+        diagnoses: what was found, errors first.
+    """
+
+    path: str
+    ranks: tuple[CheckedRank, ...]
+    diagnoses: tuple[Diagnosis, ...]
+
+    @property
+    def links(self) -> bool:
+        """Whether there is no error: what is there can be linked and trusted."""
+        return all(one.severity is not Severity.ERROR for one in self.diagnoses)
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What a repair of an Execution Trace changed.
+
+    Args:
+        path: the Execution Trace.
+        nodes: how many nodes it has.
+        changed: ids of the nodes that have another parent now.
+        written: whether the file was written again.
+    """
+
+    path: str
+    nodes: int
+    changed: tuple[int, ...]
+    written: bool

@@ -1,0 +1,135 @@
+"""Files that appear whole or not at all, and never in place of another run's unless that was asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import BinaryIO
+
+from isal import igzip
+
+from tracebraid.errors import OutputError
+
+__all__ = ["make_folder", "part_beside", "refuse_existing", "write_whole", "writing"]
+
+_CHOOSE = "Choose another place"
+_COMPRESS_LEVEL = 2
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and prove that files can be written there.
+
+    Raises:
+        OutputError: they cannot.
+    """
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".tracebraid-{os.getpid()}.part"
+        try:
+            probe.write_bytes(b"1")
+        finally:
+            probe.unlink(missing_ok=True)
+
+
+def refuse_existing(paths: Iterable[Path]) -> None:
+    """Refuse where a file is there already.
+
+    Raises:
+        OutputError: a file is there.
+    """
+    for path in paths:
+        if path.exists():
+            raise _exists(path)
+
+
+def part_beside(target: Path, label: str = "whole") -> Path:
+    """Where to write what will take the target's name later: a hidden name in the same folder, for each label one."""
+    return target.with_name(f".{target.name}.{os.getpid()}.{label}.part")
+
+
+def write_whole(target: Path, pieces: Iterable[bytes | memoryview], overwrite: bool) -> int:
+    """Write pieces to a file, as gzip where its name ends in `.gz`; the same pieces give the same bytes.
+
+    What is no file, such as a terminal or a pipe, is written to directly.
+
+    Args:
+        target: the file.
+        pieces: its content.
+        overwrite: whether to replace a file that is there.
+
+    Returns:
+        Its size on disk in bytes.
+
+    Raises:
+        OutputError: it cannot be written, or is there already. Then nothing has changed.
+    """
+    with writing(target):
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:
+                return _write_pieces(file, pieces, target.suffix == ".gz")
+        part = part_beside(target)
+        try:
+            with part.open("wb") as file:
+                _write_pieces(file, pieces, target.suffix == ".gz")
+                os.fsync(file.fileno())
+            size_bytes = part.stat().st_size
+            _take_name(part, target, overwrite)
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+    return size_bytes
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn the system's errors of writing into one that names the path.
+
+    Raises:
+        OutputError: in place of an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        advice = "Free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else _CHOOSE
+        raise OutputError(str(path), f"it cannot be written ({error.strerror or error})", advice) from None
+
+
+def _write_pieces(file: BinaryIO, pieces: Iterable[bytes | memoryview], compress: bool) -> int:
+    size_bytes = 0
+    with (
+        igzip.IGzipFile("", "wb", _COMPRESS_LEVEL, file, mtime=0) if compress else nullcontext(file) as stream
+    ):
+        for piece in pieces:
+            size_bytes += stream.write(piece)
+    file.flush()
+    return size_bytes
+
+
+def _take_name(part: Path, target: Path, overwrite: bool) -> None:
+    """Give the part its final name; without `overwrite` this fails where the name is taken, even at that moment."""
+    if overwrite:
+        part.replace(target)
+        return
+    try:
+        os.link(part, target)
+    except FileExistsError:
+        raise _exists(target) from None
+    except OSError:
+        # A file system without hard links: claim the name, then fill it in one move.
+        try:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            raise _exists(target) from None
+        part.replace(target)
+
+
+def _exists(path: Path) -> OutputError:
+    return OutputError(
+        str(path),
+        "this file is there already, from another run or another process of the same rank",
+        "Choose another folder, or say that it may be overwritten",
+    )
