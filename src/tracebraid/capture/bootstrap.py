@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing.util
 import os
 import sys
 
@@ -60,6 +61,9 @@ class _Process:
             self.watch.stop()
             return
         atexit.register(self._end)
+        if multiprocessing.parent_process() is not None:
+            # A process of multiprocessing may end without running what atexit has.
+            multiprocessing.util.Finalize(None, self._end, exitpriority=1)
 
     def _end(self) -> None:
         failed = getattr(sys, "last_type", None)

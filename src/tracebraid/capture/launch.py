@@ -14,10 +14,11 @@ from tracebraid.capture.environment import child_environment
 from tracebraid.capture.nsys_command import export_reports, nsys_command
 from tracebraid.capture.settings import Settings
 from tracebraid.errors import CaptureError
-from tracebraid.output import make_folder
+from tracebraid.output import make_folder, refuse_existing
 
 __all__ = ["launch"]
 
+_FILES = ("manifest_*.json", "torch_et_*.json.gz", "kineto_trace_*.json.gz", "window_*")
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -33,12 +34,14 @@ def launch(command: Sequence[str], settings: Settings) -> int:
 
     Raises:
         CaptureError: there is no such program; or Nsight Systems is asked for, and is not there.
-        OutputError: the folder cannot be written.
+        OutputError: the folder cannot be written, or holds files of another run.
     """
     out_dir = Path(settings.out_dir)
     _find(command[0])
     whole = nsys_command(command, out_dir, settings.overwrite) if settings.nsys else list(command)
     make_folder(out_dir)
+    if not settings.overwrite:
+        refuse_existing(path for pattern in _FILES for path in sorted(out_dir.glob(pattern)))
     with subprocess.Popen(whole, env=child_environment(settings)) as process, _passing_on(process):
         returncode = process.wait()
     if settings.nsys:

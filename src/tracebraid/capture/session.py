@@ -89,6 +89,7 @@ class Capture(ContextDecorator):
         if not self.settings.overwrite:
             refuse_existing(self._targets())
         self.windows, self._window, self._annotation = [], None, None
+        self._has_manifest = False
         self._pid = _ACTIVE.pid = os.getpid()
         self._termination = Termination(self.finish)
         self._termination.watch()
@@ -213,6 +214,9 @@ class Capture(ContextDecorator):
             failure = str(error)
             self._warn(f"the window of steps {window.steps} is lost: {failure}")
         self.windows.append(window_data(window, self.out_dir, failure, complete and not failure))
+        if complete:
+            # What comes next may kill the process.
+            self._write_manifest(None)
 
     def _give_up(self, error: Exception) -> None:
         window, self._window = self._window, None
@@ -239,7 +243,7 @@ class Capture(ContextDecorator):
         pairs = [path for folder in folders for path in pair_of(folder, self.rank)]
         return [manifest_path(self.out_dir, self.rank), *pairs]
 
-    def _write_manifest(self, ended_by: str) -> None:
+    def _write_manifest(self, ended_by: str | None) -> None:
         ending = {
             "steps_seen": self.steps_seen,
             "steps_counted_by": self.steps_counted_by,
@@ -247,7 +251,8 @@ class Capture(ContextDecorator):
         }
         data = manifest(self.settings, self._place, self._times, self.windows, ending)
         try:
-            write_manifest(self.out_dir, data, self.settings.overwrite)
+            write_manifest(self.out_dir, data, self.settings.overwrite or self._has_manifest)
+            self._has_manifest = True
         except TracebraidError as error:
             self._warn(f"the manifest is lost: {error}")
 

@@ -33,6 +33,7 @@ class StepWatch:
         self._thread: int | None = None
         self._has_optimizer = False
         self._forwards = 0
+        self._stopped = False
         self._unwatch_modules: Callable[[], None] = _nothing
         self._unwatch_optimizers: Callable[[], None] = _nothing
 
@@ -43,6 +44,7 @@ class StepWatch:
 
     def stop(self) -> None:
         """Watch no longer: torch's classes are as they were."""
+        self._stopped = True
         self._unwatch_modules()
         self._unwatch_optimizers()
 
@@ -96,6 +98,9 @@ class StepWatch:
         self._unwatch_modules = lambda: setattr(module, "__call__", call)
 
     def _optimizer_stepped(self, optimizer: object) -> None:
+        if self._stopped:
+            # Classes of optimizers that were in use keep the wrapped step.
+            return
         if self._optimizer is None and self._is_our_thread():
             self._optimizer = id(optimizer)
             self._unwatch_modules()

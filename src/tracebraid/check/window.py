@@ -16,7 +16,7 @@ __all__ = ["Step", "rank_step_findings", "steps_of", "window_findings"]
 
 _STEP = r"^ProfilerStep#\d+$"
 _COMPILING = r"\(dynamo_timed\)|^compile_fx|_compile\.compile_inner|^CompileTime"
-_SLOW_FIRST = 2.0
+_SLOW_FIRST = 3.0
 """A first step that takes so many times the median of the others caught something that is not steady."""
 
 

@@ -72,3 +72,5 @@ def _tell(out: Path, check: bool) -> None:
     for one in checked.diagnoses:
         note(diagnosis_text(one))
     note(f"tracebraid: {verdict(checked)}")
+    if checked.links:
+        note(f"tracebraid: `tracebraid summary {out}` says where the time goes")
