@@ -13,7 +13,7 @@ from tracebraid.api.traces import Progress, link
 from tracebraid.check.advice import diagnose
 from tracebraid.check.clocks import collective_clock_findings, collectives_of
 from tracebraid.check.identity import identity_findings
-from tracebraid.check.manifest import manifest_findings
+from tracebraid.check.manifest import leftover_findings, manifest_findings
 from tracebraid.check.ranks import rank_findings
 from tracebraid.check.window import Step, rank_step_findings, steps_of, window_findings
 from tracebraid.errors import InputError
@@ -61,6 +61,7 @@ def check(path: str | Path, progress: Progress | None = None, only_rank: int | N
     findings = [finding for file, content in told for finding in manifest_findings(content, file)]
     ranks: list[CheckedRank] = []
     for name, folder in _windows(where):
+        findings += leftover_findings(folder) if only_rank is None else []
         try:
             files, odd = find_rank_files(folder)
         except InputError:

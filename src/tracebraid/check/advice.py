@@ -76,6 +76,7 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     "warmup-caught": (_WARNING, "Skip more steps before the window: raise skip_first or wait"),
     "window-incomplete": (_WARNING, "The loop ended inside the window: run more steps, or lower `active`"),
     "window-lost": (_ERROR, "See the reason, and capture again"),
+    "part-left": (_WARNING, "Look at that process's log; remove the file, and capture again"),
     "nothing-recorded": (_ERROR, "Lower skip_first, wait or warmup, or run more steps"),
     "manifest-untrue": (_ERROR, "Files were changed or moved since the capture. Copy the whole folder"),
     "nsys-not-exported": (_WARNING, "Run: nsys export --type sqlite FILE"),

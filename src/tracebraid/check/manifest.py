@@ -8,7 +8,7 @@ from typing import Any
 
 from tracebraid.model.finding import Finding
 
-__all__ = ["manifest_findings"]
+__all__ = ["leftover_findings", "manifest_findings"]
 
 
 def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
@@ -33,6 +33,15 @@ def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
             found.append(Finding("window-incomplete", text, str(path)))
         found += [_untrue(path, file) for file in window.get("files", []) if not _is_true(path, file)]
     return found
+
+
+def leftover_findings(folder: Path) -> list[Finding]:
+    """Files that a recorder was writing when its process was killed."""
+    parts = sorted(folder.glob(".*.part"))
+    if not parts:
+        return []
+    text = "a process was killed while it recorded, and left a file that has no final name"
+    return [Finding("part-left", text, str(parts[0]), count=len(parts))]
 
 
 def _is_true(path: Path, file: Mapping[str, Any]) -> bool:
