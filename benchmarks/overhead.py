@@ -120,8 +120,9 @@ def observer_alone(folder: Path, steps: int) -> Iterator[_Step]:
 @contextmanager
 def capturing(folder: Path, steps: int) -> Iterator[_Step]:
     """Both recorders, by `tracebraid.capture`."""
-    words = {"skip_first": 0, "wait": 0, "warmup": 1, "active": steps + 1}
-    with tracebraid.capture(folder, check=False, overwrite=True, **words) as capture:
+    with tracebraid.capture(
+        folder, check=False, overwrite=True, skip_first=0, wait=0, warmup=1, active=steps + 1
+    ) as capture:
         capture.step()
         yield capture.step
         # What the window writes is not part of its steps: it ends here, one step early.
@@ -164,16 +165,16 @@ def _run(step: _Step, mark: _Step, steps: int) -> tuple[float, float]:
 
 
 def _ops_per_step(step: _Step, folder: Path) -> float:
-    with tracebraid.capture(folder, skip_first=0, wait=0, warmup=1, active=2, check=False, overwrite=True) as one:
+    with tracebraid.capture(
+        folder, skip_first=0, wait=0, warmup=1, active=2, check=False, overwrite=True
+    ) as one:
         for _ in range(4):
             step()
             one.step()
     return tracebraid.open(folder)[0].coverage.host_ops.total / 2
 
 
-def _cost(
-    loop: str, way: str, cpu: dict[str, list[float]], wall: dict[str, list[float]], ops: float
-) -> Cost:
+def _cost(loop: str, way: str, cpu: dict[str, list[float]], wall: dict[str, list[float]], ops: float) -> Cost:
     added = median(mine - base for mine, base in zip(cpu[way], cpu["untraced"], strict=True))
     return Cost(
         loop,
