@@ -105,7 +105,14 @@ def test_a_rank_behind_the_events_is_found_in_large_and_in_damaged_files(tmp_pat
 
 
 def test_what_capture_writes_beside_the_traces_is_no_trace(tmp_path: Path) -> None:
-    beside = dict.fromkeys(("manifest_0.json", "torch_et_0_report.json", "torch_et_0.json.gz.orig", ".torch_et_1.json.gz.77.recording.part", ".hidden.json"), "{}")
+    ours = (
+        "manifest_0.json",
+        "torch_et_0_report.json",
+        "torch_et_0.json.gz.orig",
+        ".torch_et_1.json.gz.77.recording.part",
+        ".hidden.json",
+    )
+    beside = dict.fromkeys(ours, "{}")
     job = put(tmp_path, {"torch_et_0.json.gz": ET, "kineto_trace_0.json.gz": kineto(), **beside})
     assert pairs(job) == ([(0, "kineto_trace_0.json.gz", "torch_et_0.json.gz")], [])
 
