@@ -1,0 +1,154 @@
+"""Damage in the text of a trace is said, and costs nothing around it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.builders import (
+    kernel,
+    kineto_text,
+    op,
+)
+from tests.hostile.reading import (
+    DEEP,
+    EVENTS,
+    KINETO,
+    UNLOCATED,
+    codes,
+    names,
+    timeline,
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        ('"second"', '"say "hello", "x""', ["first", 'say "hello", "x"', "third"]),
+        ('"second"', '"a\x00\x1f\n\tb"', ["first", "a\x00\x1f\n\tb", "third"]),
+        ('"second"', '"a\\ud800b"', None),
+        ('"second"', '"a\\xb"', None),
+        ('"ts": 3', '"ts": NaN', None),
+        ('"ts": 3', '"ts": 1e400', None),
+        ('"ts": 3', '"ts": 3,', None),
+        ('"ts": 3', '"ts": 03', None),
+        ('"ts": 3', '"ts" 3', None),
+        ('"ts": 3', '"ts": 1' + "0" * 5000, None),
+        ('"dur": 4', '"dur": -4', ["first", "second", "third"]),
+        ('"dur": 4', '"dur": -Infinity', ["first", "second", "third"]),
+        ('"dur": 4', '"dur": 1e400', ["first", "second", "third"]),
+        ('"dur": 4', '"dur": 1' + "0" * 30, ["first", "second", "third"]),
+        ('"ph": "X",\n    "cat": "cpu_op",\n    "name": "second"', '"name": "second"', None),
+        ('"name": "second"', '"name": "second", "x": ' + DEEP, None),
+        ('"name": "second"', '"name": "second" "x": 1', None),
+    ],
+    ids=range(17),
+)
+def test_damage_in_one_event_is_said_and_costs_no_other(
+    tmp_path: Path, old: str, new: str, kept: list[str] | None
+) -> None:
+    text = KINETO.replace(old, new, 1)
+    assert text != KINETO
+    found = timeline(tmp_path, text)
+    assert names(found) == kept or (kept is None and {"first", "third"} <= set(names(found)))
+    assert found.host_ops.drop_nulls("external_id").get_column("external_id").to_list() == [1, 3]
+    places = [one.where for one in found.findings if one.code not in UNLOCATED]
+    assert places
+    for place in places:
+        assert re.fullmatch(r"byte [\d,]+", place)
+        byte = int(place.removeprefix("byte ").replace(",", ""))
+        before = text[:byte].encode("utf-8", "surrogatepass")[:byte].decode("utf-8", "surrogatepass")
+        assert before.count('"ph": "X"') == 1
+        assert text[len(before) :].lstrip().startswith("{")
+
+
+def test_a_name_in_another_encoding_is_mended(tmp_path: Path) -> None:
+    found = timeline(tmp_path, KINETO.encode().replace(b"second", b"se\xffcond\xe4"))
+    assert names(found) == ["first", "se\ufffdcond\ufffd", "third"]
+    assert codes(found) == ["event-mended"]
+
+
+@pytest.mark.parametrize("old", [b"label", b"python"])
+def test_a_name_of_a_process_in_another_encoding_costs_nothing(tmp_path: Path, old: bytes) -> None:
+    meta = {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "python", "label": 1}}
+    found = timeline(tmp_path, kineto_text([meta, *EVENTS]).encode().replace(old, b"p\xae"))
+    assert names(found) == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("wrong", ["x", 1])
+def test_a_number_of_thousands_of_digits_costs_no_other_event(tmp_path: Path, wrong: object) -> None:
+    odd = {**kernel("odd", 3, 4, 5), "args": {"stream": wrong, "new": "@", "queued": "@"}}
+    text = kineto_text([EVENTS[0], odd, EVENTS[2]]).replace('"@"', "9" * 5000)
+    assert {"first", "third"} <= set(names(timeline(tmp_path, text)))
+
+
+def test_a_time_that_is_a_truth_value_costs_no_exact_time(tmp_path: Path) -> None:
+    events = [op("first", 1700000000000000.5, 1), {**op("odd", 1, 2), "ts": True}, op("third", 5, 6)]
+    starts = dict(timeline(tmp_path, kineto_text(events)).events.select("name", "ts_ns").rows())
+    assert starts["first"] == 1700000000000000500
+
+
+@pytest.mark.parametrize("odd", ["5", '"x"', "[1]", "null", "{}", "[]", '[{"ph": "X"}]', "", "}", "]", "["])
+def test_something_between_two_events_costs_no_event(tmp_path: Path, odd: str) -> None:
+    texts = [json.dumps(event) for event in EVENTS]
+    found = timeline(tmp_path, '{"traceEvents": [' + ", ".join([*texts[:2], odd, texts[2]]) + "]}")
+    assert names(found)[:2] == ["first", "second"]
+    assert "third" in names(found)
+
+
+@pytest.mark.parametrize("tail", ["x", "}", "]", "\x00" * 4096, KINETO, '{"traceEvents": []}', '"', "\\"])
+def test_something_after_the_trace_costs_no_event(tmp_path: Path, tail: str) -> None:
+    found = timeline(tmp_path, KINETO + tail)
+    assert names(found)[:3] == ["first", "second", "third"]
+    assert codes(found) != []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"schemaVersion": 1', '"schemaVersion": '),
+        ('"schemaVersion": 1', '"schemaVersion": "a"b"'),
+        ('"schemaVersion": 1', '"schemaVersion": NaN'),
+        ('"schemaVersion": 1', '"schemaVersion": "\x01"'),
+        ('"schemaVersion": 1', '"schemaVersion": ' + DEEP),
+        ('"schemaVersion": 1,', '"schemaVersion": 1'),
+        ('{\n  "schemaVersion"', '{{\n  "schemaVersion"'),
+    ],
+    ids=range(7),
+)
+def test_a_damaged_header_costs_no_event(tmp_path: Path, old: str, new: str) -> None:
+    text = kineto_text(EVENTS, header={"baseTimeNanoseconds": 1000000}).replace(old, new, 1)
+    found = timeline(tmp_path, text)
+    assert names(found) == ["first", "second", "third"]
+    assert codes(found) == ["header-unreadable"]
+    assert found.base_time_ns == 1000000
+
+
+@pytest.mark.parametrize(
+    "tail", ['"x": NaN', '"x": "a"b"', '"x": ' + DEEP, '"x": ', '"x": [{"a": 1}, {"b": }]']
+)
+def test_damage_after_the_events_costs_no_event(tmp_path: Path, tail: str) -> None:
+    found = timeline(tmp_path, KINETO.replace('"traceName": "t.json"', tail))
+    assert names(found) == ["first", "second", "third"]
+    assert codes(found) != []
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        {"rank": 10**30, "world_size": -(10**30)},
+        {"rank": "x", "pg_config": [{"pg_size": 10**30, "ranks": [10**30, "x"]}, 5, None]},
+        {"pg_config": "[[[["},
+        [],
+        "x",
+        {"rank": {"rank": 1}, "world_size": [1]},
+    ],
+)
+def test_odd_members_of_the_header_cost_no_event(tmp_path: Path, info: object) -> None:
+    header = {"distributedInfo": info, "deviceProperties": {"a": 1}, "baseTimeNanoseconds": {"a": 1}}
+    found = timeline(tmp_path, kineto_text(EVENTS, header=header))
+    assert names(found) == ["first", "second", "third"]
+    assert found.device_names == []
