@@ -14,7 +14,7 @@ from isal import igzip
 
 from tracebraid.errors import OutputError
 
-__all__ = ["make_folder", "part_beside", "refuse_existing", "write_whole", "writing"]
+__all__ = ["keep_broken", "make_folder", "part_beside", "refuse_existing", "write_whole", "writing"]
 
 _CHOOSE = "Choose another place"
 _COMPRESS_LEVEL = 2
@@ -82,6 +82,20 @@ def write_whole(target: Path, pieces: Iterable[bytes | memoryview], overwrite: b
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
     return size_bytes
+
+
+def keep_broken(target: Path, pieces: Iterable[bytes | memoryview], problem: str) -> OutputError:
+    """Keep what is no valid file under the name `<target>.broken`, where no reader takes it for one.
+
+    Returns:
+        The error to raise.
+
+    Raises:
+        OutputError: not even that can be written.
+    """
+    broken = target.with_name(target.name + ".broken")
+    write_whole(broken, pieces, overwrite=True)
+    return OutputError(str(target), problem, f"What there is of it is in {broken.name}; is the disk full?")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+from contextlib import suppress
 from pathlib import Path
 
 from tracebraid.capture.mend_text import Edit, first_error, mend_names, pieces_with
@@ -12,9 +13,18 @@ from tracebraid.capture.observer import ExecutionTraceObserver
 from tracebraid.capture.settings import Settings
 from tracebraid.errors import CaptureError
 from tracebraid.model.finding import Finding
-from tracebraid.output import part_beside, write_whole, writing
+from tracebraid.output import keep_broken, part_beside, write_whole, writing
 
-__all__ = ["KinetoRecorder"]
+__all__ = ["KinetoRecorder", "profiler_is_active"]
+
+
+def profiler_is_active() -> bool:
+    """Whether one of PyTorch's profilers records in this process.
+
+    PyTorch tells so of this thread only, and not of a profiler that records all threads; the second question is
+    what its Python side keeps for itself.
+    """
+    return bool(torch.autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled)
 
 
 class KinetoRecorder:
@@ -32,14 +42,15 @@ class KinetoRecorder:
     """
 
     def __init__(self, target: Path, settings: Settings, observer: ExecutionTraceObserver) -> None:
-        if torch.autograd._profiler_enabled():
+        if profiler_is_active():
             raise CaptureError(
                 "another profiler is active in this process, and Kineto has one session per process. "
                 "Leave one of the two out"
             )
         self._target = target
         self._overwrite = settings.overwrite
-        self._running = False
+        self._state = "prepared"
+        self._observer = observer
         self._profiler = torch.profiler._KinetoProfile(
             record_shapes=True,
             with_stack=settings.stacks,
@@ -52,26 +63,38 @@ class KinetoRecorder:
     def start(self) -> None:
         """Record from now on."""
         self._profiler.start_trace()
-        self._running = True
+        self._state = "running"
 
     def stop(self) -> None:
-        """Record no longer."""
-        if self._running:
-            self._profiler.stop_trace()
-            self._running = False
+        """Record no longer.
+
+        Raises:
+            CaptureError: another profiler was started inside the window, which ends Kineto's session. To stop or
+                export it then would crash the process.
+        """
+        if self._state != "running":
+            return
+        self._state = "over"
+        if not torch.autograd.profiler._is_profiler_enabled:
+            self._observer.stop()
+            raise CaptureError("another profiler was started inside the window, and ended Kineto's session")
+        self._profiler.stop_trace()
 
     def discard(self) -> None:
         """Let Kineto go without writing anything."""
-        if not self._running:
-            # A profiler that was only prepared ends by starting and stopping, as PyTorch's own does.
-            self.start()
-        self.stop()
+        # A profiler that was only prepared ends by starting and stopping, as PyTorch's own does. Where another
+        # profiler has come in between, that fails, and there is nothing left to end.
+        with suppress(RuntimeError, CaptureError):
+            if self._state == "prepared":
+                self.start()
+            self.stop()
+        self._state = "over"
 
     def write(self) -> tuple[int, list[Finding]]:
         """Write the file, whole or not at all: its size in bytes, and what was mended in it.
 
         Raises:
-            OutputError: it cannot be written.
+            OutputError: it cannot be written, or what Kineto wrote is no valid JSON.
         """
         part = part_beside(self._target, "recording").with_suffix(".json")
         with writing(self._target):
@@ -89,9 +112,9 @@ def _write_mended(part: Path, target: Path, overwrite: bool) -> tuple[int, list[
         if edits:
             broken = first_error(b"".join(pieces_with(text, edits)))
         edits += _renamed(text, str(part), target.name)
+        if broken:
+            raise keep_broken(target, pieces_with(text, edits), f"Kineto wrote no valid JSON ({broken})")
         size_bytes = write_whole(target, pieces_with(text, edits), overwrite)
-    if broken:
-        found.append(Finding("not-json", f"no valid JSON, and not to be mended: {broken}"))
     return size_bytes, [Finding(f.code, f.message, str(target), f.where, f.count) for f in found]
 
 

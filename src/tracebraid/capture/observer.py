@@ -17,7 +17,7 @@ from tracebraid.capture.needs_torch import torch
 from tracebraid.capture.torch_recorder import TorchRecorder
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
-from tracebraid.output import part_beside, write_whole, writing
+from tracebraid.output import keep_broken, part_beside, write_whole, writing
 
 __all__ = ["ExecutionTraceObserver"]
 
@@ -114,7 +114,7 @@ class ExecutionTraceObserver:
         """Stop, mend and write the file under its name. In a forked child this does nothing.
 
         Raises:
-            OutputError: the file cannot be written.
+            OutputError: the file cannot be written, or what PyTorch wrote is no valid JSON.
         """
         recorder, self._recorder = self._recorder, None
         if recorder is None or not recorder.is_open:
@@ -232,16 +232,8 @@ def _finish(part: Path, target: Path, overwrite: bool) -> tuple[Finding, ...]:
 
 def _mended(text: mmap.mmap, target: Path, overwrite: bool) -> tuple[Finding, ...]:
     edits, found = mend_execution_trace(text)
-    if edits:
-        joined = b"".join(pieces_with(text, edits))
-        broken = first_error(joined)
-        write_whole(target, [joined], overwrite)
-    else:
-        broken = first_error(text)
-        with memoryview(text) as view:
-            write_whole(target, [view], overwrite)
+    broken = first_error(b"".join(pieces_with(text, edits)) if edits else text)
     if broken:
-        found.append(Finding("not-json", f"no valid JSON, and not to be mended: {broken}"))
-    return tuple(
-        Finding(finding.code, finding.message, str(target), finding.where, finding.count) for finding in found
-    )
+        raise keep_broken(target, pieces_with(text, edits), f"PyTorch wrote no valid JSON ({broken})")
+    write_whole(target, pieces_with(text, edits), overwrite)
+    return tuple(Finding(one.code, one.message, str(target), one.where, one.count) for one in found)

@@ -24,10 +24,10 @@ class StepTimes:
     traced_ns: list[int] = field(default_factory=list)
     _previous: Action = Action.SKIP
 
-    def add(self, step: int, dur_ns: int) -> None:
-        """A step is over."""
+    def add(self, step: int, dur_ns: int, recorded: bool) -> None:
+        """A step is over; one that was to be recorded and was not counts for neither side."""
         action = self.schedule.action(step)
-        if action is Action.RECORD:
+        if action is Action.RECORD and recorded:
             self.traced_ns.append(dur_ns)
         elif action is Action.WAIT and step > 0 and self._previous is not Action.RECORD:
             self.untraced_ns.append(dur_ns)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tracebraid.capture.kineto_recorder import profiler_is_active
 from tracebraid.capture.manifest import manifest, manifest_path, window_data, write_manifest
 from tracebraid.capture.needs_torch import torch
 from tracebraid.capture.overhead import StepTimes
@@ -18,7 +19,7 @@ from tracebraid.capture.schedule import Action
 from tracebraid.capture.settings import Settings
 from tracebraid.capture.termination import Termination
 from tracebraid.capture.window import Window, pair_of
-from tracebraid.capture.world import world
+from tracebraid.capture.world import World, world
 from tracebraid.errors import CaptureError, CaptureWarning, TracebraidError
 from tracebraid.model.check import Check
 from tracebraid.output import make_folder, refuse_existing
@@ -59,6 +60,7 @@ class Capture(ContextDecorator):
         self._window: Window | None = None
         self._annotation: Any = None
         self._pid: int | None = None
+        self._place = World(0, 1, "alone")
 
     def __enter__(self) -> Capture:
         """Start to count steps; step 0 begins now.
@@ -81,11 +83,10 @@ class Capture(ContextDecorator):
         """
         if _ACTIVE.pid == os.getpid():
             raise CaptureError("a capture is active in this process already. Leave that one first")
-        if torch.autograd._profiler_enabled():
+        if profiler_is_active():
             raise CaptureError("a profiler is active in this process. Leave it before the capture begins")
         make_folder(self.out_dir)
-        self._place = world()
-        self.rank = self._place.rank
+        self._locate(anew=True)
         if not self.settings.overwrite:
             refuse_existing(self._targets())
         self.windows, self._window, self._annotation = [], None, None
@@ -118,7 +119,7 @@ class Capture(ContextDecorator):
         schedule = self.settings.schedule
         with self._termination.held():
             before, after = schedule.action(self.steps_seen), schedule.action(self.steps_seen + 1)
-            self._times.add(self.steps_seen, ended_ns - self._step_began_ns)
+            self._times.add(self.steps_seen, ended_ns - self._step_began_ns, self._annotation is not None)
             self._end_step()
             self.steps_seen += 1
             if before is Action.RECORD and (
@@ -151,10 +152,11 @@ class Capture(ContextDecorator):
             self._end_step()
             self._close_window(complete=False)
             self._pid = _ACTIVE.pid = None
-            if not any(window["files"] for window in self.windows):
-                self._warn(self._nothing_recorded(ended_by))
+            self._locate()
             self._write_manifest(ended_by)
         self._termination.leave()
+        if not any(window["files"] for window in self.windows):
+            self._warn(self._nothing_recorded(ended_by))
         if self._at_end is not None:
             self._at_end(self)
 
@@ -185,9 +187,14 @@ class Capture(ContextDecorator):
         except (TracebraidError, RuntimeError) as error:
             self._give_up(error)
 
+    def _locate(self, anew: bool = False) -> None:
+        """Ask for rank and world; what torch.distributed told stays, also when its groups are gone."""
+        if anew or self._place.source != "torch.distributed":
+            self._place = world()
+            self.rank = self._place.rank
+
     def _open_window(self) -> None:
-        self._place = world()
-        self.rank = self._place.rank
+        self._locate()
         number = self.settings.schedule.window(self.steps_seen)
         self._window = Window(self._folder(number), self.rank, self.settings)
         self._window.prepare()
@@ -212,8 +219,10 @@ class Capture(ContextDecorator):
             window.write()
         except (TracebraidError, RuntimeError) as error:
             failure = str(error)
-            self._warn(f"the window of steps {window.steps} is lost: {failure}")
+            window.discard()
         self.windows.append(window_data(window, self.out_dir, failure, complete and not failure))
+        if failure:
+            self._warn(f"the window of steps {window.steps} is lost: {failure}")
         if complete:
             # What comes next may kill the process.
             self._write_manifest(None)
@@ -221,9 +230,9 @@ class Capture(ContextDecorator):
     def _give_up(self, error: Exception) -> None:
         window, self._window = self._window, None
         assert window is not None, "only a window can be given up"
-        self._warn(f"the window that opens with step {self.steps_seen} is not recorded: {error}")
         window.discard()
         self.windows.append(window_data(window, self.out_dir, str(error), False))
+        self._warn(f"the window that opens with step {self.steps_seen} is not recorded: {error}")
 
     def _nothing_recorded(self, ended_by: str) -> str:
         if self.windows:

@@ -39,6 +39,8 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     "parent-never-written": (_WARNING, _REPAIR),
     "parent-cycle": (_WARNING, _REPAIR),
     "parents-differ": (_WARNING, _REPAIR),
+    "execution-trace-unfinished": (_ERROR, f"Nodes are lost: was the disk full? {_CAPTURE_AGAIN}"),
+    "execution-trace-empty": (_ERROR, f"Was the disk full? {_CAPTURE_AGAIN}"),
     "op-unfinished": (_NOTE, "End annotations and operators before the last step of the window ends"),
     # Ids and links
     "no-record-function-ids": (

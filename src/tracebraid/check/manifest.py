@@ -10,6 +10,8 @@ from tracebraid.model.finding import Finding
 
 __all__ = ["leftover_findings", "manifest_findings"]
 
+_LOSSES = ("execution-trace-unfinished", "execution-trace-empty")
+
 
 def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
     """What a manifest says went wrong, and where the files beside it are not those that it tells of.
@@ -31,8 +33,14 @@ def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
         elif not window.get("complete"):
             text = f"the window of steps {steps} ended early ({manifest.get('ended_by')}); its last step is cut short"
             found.append(Finding("window-incomplete", text, str(path)))
+        found += [_lost(path, one) for one in window.get("findings", []) if one.get("code") in _LOSSES]
         found += [_untrue(path, file) for file in window.get("files", []) if not _is_true(path, file)]
     return found
+
+
+def _lost(path: Path, one: Mapping[str, Any]) -> Finding:
+    file = path.parent / str(one.get("file", ""))
+    return Finding(str(one["code"]), str(one.get("message", "")), str(file), str(one.get("where", "")))
 
 
 def leftover_findings(folder: Path) -> list[Finding]:
