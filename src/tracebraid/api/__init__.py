@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracebraid.api.capturing import capture, run_captured, settings_of
+from tracebraid.api.capturing import capture, export_reports, run_captured, settings_of
 from tracebraid.api.checking import check, repair
 from tracebraid.api.traces import (
     Progress,
@@ -26,6 +26,7 @@ __all__ = [
     "capture",
     "check",
     "demo_path",
+    "export_reports",
     "info",
     "kernels",
     "link",

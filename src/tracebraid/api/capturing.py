@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tracebraid.api.checking import check as _check
 from tracebraid.capture.launch import launch
+from tracebraid.capture.nsys_command import export_reports
 from tracebraid.capture.schedule import Schedule
 from tracebraid.capture.settings import Settings
 from tracebraid.errors import ArgumentError, CaptureWarning
@@ -17,7 +18,7 @@ from tracebraid.model.check import Severity
 if TYPE_CHECKING:
     from tracebraid.capture.session import Capture
 
-__all__ = ["capture", "run_captured", "settings_of"]
+__all__ = ["capture", "export_reports", "run_captured", "settings_of"]
 
 
 def capture(
@@ -39,7 +40,7 @@ def capture(
     Args:
         out_dir: the folder for the files; it is made if it is not there.
         stacks: whether to record Python stacks.
-        memory: whether to record allocations.
+        memory: whether to record allocations; then Kineto records only the loop's thread and those of autograd.
         overwrite: whether files of an earlier run may be replaced.
         check: whether to read the files back at the end, and check that they link.
         schedule: `skip_first`, `wait`, `warmup`, `active` and `repeat`, numbers of steps as

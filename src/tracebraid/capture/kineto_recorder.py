@@ -56,7 +56,7 @@ class KinetoRecorder:
             with_stack=settings.stacks,
             profile_memory=settings.memory,
             execution_trace_observer=observer,
-            experimental_config=_experimental_config(),
+            experimental_config=_experimental_config(all_threads=not settings.memory),
         )
         self._profiler.prepare_trace()
 
@@ -125,9 +125,12 @@ def _renamed(text: mmap.mmap, written_as: str, name: str) -> list[Edit]:
     return [Edit(at, at + len(noted), json.dumps(name).encode())] if at >= 0 else []
 
 
-def _experimental_config() -> object:
-    """Synchronisation events and all threads, where this version of torch has them."""
+def _experimental_config(all_threads: bool) -> object:
+    """Synchronisation events and all threads, where this version of torch has them.
+
+    A session of all threads records no allocations, so it is one or the other.
+    """
     config = torch._C._profiler._ExperimentalConfig
-    wanted = {"enable_cuda_sync_events": True, "profile_all_threads": True}
+    wanted = {"enable_cuda_sync_events": True, "profile_all_threads": all_threads}
     known = config.__init__.__doc__ or ""
     return config(**{word: value for word, value in wanted.items() if word in known})

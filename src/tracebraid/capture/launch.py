@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from tracebraid.capture.environment import child_environment
-from tracebraid.capture.nsys_command import export_reports, nsys_command
+from tracebraid.capture.nsys_command import nsys_command
 from tracebraid.capture.settings import Settings
 from tracebraid.errors import CaptureError
 from tracebraid.output import make_folder, refuse_existing
@@ -43,10 +43,7 @@ def launch(command: Sequence[str], settings: Settings) -> int:
     if not settings.overwrite:
         refuse_existing(path for pattern in _FILES for path in sorted(out_dir.glob(pattern)))
     with subprocess.Popen(whole, env=child_environment(settings)) as process, _passing_on(process):
-        returncode = process.wait()
-    if settings.nsys:
-        export_reports(out_dir)
-    return returncode
+        return process.wait()
 
 
 def _find(program: str) -> None:

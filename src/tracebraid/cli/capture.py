@@ -29,7 +29,9 @@ def capture(
     active: Annotated[int, typer.Option(help="Steps to record in each window.")] = 3,
     repeat: Annotated[int, typer.Option(help="Number of windows.")] = 1,
     stacks: Annotated[bool, typer.Option("--stacks", help="Record Python stacks.")] = False,
-    memory: Annotated[bool, typer.Option("--memory", help="Record allocations.")] = False,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Record allocations, of the loop's thread only.")
+    ] = False,
     nsys: Annotated[
         bool, typer.Option("--nsys", help="Let Nsight Systems take the times, not Kineto.")
     ] = False,
@@ -48,6 +50,8 @@ def capture(
     settings = api.settings_of(out, schedule, options)
     returncode = api.run_captured(command, settings)
     try:
+        if nsys:
+            api.export_reports(out)
         _tell(out, check and not nsys)
     except TracebraidError as error:
         say_error(str(error))

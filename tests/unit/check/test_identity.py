@@ -18,12 +18,11 @@ def found(events: Any = EVENTS, nodes: Any = NODES) -> list[Finding]:
     return identity_findings(linked_of(list(events), None if nodes is None else list(nodes)))
 
 
-def with_args(**args: Any) -> list[Json]:
-    """`EVENTS` with these arguments alone; External id is that of the record function."""
-    return [
-        {**one, "args": {**args, "External id": one["args"]["Record function id"] + args.get("shift", 0)}}
-        for one in EVENTS
-    ]
+def with_ids(shift: int = 0, **args: Any) -> list[Json]:
+    """`EVENTS` with these arguments alone, and External ids that are the record functions' plus `shift`."""
+    shown = {key.replace("_", " "): value for key, value in args.items()}
+    ids = [one["args"]["Record function id"] + shift for one in EVENTS]
+    return [{**one, "args": {**shown, "External id": i}} for one, i in zip(EVENTS, ids, strict=True)]
 
 
 def renamed(**names: str) -> list[Json]:
@@ -36,31 +35,33 @@ def test_a_sound_pair_has_nothing_to_say() -> None:
 
 def test_a_kineto_trace_alone_has_nothing_to_say_about_ids() -> None:
     assert found(nodes=None) == []
-    assert found(with_args(), None) == []
+    assert found(with_ids(), None) == []
 
 
 # --- ids --------------------------------------------------------------------------------------------
 
 
 def test_ids_that_are_all_zero_are_an_error_where_external_ids_prove_nothing() -> None:
-    (one,) = found(with_args(**{"Record function id": 0, "shift": 5}))
+    (one,) = found(with_ids(5, Record_function_id=0))
     assert one.code == "no-record-function-ids"
     assert one.path.endswith("kineto_trace_0.json")
 
 
 def test_external_ids_that_prove_every_link_make_record_function_ids_unneeded() -> None:
-    assert found(with_args()) == []
+    assert found(with_ids()) == []
 
 
 def test_one_op_with_an_id_is_enough_to_look_further() -> None:
-    events = [*with_args(**{"Record function id": 0, "shift": 5})[:-1], EVENTS[-1]]
-    assert found(events) == []
+    events = [*with_ids(5, Record_function_id=0)[:-1], EVENTS[-1]]
+    assert "no-record-function-ids" not in codes(found(events))
 
 
-def test_the_advice_for_a_file_without_the_argument_is_not_that_for_ids_that_are_all_zero(tmp_path: Any) -> None:
+def test_the_advice_for_a_file_without_the_argument_is_not_that_for_ids_that_are_all_zero(
+    tmp_path: Any,
+) -> None:
     """Torch before 2.4 writes no such argument, whether an observer ran or not: then to start one is no advice."""
-    zero = check(lay(tmp_path / "zero", events=with_args(**{"Record function id": 0, "shift": 5})))
-    absent = check(lay(tmp_path / "absent", events=with_args(shift=5)))
+    zero = check(lay(tmp_path / "zero", events=with_ids(5, Record_function_id=0)))
+    absent = check(lay(tmp_path / "absent", events=with_ids(5)))
     assert not zero.links
     assert not absent.links
     texts = [(one.diagnoses[0].finding.message, one.diagnoses[0].advice) for one in (zero, absent)]
@@ -78,7 +79,9 @@ def test_the_node_of_a_process_group_has_an_id_and_counts_for_nothing() -> None:
     """It is written before the profiler starts: its id is of another count."""
     start = node(5, "## process_group:init ##", 1001, rf_id=77)
     assert codes(found(nodes=et_of(start, node(11, "outer", 1001, rf_id=0)))) == ["et-without-ids"]
-    assert codes(found([*EVENTS, ran("other", 800, 5, 77)], et_of(start, node(90, "x", 1001)))) == ["no-overlap"]
+    assert codes(found([*EVENTS, ran("other", 800, 5, 77)], et_of(start, node(90, "x", 1001)))) == [
+        "no-overlap"
+    ]
     assert found([*EVENTS, ran("other", 800, 5, 77)], [*NODES, start]) == []
 
 
@@ -157,7 +160,9 @@ def test_only_an_op_that_says_so_is_unfinished(finished: Any, said: int) -> None
 
 
 def test_of_unfinished_ops_the_first_three_names_are_told_and_all_are_counted() -> None:
-    still = [ran(name, 700 + i, 5, 20 + i, finished=False) for i, name in enumerate(["c", "a", "c", "b", "d"])]
+    still = [
+        ran(name, 700 + i, 5, 20 + i, finished=False) for i, name in enumerate(["c", "a", "c", "b", "d"])
+    ]
     (one,) = found([*EVENTS, *still], None)
     assert one.message.endswith("stopped: c, a, b")
     assert one.count == 5
@@ -174,7 +179,7 @@ def test_device_events_without_an_operator_are_counted_with_the_reason_of_most()
     ]
     (one,) = found([*EVENTS, *device])
     assert (one.code, one.count) == ("launch-unknown", 3)
-    assert one.message.startswith("of 6 device events") or one.message.startswith("of 4 device events")
+    assert one.message.startswith("of 4 device events")
     assert "no call with its correlation" in one.message
 
 

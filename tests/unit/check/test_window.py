@@ -115,7 +115,8 @@ def test_a_compilation_inside_the_window_is_a_warm_up(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Torch-Compiled Region: 0/0", "## Call CompiledFxGraph abc ##", "CompiledFunction", "recompile me"]
+    "name",
+    ["Torch-Compiled Region: 0/0", "## Call CompiledFxGraph abc ##", "CompiledFunction", "recompile me"],
 )
 def test_running_what_was_compiled_is_no_compilation(name: str) -> None:
     timeline = timeline_of(step(1), op(name, 5, 50))
@@ -147,7 +148,9 @@ def test_ranks_whose_steps_differ_are_counted_and_two_are_shown() -> None:
 
 
 @pytest.mark.parametrize(("gap_ns", "said"), [(-1, False), (0, False), (1, True)])
-def test_a_step_that_begins_after_it_ended_elsewhere_shows_clocks_that_differ(gap_ns: int, said: bool) -> None:
+def test_a_step_that_begins_after_it_ended_elsewhere_shows_clocks_that_differ(
+    gap_ns: int, said: bool
+) -> None:
     found = rank_step_findings({0: shifted(0, 1000), 1: shifted(1000 + gap_ns, 1000)}, "job")
     assert codes(found) == ["clocks-differ"] * said
 

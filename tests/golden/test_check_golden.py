@@ -1,0 +1,225 @@
+"""Does a check say of real traces, and of the bundled ones, what is true of them?"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.builders import Json
+from tests.unit.check.made import codes, diagnosis
+from tracebraid.api import check
+from tracebraid.model.check import Check, Diagnosis, Severity
+
+pytestmark = pytest.mark.traces
+
+
+@cache
+def checked(path: Path) -> Check:
+    return check(path)
+
+
+@cache
+def events_of(path: Path) -> list[Json]:
+    return json.loads(gzip.decompress(path.read_bytes()), strict=False)["traceEvents"]
+
+
+def unattributed(found: Check) -> Diagnosis:
+    """What is said of device events without an operator."""
+    (one,) = [one for one in found.diagnoses if "these have no operator" in one.finding.message]
+    return one
+
+
+def shares(found: Check) -> list[tuple[float, float, float]]:
+    """Linked shares of host ops, of nodes and of device events, by rank."""
+    coverages = [one.coverage for one in found.ranks]
+    return [(c.host_ops.share, c.et_nodes.share, c.gpu_events.share) for c in coverages if c is not None]
+
+
+# --- the bundled pair -------------------------------------------------------------------------------
+
+
+def test_the_bundled_traces_link_and_only_their_parents_differ(demo: Path) -> None:
+    found = checked(demo)
+    assert found.links
+    assert codes(found) == ["parents-differ", "parents-differ"]
+    assert [one.finding.count for one in found.diagnoses] == [271, 266]
+    assert all("--repair" in one.advice for one in found.diagnoses)
+    assert [len(one.steps) for one in found.ranks] == [3, 3]
+    assert all(host == 1.0 and nodes > 0.999 for host, nodes, _ in shares(found))
+
+
+# --- pairs ------------------------------------------------------------------------------------------
+
+
+def test_simple_add_links(real_traces: Path) -> None:
+    found = checked(real_traces / "pairs/simple_add_a100")
+    assert found.links
+    assert codes(found) == ["no-steps"]
+    assert shares(found) == [(1.0, 1.0, 1.0)]
+
+
+def test_dlrm_does_not_link_and_lacks_half_of_its_ranks(real_traces: Path) -> None:
+    found = checked(real_traces / "pairs/dlrm_v100_8rank")
+    errors = [one.finding for one in found.diagnoses if one.severity is Severity.ERROR]
+    assert [Path(one.path).name for one in errors] == [
+        *(f"kineto_trace_{rank}.json.gz" for rank in range(4)),
+        "dlrm_v100_8rank",
+    ]
+    assert all("External id proves nothing" in one.message for one in errors[:4])
+    assert errors[4].message == "of 8 ranks, 4 are missing: 4, 5, 6, 7"
+    lost = {
+        Path(one.finding.path).name: one.finding.count
+        for one in found.diagnoses
+        if one.severity is Severity.WARNING
+    }
+    assert lost == {"kineto_trace_1.json.gz": 64, "kineto_trace_3.json.gz": 64}
+    assert {one.steps for one in found.ranks} == {("ProfilerStep#10",)}
+
+
+def test_linear_does_not_link(real_traces: Path) -> None:
+    found = checked(real_traces / "pairs/linear_2080ti")
+    assert [one.severity for one in found.diagnoses] == [Severity.ERROR, Severity.NOTE]
+    assert "External id proves nothing" in found.diagnoses[0].finding.message
+    assert shares(found) == [(0.0, 0.0, 1.0)]
+
+
+@pytest.mark.parametrize("pair", ["dlrm_v100_8rank", "linear_2080ti"])
+def test_traces_from_before_the_ids_are_not_said_to_lack_an_observer(real_traces: Path, pair: str) -> None:
+    """Torch before 2.4 wrote no `Record function id` even while an observer ran, as it did for DLRM."""
+    folder = real_traces / "pairs" / pair
+    ops = [one for one in events_of(folder / "kineto_trace_0.json.gz") if one.get("cat") == "cpu_op"]
+    assert not any("Record function id" in one["args"] for one in ops)
+    assert "No Execution Trace observer ran" not in checked(folder).diagnoses[0].advice
+
+
+@pytest.mark.parametrize("size", ["resnet_1gpu_1.0.3", "resnet_2gpu_1.1.0"])
+def test_traces_of_two_runs_do_not_link(real_traces: Path, demo: Path, tmp_path: Path, size: str) -> None:
+    """Ids of all runs count from one, so that some agree by chance, and some of these in name."""
+    (tmp_path / "torch_et_0.json.gz").symlink_to(real_traces / f"et/{size}.json.gz")
+    (tmp_path / "kineto_trace_0.json.gz").symlink_to(demo / "kineto_trace_0.json.gz")
+    found = check(tmp_path)
+    assert not found.links
+    assert diagnosis(found, "not-linked").finding.count > 1000
+
+
+# --- files alone ------------------------------------------------------------------------------------
+
+LAUNCHES = "some code for device events without an operator"
+ALONE = {
+    "a100_alexnet_cuda_sync": ["no-steps"],
+    "a100_cupti_counters": ["no-steps"],
+    "a100_ddp_nccl_rank0of2": [],
+    "a100_event_sync": [],
+    "a100_event_sync_multi_stream": ["no-steps"],
+    "cpu_only_rank34": [],
+    "h100_qwen_stack_memory": [LAUNCHES, "rank-unknown"],
+    "mi250_minitoy_train": ["warmup-caught", "rank-unknown"],
+    "mi300x_compile_triton": ["rank-unknown", "no-steps"],
+    "mi300x_decode_graph_launch": ["no-steps"],
+    "mi300x_qwen_stack_memory": [LAUNCHES, "rank-unknown"],
+    "mtia_inference": [LAUNCHES, "rank-unknown", "op-unfinished", "no-steps"],
+    "no_distributed_info": ["rank-unknown"],
+    "sampled_2_of_128/sampled_rank-0": [],
+    "sampled_2_of_128/sampled_rank-1": [],
+    "triton_example": ["rank-unknown"],
+    "v100_rank1of2_54MB": [],
+}
+LARGE = "v100_rank1of2_54MB"
+
+
+def test_no_file_of_the_folder_is_left_out(real_traces: Path) -> None:
+    there = (real_traces / "kineto").rglob("*.json.gz")
+    assert {str(one.relative_to(real_traces / "kineto")).removesuffix(".json.gz") for one in there} == set(
+        ALONE
+    )
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_timeline_alone_is_told_its_faults(real_traces: Path, name: str) -> None:
+    found = checked(real_traces / f"kineto/{name}.json.gz")
+    expected = [unattributed(found).finding.code if code == LAUNCHES else code for code in ALONE[name]]
+    assert codes(found) == expected
+    assert found.links
+
+
+@pytest.mark.parametrize("name", [name for name in ALONE if name != LARGE])
+def test_steps_unfinished_ops_and_unknown_launches_are_those_of_the_file(
+    real_traces: Path, name: str
+) -> None:
+    """Counted from the file's own events, by the plainest of means."""
+    path = real_traces / f"kineto/{name}.json.gz"
+    events, found = events_of(path), checked(path)
+    host = [one for one in events if one.get("cat") in ("cpu_op", "user_annotation") and one.get("ph") == "X"]
+    steps = sorted(
+        (one for one in host if one["name"].startswith("ProfilerStep#")), key=lambda one: one["ts"]
+    )
+    assert [one["name"] for one in steps] == list(found.ranks[0].steps)
+    count = {one.finding.code: one.finding.count for one in found.diagnoses}
+    assert count.get("op-unfinished", 0) == sum(
+        one["args"].get("finished") in (False, "false") for one in host if "args" in one
+    )
+    calls = {
+        one["args"].get("correlation")
+        for one in events
+        if str(one.get("cat")).endswith(("_runtime", "_driver"))
+    }
+    device = [
+        one["args"].get("correlation")
+        for one in events
+        if one.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
+    ]
+    assert (unattributed(found).finding.count if LAUNCHES in ALONE[name] else 0) >= sum(
+        one not in calls for one in device
+    )
+
+
+@pytest.mark.parametrize("name", ["h100_qwen_stack_memory", "mi300x_qwen_stack_memory"])
+def test_kernels_without_a_call_ran_before_the_first_call_s_kernels(real_traces: Path, name: str) -> None:
+    """They were launched before the profiler started, as the finding says."""
+    path = real_traces / f"kineto/{name}.json.gz"
+    one = unattributed(checked(path))
+    assert "no call with its correlation" in one.finding.message
+    calls = {
+        e["args"].get("correlation")
+        for e in events_of(path)
+        if e.get("cat") in ("cuda_runtime", "cuda_driver")
+    }
+    device = [e for e in events_of(path) if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    late = min(e["ts"] for e in device if e["args"]["correlation"] in calls)
+    assert all(e["ts"] < late for e in device if e["args"]["correlation"] not in calls)
+
+
+def test_launches_outside_of_ops_are_not_blamed_on_the_profiler(real_traces: Path) -> None:
+    one = unattributed(checked(real_traces / "kineto/mtia_inference.json.gz"))
+    assert "it was launched outside of any op" in one.finding.message
+    assert "it drops launches" not in one.advice
+
+
+def test_a_first_step_that_took_189_times_as_long_is_a_warm_up(real_traces: Path) -> None:
+    one = diagnosis(checked(real_traces / "kineto/mi250_minitoy_train.json.gz"), "warmup-caught")
+    assert one.finding.message.startswith("ProfilerStep#1 took 189.3 times as long")
+
+
+@pytest.mark.parametrize("name", ["resnet_1gpu_1.0.3", "resnet_2gpu_1.1.0"])
+def test_an_execution_trace_alone_is_sound(real_traces: Path, name: str) -> None:
+    assert codes(checked(real_traces / f"et/{name}.json.gz")) == []
+
+
+# --- folders ----------------------------------------------------------------------------------------
+
+
+def test_two_sampled_ranks_of_128_miss_the_others_and_nothing_else(real_traces: Path) -> None:
+    found = checked(real_traces / "kineto/sampled_2_of_128")
+    assert codes(found) == ["rank-missing"]
+    assert found.diagnoses[0].finding.count == 126
+    assert [one.rank for one in found.ranks] == [0, 1]
+
+
+def test_a_folder_of_many_runs_is_seen_as_such(real_traces: Path) -> None:
+    found = checked(real_traces / "kineto")
+    assert not found.links
+    assert {"world-differs", "rank-missing", "rank-claimed-twice", "steps-differ"} <= set(codes(found))

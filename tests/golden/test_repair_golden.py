@@ -1,0 +1,205 @@
+"""Does a repair of real traces change the wrong parents alone, and does our own reader find all else as it was?"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.builders import kineto_text, op, write
+from tests.golden.linked import load, pair
+from tests.unit.check.made import codes
+from tracebraid.api import check, link, read_execution_trace, repair, write_et_plus
+from tracebraid.export.repaired_et import write_repaired_et
+from tracebraid.model.execution_trace import ExecutionTrace
+
+TABLES = (
+    "nodes",
+    "values",
+    "tensors",
+    "tensor_uses",
+    "tensor_edges",
+    "collectives",
+    "extra_attrs",
+    "process_groups",
+)
+REAL = [
+    "pairs/simple_add_a100/torch_et_0.json.gz",
+    "pairs/dlrm_v100_8rank/torch_et_3.json.gz",
+    "pairs/linear_2080ti/torch_et_0.json.gz",
+    "et/resnet_1gpu_1.0.3.json.gz",
+    "et/resnet_2gpu_1.1.0.json.gz",
+]
+
+
+def numbered_anew(et: ExecutionTrace) -> dict[int, int]:
+    """Numbers of tensors in the order of their first uses by id: the reader's own follow the order of the file."""
+    uses = et.tensor_uses.sort("node_id", "is_output", "position", "item")
+    order = uses.get_column("tensor").unique(maintain_order=True).to_list()
+    return {old: new for new, old in enumerate(order)}
+
+
+def table(et: ExecutionTrace, name: str) -> pl.DataFrame:
+    """A table with categories as text, and rows and tensors in an order that is not the file's."""
+    frame = getattr(et, name)
+    text = pl.col(column for column, kind in frame.schema.items() if kind == pl.Categorical).cast(pl.String)
+    frame = frame.with_columns(text)
+    if "tensor" in frame.columns:
+        frame = frame.with_columns(pl.col("tensor").replace_strict(numbered_anew(et)))
+    return frame.sort(pl.all())
+
+
+def different(before: ExecutionTrace, after: ExecutionTrace) -> list[str]:
+    """Names of the tables that are not equal."""
+    return [name for name in TABLES if not table(before, name).equals(table(after, name))]
+
+
+@cache
+def demo_parents(demo: Path, rank: int) -> dict[int, int]:
+    return {one["id"]: one["ctrl_deps"] for one in load(demo / f"torch_et_{rank}.json.gz")["nodes"]}
+
+
+@pytest.fixture(scope="module")
+def repaired(tmp_path_factory: pytest.TempPathFactory, demo: Path) -> Path:
+    """The bundled traces after a repair; tests only read them."""
+    folder = Path(shutil.copytree(demo, tmp_path_factory.mktemp("demo") / "job"))
+    assert [(len(one.changed), one.nodes, one.written) for one in repair(folder)] == [
+        (271, 4767, True),
+        (266, 4767, True),
+    ]
+    return folder
+
+
+def test_the_repaired_demo_has_nothing_to_complain_about(repaired: Path) -> None:
+    assert codes(check(repaired)) == []
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_only_parents_change_and_only_those_that_differed(demo: Path, repaired: Path, rank: int) -> None:
+    name = f"torch_et_{rank}.json.gz"
+    before, after = load(demo / name), load(repaired / name)
+    strip = lambda found: {one["id"]: {**one, "ctrl_deps": 0} for one in found["nodes"]}  # noqa: E731
+    assert strip(after) == strip(before)
+    assert {**after, "nodes": 0} == {**before, "nodes": 0}
+    new = {one["id"]: one["ctrl_deps"] for one in after["nodes"]}
+    moved = [node for node, parent in demo_parents(demo, rank).items() if new[node] != parent]
+    assert len(moved) == (271, 266)[rank]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_links_are_the_same_after_a_repair(demo: Path, repaired: Path, rank: int) -> None:
+    before, after = pair(demo, rank), pair(repaired, rank)
+    assert after.coverage == before.coverage
+    assert after.host_links.equals(before.host_links)
+    assert after.findings == ()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_new_parent_is_the_shortest_linked_op_around_the_node(
+    demo: Path, repaired: Path, rank: int
+) -> None:
+    """Sought without our reader, linker and nesting, for all nodes that moved."""
+    ids = {one["id"]: attr["value"] for one in load(repaired / f"torch_et_{rank}.json.gz")["nodes"]
+           for attr in one["attrs"] if attr["name"] == "rf_id"}  # fmt: skip
+    parents = {one["id"]: one["ctrl_deps"] for one in load(repaired / f"torch_et_{rank}.json.gz")["nodes"]}
+    moved = [node for node, parent in demo_parents(demo, rank).items() if parents[node] != parent]
+    events = load(demo / f"kineto_trace_{rank}.json.gz")["traceEvents"]
+    ops = {
+        one["args"]["Record function id"]: one
+        for one in events
+        if "Record function id" in one.get("args", {})
+    }
+    node_of = {rf_id: node for node, rf_id in ids.items() if rf_id in ops}
+    tolerance_us = 1
+    for node in moved:
+        mine = ops[ids[node]]
+        around = [
+            (one["dur"], rf_id)
+            for rf_id, one in ops.items()
+            if one["tid"] == mine["tid"] and rf_id in node_of and rf_id < ids[node]
+            if one["ts"] <= mine["ts"] < one["ts"] + one["dur"]
+            if mine["ts"] + mine["dur"] <= one["ts"] + one["dur"] + tolerance_us
+        ]
+        expected = node_of[min(around)[1]] if around else None
+        assert parents[node] == expected or (expected is None and parents[node] in (1, 2))
+
+
+def test_the_original_stays_beside_the_new_file(demo: Path, repaired: Path) -> None:
+    for rank in (0, 1):
+        name = f"torch_et_{rank}.json.gz"
+        assert (repaired / f"{name}.orig").read_bytes() == (demo / name).read_bytes()
+    assert sorted(one.name for one in repaired.iterdir()) == [
+        "kineto_trace_0.json.gz",
+        "kineto_trace_1.json.gz",
+        "torch_et_0.json.gz",
+        "torch_et_0.json.gz.orig",
+        "torch_et_1.json.gz",
+        "torch_et_1.json.gz.orig",
+    ]
+
+
+def test_a_second_repair_of_the_demo_changes_nothing(repaired: Path) -> None:
+    before = {one.name: one.read_bytes() for one in repaired.iterdir()}
+    assert [one.written for one in repair(repaired)] == [False, False]
+    assert {one.name: one.read_bytes() for one in repaired.iterdir()} == before
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_our_reader_finds_the_tables_of_the_repaired_demo_as_they_were(
+    demo: Path, repaired: Path, rank: int
+) -> None:
+    """But for the parents, and for what follows from them: which tensor a node that is around another one gives."""
+    before, after = (read_execution_trace(folder / f"torch_et_{rank}.json.gz") for folder in (demo, repaired))
+    hide = lambda et: replace(et, nodes=et.nodes.with_columns(parent_id=pl.lit(0)))  # noqa: E731
+    changed = different(hide(before), hide(after))
+    assert set(changed) <= {"tensors", "tensor_uses", "tensor_edges"}
+    columns = ["node_id", "is_output", "position", "item"]
+    assert (
+        before.tensor_uses.select(columns)
+        .sort(columns)
+        .equals(after.tensor_uses.select(columns).sort(columns))
+    )
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_our_reader_finds_the_tables_of_et_plus_as_they_were(demo: Path, tmp_path: Path, rank: int) -> None:
+    write_et_plus(pair(demo, rank), tmp_path / f"torch_et_{rank}.json.gz")
+    before = read_execution_trace(demo / f"torch_et_{rank}.json.gz")
+    after = read_execution_trace(tmp_path / f"torch_et_{rank}.json.gz")
+    assert different(before, after) == []
+
+
+@pytest.mark.traces
+@pytest.mark.parametrize("name", REAL)
+def test_our_reader_finds_the_tables_of_every_schema_as_they_were(
+    real_traces: Path, tmp_path: Path, name: str
+) -> None:
+    """Written again because one operator lost its parent, with a timeline that says nothing of parents."""
+    kineto = write(tmp_path / "kineto_trace_0.json", kineto_text([op("other", 0, 1)]))
+    linked = link(real_traces / name, kineto, processes=1)
+    before = linked.et
+    assert before is not None
+    threads = before.nodes.filter(pl.col("is_root") & (pl.col("tid") > 0)).get_column("node_id")
+    first = before.op_nodes.filter(pl.col("parent_id").is_in(threads.implode())).item(0, "node_id")
+    lost = pl.when(pl.col("node_id") == first).then(999_999_999).otherwise("parent_id").alias("parent_id")
+    broken = replace(linked, et=replace(before, nodes=before.nodes.with_columns(lost)))
+    assert write_repaired_et(broken, tmp_path / "new.json.gz").changed == (first,)
+    after = read_execution_trace(tmp_path / "new.json.gz")
+    assert different(before, after) == []
+    assert after.findings == before.findings
+
+
+@pytest.mark.traces
+@pytest.mark.parametrize("name", REAL[3:])
+def test_traces_of_two_runs_do_not_repair_each_other(
+    real_traces: Path, demo: Path, tmp_path: Path, name: str
+) -> None:
+    """A hundred ops agree by chance in id and name; where these ran says nothing of the other run's nodes."""
+    shutil.copy(real_traces / name, tmp_path / "torch_et_0.json.gz")
+    shutil.copy(demo / "kineto_trace_0.json.gz", tmp_path / "kineto_trace_0.json.gz")
+    assert "not-linked" in codes(check(tmp_path))
+    assert [one.changed for one in repair(tmp_path)] == [()]

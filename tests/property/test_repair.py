@@ -1,0 +1,149 @@
+"""Does a repair restore exactly the true parents, whatever they have become, and nothing but parents?"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders import Json, et_text, kineto_text, node, op, tensor, write
+from tests.property.test_nesting import laid_out, trees
+from tests.unit.check.made import codes
+from tests.unit.link.made import et_of
+from tracebraid.api import check, link, repair
+
+steady = settings(deadline=None, derandomize=True, max_examples=40)
+forests = st.lists(st.lists(trees, min_size=1, max_size=4), min_size=1, max_size=2)
+"""What ran on each of one or two threads."""
+
+FIRST, NOWHERE = 10, 404
+NAMES = ("aten::mm", "aten::add_", 'a "quoted" \\ name', "ProfilerStep#1")
+
+
+@dataclass
+class Run:
+    """What truly happened: ops by the ids of their nodes, and the parent of each."""
+
+    ops: dict[int, Json] = field(default_factory=dict)
+    nodes: dict[int, Json] = field(default_factory=dict)
+    parents: dict[int, int] = field(default_factory=dict)
+    threads: int = 0
+
+    def add(self, tid: int, forest: list) -> None:
+        """Let these calls run on a thread."""
+        first = FIRST + len(self.ops)
+        events, parents = laid_out(forest, 7)
+        for row, (event, parent) in enumerate(zip(events, parents, strict=True)):
+            this = first + row
+            name = NAMES[this % len(NAMES)]
+            start, length = event.start / 1000, (event.end - event.start) / 1000
+            self.ops[this] = op(name, start, length, tid, Record_function_id=this)
+            self.parents[this] = 1000 + tid if parent < 0 else first + parent
+            values = [tensor(this + 7, 3, [this, 2]), ("Int", this, [])]
+            self.nodes[this] = node(
+                this, name, self.parents[this], values, values[:1], tid=tid, mine=f"x{this}"
+            )
+        self.threads = tid
+
+
+def run_of(forests: list[list]) -> Run:
+    run = Run()
+    for tid, forest in enumerate(forests, 1):
+        run.add(tid, forest)
+    return run
+
+
+def another_parent(run: Run) -> st.SearchStrategy[int]:
+    """Any node, true or not; a root; the process; one that is nowhere."""
+    return st.sampled_from([*run.ops, *range(1001, 1001 + run.threads), 1, NOWHERE])
+
+
+@contextmanager
+def captured(run: Run, ops: list[Json], nodes: list[Json]) -> Iterator[Path]:
+    """A folder with the two traces."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(folder / "torch_et_0.json", et_text(et_of(*nodes, threads=run.threads)))
+        write(folder / "kineto_trace_0.json", kineto_text(ops))
+        yield folder
+
+
+def written(folder: Path) -> dict[int, Json]:
+    """The nodes of the Execution Trace by their ids, attributes by their names; roots left out."""
+    nodes = json.loads((folder / "torch_et_0.json").read_bytes())["nodes"]
+    found = {one["id"]: one for one in nodes if "|profiler|" not in one["name"]}
+    for one in found.values():
+        one["attrs"] = {attr["name"]: attr["value"] for attr in one["attrs"]}
+    return found
+
+
+def parents(found: dict[int, Json]) -> dict[int, int]:
+    return {this: one["ctrl_deps"] for this, one in found.items()}
+
+
+@given(forests, st.data())
+@steady
+def test_the_true_parents_come_back_from_any_others(forests, data):
+    """Of a cycle, the reader takes a parent away that may be a true one: then it counts as changed."""
+    run = run_of(forests)
+    wrong = {this: data.draw(st.one_of(st.just(run.parents[this]), another_parent(run))) for this in run.ops}
+    nodes = [{**one, "ctrl_deps": wrong[this]} for this, one in run.nodes.items()]
+    with captured(run, list(run.ops.values()), nodes) as folder:
+        before, found_cycle = written(folder), "parent-cycle" in codes(check(folder))
+        (done,) = repair(folder)
+        after = written(folder)
+        assert parents(after) == run.parents
+        strip = lambda found: {this: {**one, "ctrl_deps": 0} for this, one in found.items()}  # noqa: E731
+        assert strip(after) == strip(before)
+        changed = {this for this in run.ops if wrong[this] != run.parents[this]}
+        assert set(done.changed) == changed or (found_cycle and changed < set(done.changed))
+        assert not {"parents-differ", "parent-missing", "parent-cycle"} & set(codes(check(folder)))
+
+
+@given(forests, st.data())
+@steady
+def test_a_second_repair_changes_nothing(forests, data):
+    run = run_of(forests)
+    nodes = [{**one, "ctrl_deps": data.draw(another_parent(run))} for one in run.nodes.values()]
+    with captured(run, list(run.ops.values()), nodes) as folder:
+        repair(folder)
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        (again,) = repair(folder)
+        assert (again.changed, again.written) == ((), False)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
+
+
+@given(forests, st.data())
+@steady
+def test_true_parents_stay_whatever_kineto_has_lost(forests, data):
+    run = run_of(forests)
+    kept = [one for one in run.ops.values() if data.draw(st.booleans())]
+    with captured(
+        run, [*kept, op("marker", 0, 1, 99, Record_function_id=9999)], list(run.nodes.values())
+    ) as folder:
+        (done,) = repair(folder)
+        assert done.changed == ()
+
+
+@given(forests, st.data())
+@steady
+def test_of_ops_that_were_never_written_the_next_one_around_is_the_parent(forests, data):
+    """And then no parent differs any more."""
+    run = run_of(forests)
+    lost = {this for this in run.ops if data.draw(st.booleans())} - {FIRST}
+    nodes = [{**one, "ctrl_deps": NOWHERE} if one["ctrl_deps"] in lost else one for one in run.nodes.values()]
+
+    def around(this: int) -> int:
+        parent = run.parents[this]
+        return around(parent) if parent in lost else parent
+
+    with captured(run, list(run.ops.values()), [one for one in nodes if one["id"] not in lost]) as folder:
+        repair(folder)
+        assert parents(written(folder)) == {this: around(this) for this in run.ops if this not in lost}
+        assert link(folder / "torch_et_0.json", folder / "kineto_trace_0.json", processes=1).findings == ()
