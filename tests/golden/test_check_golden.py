@@ -1,4 +1,4 @@
-"""Does a check say of real traces, and of the bundled ones, what is true of them?"""
+"""Does a check say of real traces what is true of them?"""
 
 from __future__ import annotations
 
@@ -37,19 +37,6 @@ def shares(found: Check) -> list[tuple[float, float, float]]:
     """Linked shares of host ops, of nodes and of device events, by rank."""
     coverages = [one.coverage for one in found.ranks]
     return [(c.host_ops.share, c.et_nodes.share, c.gpu_events.share) for c in coverages if c is not None]
-
-
-# --- the bundled pair -------------------------------------------------------------------------------
-
-
-def test_the_bundled_traces_link_and_only_their_parents_differ(demo: Path) -> None:
-    found = checked(demo)
-    assert found.links
-    assert codes(found) == ["parents-differ", "parents-differ"]
-    assert [one.finding.count for one in found.diagnoses] == [271, 266]
-    assert all("--repair" in one.advice for one in found.diagnoses)
-    assert [len(one.steps) for one in found.ranks] == [3, 3]
-    assert all(host == 1.0 and nodes > 0.999 for host, nodes, _ in shares(found))
 
 
 # --- pairs ------------------------------------------------------------------------------------------

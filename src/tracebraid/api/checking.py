@@ -12,17 +12,17 @@ import polars as pl
 from tracebraid.api.traces import Progress, link
 from tracebraid.check.advice import diagnose
 from tracebraid.check.clocks import collective_clock_findings, collectives_of
-from tracebraid.check.identity import identity_findings
+from tracebraid.check.identity import et_findings, identity_findings
 from tracebraid.check.manifest import leftover_findings, manifest_findings
 from tracebraid.check.ranks import rank_findings
 from tracebraid.check.window import Step, rank_step_findings, steps_of, window_findings
 from tracebraid.errors import InputError
 from tracebraid.export.repaired_et import write_repaired_et
-from tracebraid.model.check import Check, CheckedRank, Repair
+from tracebraid.model.check import Check, CheckedRank, Repair, Severity
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import RankFiles
-from tracebraid.output import write_whole, writing
+from tracebraid.output import part_beside, write_whole, writing
 from tracebraid.read.discover import find_rank_files
 from tracebraid.read.kineto import read_timeline
 from tracebraid.read.trace import read_trace
@@ -57,23 +57,30 @@ def check(path: str | Path, progress: Progress | None = None, only_rank: int | N
     where = Path(path)
     if where.is_file():
         return _check_file(where, progress)
-    told = _manifests(where, "*" if only_rank is None else str(only_rank))
-    findings = [finding for file, content in told for finding in manifest_findings(content, file)]
+    told, findings = _manifests(where, "*" if only_rank is None else str(only_rank))
+    findings += [finding for file, content in told for finding in manifest_findings(content, file)]
     ranks: list[CheckedRank] = []
+    if _windows(where)[0][0] and _files(where):
+        findings.append(Finding("beside-windows", "traces beside windows are left out", str(where)))
     for name, folder in _windows(where):
         findings += leftover_findings(folder) if only_rank is None else []
         try:
             files, odd = find_rank_files(folder)
-        except InputError:
-            if not told:
+        except InputError as error:
+            if not told and not (name and len(_windows(where)) > 1):
                 raise
+            if any(folder.glob("*et*.json*")) or name:
+                findings.append(Finding("window-unreadable", error.problem, error.path))
             continue
         window = _Window(name, folder)
         if only_rank is None:
             window.findings += odd
             _check_ranks(window, files, progress)
         else:
-            _check_rank(window, next(one for one in files if one.rank == only_rank), progress)
+            own = [one for one in files if one.rank == only_rank]
+            if not own:
+                raise InputError(str(folder), f"it has no rank {only_rank}", "Check the folder")
+            _check_rank(window, own[0], progress)
         findings += window.findings
         ranks += window.ranks
     return Check(str(path), tuple(ranks), diagnose(findings))
@@ -95,44 +102,64 @@ def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, 
         InputError: there is no pair, or a file cannot be read.
         OutputError: a file cannot be written.
     """
-    files = [one for _, folder in _windows(Path(path)) for one in find_rank_files(folder)[0]]
+    if not Path(path).exists():
+        raise InputError(str(path), "there is no such file or folder", "Check the path")
+    files = [one for _, folder in _windows(Path(path)) for one in _files(folder)]
     pairs = [(Path(one.et), one.kineto) for one in files if one.et is not None and one.kineto is not None]
-    done = [_repair_one(et, kineto, progress) for et, kineto in pairs]
-    if not done:
+    if not pairs:
         raise InputError(
             str(path), "there is no pair of traces in it", "A repair needs both traces of a rank"
         )
-    for file, content in _manifests(Path(path)):
-        _note_sizes(file, content)
+    sizes = {et: et.stat().st_size for et, _ in pairs}
+    done = [one for et, kineto in pairs for one in _repair_one(et, kineto, progress)]
+    written = {Path(one.path) for one in done if one.written}
+    for file, content in _manifests(Path(path))[0]:
+        _note_sizes(file, content, {et: size for et, size in sizes.items() if et in written})
     return tuple(done)
 
 
-def _repair_one(et: Path, kineto: str, progress: Progress | None) -> Repair:
-    linked = link(et, read_timeline(kineto, None, progress))
-    new = et.with_name(f".{et.name}")
+def _files(folder: Path) -> tuple[RankFiles, ...]:
+    try:
+        return find_rank_files(folder)[0]
+    except InputError:
+        return ()
+
+
+def _repair_one(et: Path, kineto: str, progress: Progress | None) -> list[Repair]:
+    try:
+        linked = link(et, read_timeline(kineto, None, progress))
+    except InputError:
+        return []
+    assert linked.et is not None
+    errors = [*linked.et.findings, *identity_findings(linked)]
+    if any(one.severity is Severity.ERROR for one in diagnose(errors)):
+        return [Repair(str(et), linked.et.nodes.height, (), False)]
+    new = part_beside(et, "repaired").with_suffix(et.suffix)
     done = write_repaired_et(linked, new)
-    if new.exists():
+    if done.written:
         with writing(et):
-            original = et.with_name(et.name + ".orig")
-            if not original.exists():
-                shutil.copy2(et, original)
+            original, number = et.with_name(et.name + ".orig"), 1
+            while original.exists():
+                number += 1
+                original = et.with_name(f"{et.name}.orig{number}")
+            shutil.copy2(et, original)
             new.replace(et)
-    return replace(done, path=str(et))
+    return [replace(done, path=str(et))]
 
 
-def _note_sizes(file: Path, content: dict[str, object]) -> None:
+def _note_sizes(file: Path, content: dict[str, object], before: dict[Path, int]) -> None:
     """Keep a manifest true: a repaired file has another size."""
+    changed = False
     windows = content.get("windows")
-    entries = [
-        entry
-        for window in (windows if isinstance(windows, list) else [])
-        for entry in window.get("files", [])
-    ]
-    for entry in entries:
-        beside = file.parent / str(entry.get("path"))
-        if beside.with_name(beside.name + ".orig").exists():
-            entry.update(size_bytes=beside.stat().st_size, repaired=True)
-    if any(entry.get("repaired") for entry in entries):
+    for window in windows if isinstance(windows, list) else []:
+        files = window.get("files") if isinstance(window, dict) else None
+        for entry in files if isinstance(files, list) else []:
+            if isinstance(entry, dict):
+                beside = file.parent / str(entry.get("path"))
+                if beside in before and before[beside] == entry.get("size_bytes"):
+                    entry.update(size_bytes=beside.stat().st_size, repaired=True)
+                    changed = True
+    if changed:
         write_whole(file, [(json.dumps(content, indent=2) + "\n").encode()], overwrite=True)
 
 
@@ -143,18 +170,20 @@ def _windows(path: Path) -> list[tuple[str, Path]]:
     return [(one.name, one) for one in inside] or [("", path)]
 
 
-def _manifests(path: Path, rank: str = "*") -> list[tuple[Path, dict[str, object]]]:
-    found = []
+def _manifests(path: Path, rank: str = "*") -> tuple[list[tuple[Path, dict[str, object]]], list[Finding]]:
+    told: list[tuple[Path, dict[str, object]]] = []
+    odd: list[Finding] = []
     for file in sorted(path.glob(f"manifest_{rank}.json")):
         try:
             content = json.loads(file.read_bytes())
-        except (OSError, ValueError) as error:
-            raise InputError(
-                str(file), f"it is no manifest ({error})", "Capture again, or remove it"
-            ) from None
+        except (OSError, ValueError, RecursionError) as error:
+            odd.append(Finding("manifest-unreadable", f"it is no manifest ({error})", str(file)))
+            continue
         if isinstance(content, dict):
-            found.append((file, content))
-    return found
+            told.append((file, content))
+        else:
+            odd.append(Finding("manifest-unreadable", "it is no manifest", str(file)))
+    return told, odd
 
 
 def _check_ranks(window: _Window, files: tuple[RankFiles, ...], progress: Progress | None) -> None:
@@ -190,7 +219,7 @@ def _check_rank(window: _Window, files: RankFiles, progress: Progress | None) ->
 def _check_file(path: Path, progress: Progress | None) -> Check:
     trace, _ = read_trace(path, progress)
     if isinstance(trace, ExecutionTrace):
-        return Check(str(path), (), diagnose(trace.findings))
+        return Check(str(path), (), diagnose([*trace.findings, *et_findings(trace)]))
     linked = link(None, trace)
     steps = steps_of(trace)
     findings = [*linked.all_findings, *identity_findings(linked), *window_findings(trace, steps)]

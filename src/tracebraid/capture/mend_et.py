@@ -38,20 +38,26 @@ class _Node:
     body_at: int
 
 
-def mend_execution_trace(text: bytes | mmap.mmap) -> tuple[list[Edit], list[Finding]]:
+def mend_execution_trace(
+    text: bytes | mmap.mmap, names_never_escaped: bool = False
+) -> tuple[list[Edit], list[Finding]]:
     """The edits that make a recorder's file whole, in order, and what they are for.
 
     Names are escaped; a file that ends in the middle is ended after its last whole node, with the node of the
     process; a node whose parent was never written (it was open at stop(), or raised) is hung under its thread's
     root, with the attribute `tracebraid_missing_parent` naming the parent that is not there.
+
+    Args:
+        text: the file.
+        names_never_escaped: whether its writer is known to escape no name.
     """
-    edits, findings = mend_names(text, "et")
+    edits, findings = mend_names(text, "et", names_never_escaped)
     nodes = [_Node(int(one[1]), one[2], int(one[3]), one.span(3), one.end()) for one in _NODE.finditer(text)]
+    end = _end_of_unfinished(text)
+    if end is not None:
+        nodes = [node for node in nodes if node.body_at < end]
     known = {node.node_id for node in nodes}
-    end_edits, end_findings = _ended(text, known)
-    if end_edits:
-        known.add(1)
-        nodes = [node for node in nodes if node.body_at < end_edits[0].start]
+    end_edits, end_findings = ([], []) if end is None else _ended(text, end, known)
     loose_edits, loose_findings = _hung_up(text, nodes, known)
     last = end_edits[0].start if end_edits else len(text)
     inner = [edit for edit in (*edits, *loose_edits) if edit.stop <= last]
@@ -59,17 +65,23 @@ def mend_execution_trace(text: bytes | mmap.mmap) -> tuple[list[Edit], list[Find
     return every, [*findings, *end_findings, *loose_findings]
 
 
-def _ended(text: bytes | mmap.mmap, known: set[int]) -> tuple[list[Edit], list[Finding]]:
-    """The end of a file that has none: the recorder was killed, or its disk was full."""
+def _end_of_unfinished(text: bytes | mmap.mmap) -> int | None:
+    """Where the last whole node of a file without an end ends, 0 where it has none; None for a finished file."""
     if _FINISHED.search(bytes(text[-_TAIL_BYTES:])):
-        return [], []
-    stop = text.rfind(_END_OF_NODE) + len(_END_OF_NODE)
-    if stop < len(_END_OF_NODE):
+        return None
+    at = text.rfind(_END_OF_NODE)
+    return at + len(_END_OF_NODE) if at >= 0 else 0
+
+
+def _ended(text: bytes | mmap.mmap, end: int, known: set[int]) -> tuple[list[Edit], list[Finding]]:
+    """The end of a file that has none: the recorder was killed, or its disk was full. Adds the process to `known`."""
+    if not end:
         return [], [Finding("execution-trace-empty", "no node was written before the recorder stopped")]
     process = b"" if 1 in known else b",\n      " + _root(1, _PROCESS, 0)
-    end = Edit(stop, len(text), process + b'\n  ],\n  "finish_ts": 0\n}\n')
+    known.add(1)
+    edit = Edit(end, len(text), process + b'\n  ],\n  "finish_ts": 0\n}\n')
     message = "the recorder never finished this file; it was ended after its last whole node"
-    return [end], [Finding("execution-trace-unfinished", message, where=f"byte {stop}")]
+    return [edit], [Finding("execution-trace-unfinished", message, where=f"byte {end}")]
 
 
 def _hung_up(

@@ -47,19 +47,21 @@ def first_error(text: bytes | mmap.mmap) -> str:
     return ""
 
 
-def mend_names(text: bytes | mmap.mmap, kind: str) -> tuple[list[Edit], list[Finding]]:
+def mend_names(
+    text: bytes | mmap.mmap, kind: str, never_escaped: bool = False
+) -> tuple[list[Edit], list[Finding]]:
     """The edits that escape each name which is no JSON string, and a finding that counts them.
-
-    A name that is a valid JSON string stays as it is, although `\\n` in it may stand for a backslash and an n.
 
     Args:
         text: the file.
         kind: `et` or `kineto`.
+        never_escaped: whether the writer is known to escape nothing. Then a backslash is one, and is escaped too;
+            else a name that is a valid JSON string stays as it is.
     """
     edits = []
     for found in (_NAME_IN_ET if kind == "et" else _NAME_IN_KINETO).finditer(text):
         name = found.group(1)
-        if _ODD.search(name) and not _is_string(name):
+        if _ODD.search(name) and (not _is_string(name) or (never_escaped and b"\\" in name)):
             edits.append(Edit(*found.span(1), _escaped(name)))
     if not edits:
         return [], []

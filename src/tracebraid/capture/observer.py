@@ -23,6 +23,9 @@ __all__ = ["ExecutionTraceObserver"]
 
 BACKENDS = ("torch",)
 
+_ESCAPES_NO_NAME = (2, 13)
+"""The last version of torch whose recorder was seen to write names without escaping them."""
+
 
 class ExecutionTraceObserver:
     """Records an Execution Trace; takes the place of `torch.profiler.ExecutionTraceObserver`.
@@ -231,9 +234,14 @@ def _finish(part: Path, target: Path, overwrite: bool) -> tuple[Finding, ...]:
 
 
 def _mended(text: mmap.mmap, target: Path, overwrite: bool) -> tuple[Finding, ...]:
-    edits, found = mend_execution_trace(text)
+    edits, found = mend_execution_trace(text, names_never_escaped=_torch_version() <= _ESCAPES_NO_NAME)
     broken = first_error(b"".join(pieces_with(text, edits)) if edits else text)
     if broken:
         raise keep_broken(target, pieces_with(text, edits), f"PyTorch wrote no valid JSON ({broken})")
     write_whole(target, pieces_with(text, edits), overwrite)
     return tuple(Finding(one.code, one.message, str(target), one.where, one.count) for one in found)
+
+
+def _torch_version() -> tuple[int, int]:
+    major, minor, *_ = str(torch.__version__).split(".")
+    return int(major), int(minor)

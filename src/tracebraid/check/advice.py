@@ -19,6 +19,10 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     "not-a-trace": (_WARNING, "Remove it from the folder, or capture it again if it should be a trace"),
     "rank-unreadable": (_ERROR, _CAPTURE_AGAIN),
     "gzip-damaged": (_ERROR, f"The file was cut off or damaged in transit. Copy it again. {_CAPTURE_AGAIN}"),
+    "truncated": (_ERROR, f"What stood behind that place is lost. {_CAPTURE_AGAIN}"),
+    "manifest-unreadable": (_ERROR, "Copy it again, or remove it"),
+    "beside-windows": (_WARNING, "Keep one run in one folder"),
+    "window-unreadable": (_ERROR, _CAPTURE_AGAIN),
     "header-unreadable": (_WARNING, _CAPTURE_AGAIN),
     "event-unreadable": (_ERROR, f"Events are lost. {_CAPTURE_AGAIN}"),
     "node-unreadable": (_ERROR, f"Nodes are lost. {_CAPTURE_AGAIN}"),
@@ -47,6 +51,8 @@ ADVICE: dict[str, tuple[Severity, str]] = {
         _ERROR,
         "No Execution Trace observer ran while Kineto recorded. Start and stop both together: tracebraid.capture does",
     ),
+    "too-old-for-ids": (_ERROR, "torch before 2.4 writes none: capture with a newer one"),
+    "hardly-overlap": (_WARNING, "Start and stop both recorders together: tracebraid.capture does"),
     "et-without-ids": (_ERROR, _CAPTURE_AGAIN),
     "no-overlap": (
         _ERROR,
@@ -57,6 +63,7 @@ ADVICE: dict[str, tuple[Severity, str]] = {
         _WARNING,
         "Warm the profiler up for a step or two: it drops launches or kernels at a session's start",
     ),
+    "launch-outside": (_WARNING, "Launch inside of an operator or of a record_function range"),
     # Ranks
     "no-et": (_ERROR, "Record both traces of each rank: tracebraid.capture does"),
     "no-kineto": (_ERROR, "Record both traces of each rank: tracebraid.capture does"),

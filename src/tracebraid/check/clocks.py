@@ -30,7 +30,7 @@ def collectives_of(timeline: Timeline) -> pl.DataFrame:
         .filter(pl.col("collective_name").cast(pl.String).str.contains(_WAITS_FOR_ALL))
         .select(
             pl.concat_str(
-                pl.col("pg_name").cast(pl.String).fill_null(""),
+                pl.col("pg_name").cast(pl.String),
                 pl.lit("/"),
                 pl.col("collective_name").cast(pl.String),
             ).alias("key"),
@@ -45,7 +45,9 @@ def collectives_of(timeline: Timeline) -> pl.DataFrame:
         .join(timeline.host_ops.filter(pl.col("finished").fill_null(True)).select("event_id"), on="event_id")
         .select(text.alias("key"), "ts_ns", "dur_ns", "event_id")
     )
-    ordered = pl.concat([kernels, gloo]).sort("ts_ns", "event_id")
+    if timeline.process_groups.height > 1:
+        gloo = gloo.clear()
+    ordered = pl.concat([kernels.drop_nulls("key"), gloo]).sort("ts_ns", "event_id")
     return ordered.select(
         "key",
         pl.int_range(pl.len()).over("key").alias("number"),

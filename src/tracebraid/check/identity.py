@@ -10,7 +10,9 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["identity_findings"]
+__all__ = ["et_findings", "identity_findings"]
+
+_HARDLY = 0.5
 
 _BEFORE_START = "## process_group:init ##"
 
@@ -23,14 +25,36 @@ def identity_findings(linked: LinkedTrace) -> list[Finding]:
         return found
     found += _never_written(et)
     in_kineto, in_et = _ids_of_timeline(timeline), _ids_of_et(et)
-    if linked.coverage.host_ops.total and in_kineto.is_empty() and not linked.coverage.host_ops.linked:
-        text = "no host op carries a record-function id, and External id proves nothing"
-        return [*found, Finding("no-record-function-ids", text, timeline.path)]
+    if in_kineto.is_empty() and not linked.coverage.host_ops.linked:
+        return [*found, _without_ids(timeline)]
     if in_et.is_empty():
         return [*found, Finding("et-without-ids", "all rf_ids are 0", et.path)]
     if not in_kineto.is_empty() and not in_et.is_in(in_kineto.implode()).any():
         return [*found, Finding("no-overlap", _apart(in_et, in_kineto), et.path)]
-    return found + _half_linked(linked.coverage, in_et, in_kineto, et)
+    half = _half_linked(linked.coverage, in_et, in_kineto, et)
+    if not half and max(linked.coverage.host_ops.share, linked.coverage.et_nodes.share) < _HARDLY:
+        text = f"the two traces hardly overlap: {linked.coverage.host_ops.linked:,} ops are in both"
+        half = [Finding("hardly-overlap", text, et.path)]
+    return found + half
+
+
+def _without_ids(timeline: Timeline) -> Finding:
+    ids = timeline.host_ops.get_column("record_function_id")
+    if ids.is_empty():
+        return Finding("no-overlap", "there is no host op in the Kineto trace", timeline.path)
+    if ids.null_count() == len(ids):
+        text = "host ops have no argument `Record function id`, and External id proves nothing"
+        return Finding("too-old-for-ids", text, timeline.path)
+    text = "no host op carries a record-function id, and External id proves nothing"
+    return Finding("no-record-function-ids", text, timeline.path)
+
+
+def et_findings(et: ExecutionTrace) -> list[Finding]:
+    """What an Execution Trace shows on its own."""
+    found = _never_written(et)
+    return found + (
+        [Finding("et-without-ids", "all rf_ids are 0", et.path)] if _ids_of_et(et).is_empty() else []
+    )
 
 
 def _half_linked(
@@ -92,4 +116,7 @@ def _launches(linked: LinkedTrace) -> list[Finding]:
     reasons = linked.device_links.filter(pl.col("op_event").is_null()).get_column("reason").cast(pl.String)
     why = reasons.drop_nulls().mode().sort().head(1).to_list()
     text = f"of {events.total:,} device events, these have no operator{f': {why[0]}' if why else ''}"
-    return [Finding("launch-unknown", text, linked.timeline.path, count=missing)]
+    outside = bool(why) and "outside of any op" in why[0]
+    return [
+        Finding("launch-outside" if outside else "launch-unknown", text, linked.timeline.path, count=missing)
+    ]

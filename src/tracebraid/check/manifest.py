@@ -8,7 +8,7 @@ from typing import Any
 
 from tracebraid.model.finding import Finding
 
-__all__ = ["leftover_findings", "manifest_findings"]
+__all__ = ["leftover_findings", "manifest_findings", "size_beside"]
 
 _LOSSES = ("execution-trace-unfinished", "execution-trace-empty")
 
@@ -21,8 +21,8 @@ def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
         path: the file.
     """
     found = []
-    windows = [window for window in manifest.get("windows", []) if isinstance(window, dict)]
-    if not any(window.get("files") for window in windows):
+    windows = _dicts(manifest.get("windows"))
+    if not any(_dicts(window.get("files")) for window in windows):
         text = f"nothing was recorded in {manifest.get('steps_seen')} steps"
         found.append(Finding("nothing-recorded", text, str(path)))
     for window in windows:
@@ -33,9 +33,14 @@ def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
         elif not window.get("complete"):
             text = f"the window of steps {steps} ended early ({manifest.get('ended_by')}); its last step is cut short"
             found.append(Finding("window-incomplete", text, str(path)))
-        found += [_lost(path, one) for one in window.get("findings", []) if one.get("code") in _LOSSES]
-        found += [_untrue(path, file) for file in window.get("files", []) if not _is_true(path, file)]
+        found += [_lost(path, one) for one in _dicts(window.get("findings")) if one.get("code") in _LOSSES]
+        found += [one for file in _dicts(window.get("files")) for one in _untrue(path, file)]
     return found
+
+
+def _dicts(value: object) -> list[Mapping[str, Any]]:
+    """The objects of a list; a manifest may hold anything."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _lost(path: Path, one: Mapping[str, Any]) -> Finding:
@@ -52,14 +57,22 @@ def leftover_findings(folder: Path) -> list[Finding]:
     return [Finding("part-left", text, str(parts[0]), count=len(parts))]
 
 
-def _is_true(path: Path, file: Mapping[str, Any]) -> bool:
-    beside = path.parent / str(file.get("path"))
-    return beside.is_file() and beside.stat().st_size == file.get("size_bytes")
+def _untrue(path: Path, file: Mapping[str, Any]) -> list[Finding]:
+    name, told = str(file.get("path")), file.get("size_bytes")
+    size = size_beside(path, name)
+    if size is None:
+        return [Finding("manifest-untrue", f"{name} is not there", str(path))]
+    if type(told) is int and told == size:
+        return []
+    return [Finding("manifest-untrue", f"{name} has {size} bytes, not {told!r}", str(path))]
 
 
-def _untrue(path: Path, file: Mapping[str, Any]) -> Finding:
-    beside = path.parent / str(file.get("path"))
-    if not beside.is_file():
-        return Finding("manifest-untrue", f"{file.get('path')} is not there", str(path))
-    told, size = file.get("size_bytes"), beside.stat().st_size
-    return Finding("manifest-untrue", f"{file.get('path')} has {size} bytes, not {told}", str(path))
+def size_beside(path: Path, name: str) -> int | None:
+    """The size of a file below the folder of a manifest; None where there is none, or the name leads out of it."""
+    if ".." in Path(name).parts or Path(name).is_absolute():
+        return None
+    try:
+        beside = path.parent / name
+        return beside.stat().st_size if beside.is_file() else None
+    except (OSError, ValueError):
+        return None

@@ -34,7 +34,16 @@ def say(*parts: RenderableType) -> None:
 
 def say_json(data: Any) -> None:
     """Print results for machines: one JSON document."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n")
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(_as_text(data)), indent=2).decode() + "\n")
+
+
+def _as_text(data: Any) -> Any:
+    """The data, with paths that are no text made such."""
+    if isinstance(data, str):
+        return data if data.isascii() else data.encode("utf-8", "backslashreplace").decode()
+    if isinstance(data, dict):
+        return {key: _as_text(value) for key, value in data.items()}
+    return [_as_text(one) for one in data] if isinstance(data, list | tuple) else data
 
 
 def say_error(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +13,7 @@ from tracebraid.export.et_json import Bodies, as_json, header_of
 from tracebraid.model.check import Repair
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.nearest import nearest
 from tracebraid.output import write_whole
 
 __all__ = ["repaired_parents", "write_repaired_et"]
@@ -37,7 +39,11 @@ def write_repaired_et(linked: LinkedTrace, path: str | Path) -> Repair:
         raise ArgumentError(f"rank {linked.rank} has no Execution Trace to repair")
     parents = repaired_parents(linked, et)
     before = dict(et.nodes.select("node_id", "parent_id").iter_rows())
-    marked = set(et.extra_attrs.filter(pl.col("key").cast(pl.String) == MISSING_PARENT).get_column("node_id"))
+    placed = linked.host_links.get_column("node_id").drop_nulls()
+    marks = pl.col("key").cast(pl.String) == MISSING_PARENT
+    solved = marks & pl.col("node_id").is_in(placed.implode())
+    marked = not et.extra_attrs.filter(solved).is_empty()
+    et = replace(et, extra_attrs=et.extra_attrs.filter(~solved))
     changed = tuple(node for node, parent in sorted(parents.items()) if before[node] != parent)
     if changed or marked:
         write_whole(Path(path), (line.encode() for line in _lines(et, {**before, **parents})), overwrite=True)
@@ -56,18 +62,22 @@ def repaired_parents(linked: LinkedTrace, et: ExecutionTrace) -> dict[int, int]:
     around = dict(linked.host_tree.select("event_id", "op_event").iter_rows())
     event_of = {node: event for event, node in node_of.items()}
     roots, process = _roots(et)
-    known = set(et.nodes.get_column("node_id"))
+    threads = set(roots.values())
+    known, linked_nodes = set(et.nodes.get_column("node_id")), set(event_of)
+    parent_of = dict(et.nodes.select("node_id", "parent_id").iter_rows())
     parents = {}
     for node, parent, tid in et.op_nodes.select("node_id", "parent_id", "tid").iter_rows():
         root = roots.get(tid, process)
         event = event_of.get(node)
+        kept = parent if parent in known else root
         if event is None:
-            parents[node] = parent if parent in known else root
+            parents[node] = kept
             continue
-        event = around[event]
-        while event is not None and event not in node_of:
-            event = around[event]
-        parents[node] = root if event is None else node_of[event]
+        outer = nearest(around[event], around, node_of)
+        right = None if outer is None else node_of[outer]
+        unlinked = kept not in linked_nodes and kept != process and kept not in threads
+        agrees = unlinked and kept < node and nearest(kept, parent_of, linked_nodes) == right
+        parents[node] = kept if agrees else root if right is None else right
     return parents
 
 
@@ -80,7 +90,7 @@ def _roots(et: ExecutionTrace) -> tuple[dict[int, int], int]:
 
 
 def _lines(et: ExecutionTrace, parents: dict[int, int | None]) -> Iterator[str]:
-    bodies = Bodies(et, without=(MISSING_PARENT,))
+    bodies = Bodies(et)
     yield "{\n" + ",\n".join(f"  {as_json(key)}: {as_json(value)}" for key, value in header_of(et).items())
     yield ',\n  "nodes": [\n    '
     separator = ""
@@ -89,5 +99,6 @@ def _lines(et: ExecutionTrace, parents: dict[int, int | None]) -> Iterator[str]:
         head = f'"id": {node}, "name": {as_json(name)}, "ctrl_deps": {node if parent is None else parent}'
         yield f"{separator}{{{head}, {bodies.of(node)}}}"
         separator = ",\n    "
-    finish = et.header.get("finish_ts")
-    yield "\n  ]" + (f',\n  "finish_ts": {as_json(finish)}' if finish is not None else "") + "\n}\n"
+    first = header_of(et)
+    rest = [f",\n  {as_json(key)}: {as_json(value)}" for key, value in et.header.items() if key not in first]
+    yield "\n  ]" + "".join(rest) + "\n}\n"

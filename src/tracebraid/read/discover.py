@@ -86,7 +86,11 @@ def _files_of(folder: Path) -> list[Path]:
         entries = sorted(folder.iterdir())
     except OSError as error:
         raise InputError(str(folder), f"it cannot be listed ({error.strerror})", "Check its rights") from None
-    return [entry for entry in entries if is_candidate(entry.name) and entry.is_file()]
+    return [
+        entry
+        for entry in entries
+        if not entry.name.startswith(".") and is_candidate(entry.name) and entry.is_file()
+    ]
 
 
 def _folders_below(folder: Path, depth: int = _DEPTH) -> list[Path]:

@@ -18,6 +18,7 @@ from tracebraid.model.timeline import Timeline
 from tracebraid.read.findings import findings_of
 from tracebraid.read.frames import frame_of
 from tracebraid.read.kineto_decode import EventColumns
+from tracebraid.read.nsys import is_nsys_export, read_nsys, refuse_nsys_report
 from tracebraid.read.parallel import decode_file, worth_processes
 from tracebraid.read.pieces import ArrayFile, open_array
 from tracebraid.read.process_groups import groups_of_kineto
@@ -32,7 +33,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,19}")
 def read_timeline(
     path: str | Path, processes: int | None = None, progress: Progress | None = None
 ) -> Timeline:
-    """Read a Kineto trace: `.json` or `.json.gz`, or `-` for standard input.
+    """Read a Kineto trace: `.json` or `.json.gz`, or `-` for standard input; or what Nsight Systems exported.
 
     Args:
         path: the file.
@@ -42,6 +43,9 @@ def read_timeline(
     Raises:
         InputError: the file cannot be read, is no trace, or is an Execution Trace.
     """
+    if is_nsys_export(path):
+        return read_nsys(path, progress)
+    refuse_nsys_report(path)
     return timeline_of(open_array(open_source(path)), processes, progress)
 
 

@@ -1,4 +1,4 @@
-"""A trace file of either kind."""
+"""A trace file of either kind, or an export of Nsight Systems."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tracebraid.model.job import Progress
 from tracebraid.model.timeline import Timeline
 from tracebraid.read.execution_trace import execution_trace_of
 from tracebraid.read.kineto import timeline_of
+from tracebraid.read.nsys import is_nsys_export, read_nsys, refuse_nsys_report
 from tracebraid.read.pieces import open_array
 from tracebraid.read.source import open_source
 
@@ -21,6 +22,9 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
     Raises:
         InputError: the file cannot be read, or is no trace.
     """
+    if is_nsys_export(path):
+        return read_nsys(path, progress), Path(path).stat().st_size
+    refuse_nsys_report(path)
     source = open_source(path)
     file = open_array(source)
     trace = execution_trace_of(file) if file.array == "nodes" else timeline_of(file, progress=progress)

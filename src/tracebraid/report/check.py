@@ -29,7 +29,7 @@ def check_table(check: Check) -> Table:
     for name in ("steps", "host ops linked", "nodes linked", "GPU events attributed", "files"):
         table.add_column(name, justify="left" if name in ("steps", "files") else "right", overflow="fold")
     shown = sorted(check.ranks, key=_share)[:_SHOWN_RANKS]
-    for one in sorted(shown, key=lambda one: (one.window, one.rank)):
+    for one in [one for one in check.ranks if one in shown]:
         cells = [str(one.rank), *([one.window] if windows else []), cell(_steps(one.steps)), *_shares(one)]
         table.add_row(*cells, cell(", ".join(Path(path).name for path in (one.et, one.kineto) if path)))
     if len(shown) < len(check.ranks):
@@ -49,6 +49,8 @@ def verdict(check: Check) -> str:
         f"{count} {severity.value}{'' if count == 1 else 's'}" for severity, count in counts.items() if count
     )
     what = "it links" if check.links else "it does not link as it is"
+    if check.links and not check.ranks:
+        what = "nothing to link it to"
     return f"{printable(check.path)}: {what}{f'; {told}' if told else '; nothing to complain about'}"
 
 

@@ -1,0 +1,138 @@
+"""The tables of an SQLite file that Nsight Systems exported: opened, and read by columns that may be missing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from tracebraid.errors import InputError, NotATraceError
+from tracebraid.model.finding import Finding
+
+__all__ = ["EVENT_TABLES", "EXPORT_AGAIN", "Export", "open_export", "rows_of", "with_string"]
+
+EXPORT_AGAIN = "Export it again: nsys export --type sqlite FILE.nsys-rep"
+
+_CUPTI = "CUPTI_ACTIVITY_KIND_"
+EVENT_TABLES = (
+    *(_CUPTI + kind for kind in ("RUNTIME", "KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE", "SYNCHRONIZATION")),
+    "NVTX_EVENTS",
+)
+"""The tables whose rows become events; a file with none of them is no trace."""
+
+_STRINGS = "StringIds"
+_ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Export:
+    """An opened export.
+
+    Args:
+        path: the file, as the caller named it.
+        connection: the database, read-only.
+        columns: the columns of each table that is there.
+        findings: filled while reading: what cannot be read.
+    """
+
+    path: str
+    connection: sqlite3.Connection
+    columns: dict[str, frozenset[str]]
+    findings: list[Finding] = field(default_factory=list)
+
+
+@contextmanager
+def open_export(path: str | Path) -> Iterator[Export]:
+    """Open an export for reading, and close it behind the block.
+
+    Raises:
+        NotATraceError: it is a database of something else.
+        InputError: it is damaged, in use, or holds no events.
+    """
+    name = str(path)
+    try:
+        connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error as error:
+        raise _unreadable(name, error) from None
+    with closing(connection):
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        try:
+            columns = _columns(connection)
+        except sqlite3.Error as error:
+            raise _unreadable(name, error) from None
+        _refuse_without_events(name, columns)
+        yield Export(name, connection, columns)
+
+
+def rows_of(export: Export, table: str, ints: Sequence[str], texts: Sequence[str] = ()) -> pl.DataFrame:
+    """Some columns of a table, in the order of the file; a column or table that is not there gives nulls or no rows.
+
+    SQLite keeps whatever was written into a cell: an integer or text of another type counts as missing. Rows behind
+    a damaged place are lost, with a finding.
+    """
+    schema: dict[str, pl.DataType] = {
+        **dict.fromkeys(ints, pl.Int64()),
+        **dict.fromkeys(texts, pl.String()),
+    }
+    have = export.columns.get(table)
+    if have is None:
+        return pl.DataFrame(schema=schema)
+    picks = [_pick(name, "integer", have) for name in ints] + [_pick(name, "text", have) for name in texts]
+    chunks = [pl.DataFrame(schema=schema)]
+    try:
+        cursor = export.connection.execute(f'SELECT {", ".join(picks)} FROM "{table}"')
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+            chunks.append(pl.DataFrame(rows, schema=schema, orient="row"))
+    except sqlite3.Error as error:
+        text = f"the table is damaged ({error}); the rows before that place are read"
+        export.findings.append(Finding("event-unreadable", text, export.path, table))
+    return pl.concat(chunks)
+
+
+def with_string(export: Export, rows: pl.DataFrame, key: str, name: str) -> pl.DataFrame:
+    """Add the text that a column's string ids stand for, as the column `name`; null where there is none."""
+    strings = rows_of(export, _STRINGS, ["id"], ["value"]).filter(
+        pl.col("id").is_in(rows.get_column(key).unique().implode())
+    )
+    strings = strings.unique("id", keep="first", maintain_order=True).rename({"id": key, "value": name})
+    return rows.join(strings, on=key, how="left", maintain_order="left")
+
+
+def _columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
+    names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    quoted = {name: name.replace('"', '""') for name in names}
+    return {
+        name: frozenset(row[1] for row in connection.execute(f'PRAGMA table_info("{quoted[name]}")'))
+        for name in names
+        if not name.startswith("sqlite_")
+    }
+
+
+def _pick(column: str, kind: str, have: frozenset[str]) -> str:
+    if column not in have:
+        return "NULL"
+    return f"CASE typeof(\"{column}\") WHEN '{kind}' THEN \"{column}\" END"
+
+
+def _refuse_without_events(path: str, columns: dict[str, frozenset[str]]) -> None:
+    if any(table in columns for table in EVENT_TABLES):
+        return
+    if _STRINGS in columns:
+        raise InputError(
+            path,
+            "this export of Nsight Systems has neither CUDA nor NVTX events",
+            "Record with: nsys profile --trace cuda,nvtx COMMAND",
+        )
+    raise NotATraceError(
+        path,
+        "this SQLite database is not of Nsight Systems" if columns else "this SQLite database is empty",
+        "Expected what `nsys export --type sqlite` writes, with tables such as CUPTI_ACTIVITY_KIND_KERNEL",
+    )
+
+
+def _unreadable(path: str, error: sqlite3.Error) -> InputError:
+    return InputError(path, f"this SQLite database cannot be read ({error})", EXPORT_AGAIN)

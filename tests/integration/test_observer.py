@@ -1,0 +1,267 @@
+"""`tracebraid.ExecutionTraceObserver`: what PyTorch's own tests ask of its observer holds for ours."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tracebraid
+from tests.integration.captured import QUIET, files_of
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+Observer = tracebraid.ExecutionTraceObserver
+LOOP = "## LOOP ##"
+
+
+@pytest.fixture
+def observer(tmp_path: Path) -> Iterator[Any]:
+    """One that is registered for `et.json`."""
+    one = Observer().register_callback(tmp_path / "et.json")
+    yield one
+    one.unregister_callback()
+
+
+def work(name: str = LOOP) -> None:
+    with torch.profiler.record_function(name):
+        x = torch.ones(4, 4, requires_grad=True)
+        torch.mm(x, x).sum().backward()
+
+
+def nodes_of(path: Path) -> list[dict[str, Any]]:
+    data = path.read_bytes()
+    nodes: list[dict[str, Any]] = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)["nodes"]
+    return nodes
+
+
+def names_of(path: Path) -> list[str]:
+    return [node["name"] for node in nodes_of(path)]
+
+
+def attr(node: dict[str, Any], name: str) -> Any:
+    return next(one["value"] for one in node["attrs"] if one["name"] == name)
+
+
+def is_root(node: dict[str, Any]) -> bool:
+    return str(node["name"]).startswith("[pytorch|profiler|")
+
+
+def inputs_of(path: Path, name: str) -> list[Any]:
+    return [node["inputs"] for node in nodes_of(path) if node["name"] == name]
+
+
+def test_with_kineto_two_active_steps_give_two_loops_and_equal_ids(tmp_path: Path) -> None:
+    kineto = tmp_path / "kineto.json"
+    observer = Observer().register_callback(tmp_path / "et.json")
+    with torch.profiler.profile(
+        schedule=torch.profiler.schedule(skip_first=3, wait=1, warmup=1, active=2, repeat=1),
+        on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(kineto)),
+        execution_trace_observer=observer,
+        record_shapes=True,
+    ) as profiler:
+        for _ in range(10):
+            work()
+            profiler.step()
+    assert not observer.is_registered
+    assert names_of(tmp_path / "et.json").count(LOOP) == 2
+    in_et = sorted(attr(node, "rf_id") for node in nodes_of(tmp_path / "et.json") if not is_root(node))
+    events = json.loads(kineto.read_text())["traceEvents"]
+    key = "Record function id"
+    in_kineto = sorted(event["args"][key] for event in events if key in event.get("args", {}))
+    assert in_et == in_kineto
+    assert len(in_et) > 10
+
+
+def test_alone(observer: Any, tmp_path: Path) -> None:
+    observer.start()
+    for _ in range(3):
+        work()
+    observer.stop()
+    observer.unregister_callback()
+    assert names_of(tmp_path / "et.json").count(LOOP) == 3
+
+
+def test_start_and_stop_in_a_loop_record_only_what_lies_between(observer: Any, tmp_path: Path) -> None:
+    for step in range(10):
+        if step in (3, 8):
+            observer.start()
+        if step in (5, 9):
+            observer.stop()
+        assert observer.is_running() == observer._execution_trace_running == (step in (3, 4, 8))
+        work(f"step {step}")
+    observer.unregister_callback()
+    steps = [name for name in names_of(tmp_path / "et.json") if name.startswith("step")]
+    assert steps == ["step 3", "step 4", "step 8"]
+
+
+def test_one_observer_for_each_iteration(tmp_path: Path) -> None:
+    for step in range(5):
+        observer = Observer().register_callback(tmp_path / f"{step}.json")
+        observer.start()
+        work(f"step {step}")
+        observer.stop()
+        observer.unregister_callback()
+    found = [[name for name in names_of(tmp_path / f"{n}.json") if "step" in name] for n in range(5)]
+    assert found == [[f"step {n}"] for n in range(5)]
+
+
+def test_registered_and_never_started_there_is_the_root_of_the_process(observer: Any, tmp_path: Path) -> None:
+    work()
+    observer.unregister_callback()
+    (root,) = nodes_of(tmp_path / "et.json")
+    assert (root["id"], root["ctrl_deps"]) == (1, 1)
+    assert root["name"] == "[pytorch|profiler|execution_trace|process]"
+
+
+def test_infinities_and_no_numbers_are_text(observer: Any, tmp_path: Path) -> None:
+    observer.start()
+    for value in (float("inf"), float("-inf"), float("nan")):
+        torch.full((1,), value)
+    observer.unregister_callback()
+    values = [inputs["values"][1] for inputs in inputs_of(tmp_path / "et.json", "aten::full")]
+    assert values == ["inf", "-inf", "nan"]
+
+
+def test_tensors_in_lists_have_all_six_fields(observer: Any, tmp_path: Path) -> None:
+    observer.start()
+    torch.stack([torch.ones(2), torch.zeros(2)])
+    observer.unregister_callback()
+    (inputs,) = inputs_of(tmp_path / "et.json", "aten::stack")
+    assert inputs["types"][0] == "GenericList[Tensor(float),Tensor(float)]"
+    assert [len(one) for one in inputs["values"][0]] == [6, 6]
+    assert inputs["values"][0][0][3:] == [2, 4, "cpu"]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("layout", ["strided", "jagged"])
+def test_nested_tensors_leave_a_whole_file(observer: Any, tmp_path: Path, layout: str) -> None:
+    observer.start()
+    nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=getattr(torch, layout))
+    torch.nn.functional.relu(nested)
+    torch.ones(5)
+    observer.unregister_callback()
+    nodes = nodes_of(tmp_path / "et.json")
+    assert "aten::ones" in [node["name"] for node in nodes]
+    assert {node["ctrl_deps"] for node in nodes} <= {node["id"] for node in nodes}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_compiled_code_and_the_modules_that_it_was_compiled_to(tmp_path: Path) -> None:
+    observer = Observer().register_callback(tmp_path / "et.json")
+    observer.set_extra_resource_collection(True)
+    model = torch.compile(torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()))
+    observer.start()
+    model(torch.ones(2, 8)).sum().backward()
+    observer.stop()
+    observer.unregister_callback()
+    assert any(name.startswith("Torch-Compiled Region") for name in names_of(tmp_path / "et.json"))
+    folder = Path(observer.get_resources_dir() or "")
+    assert folder == tmp_path / "et_resources"
+    assert any("def call" in path.read_text() for path in folder.glob("*.py"))
+
+
+def test_extra_resources_have_a_folder_beside_the_file(observer: Any, tmp_path: Path) -> None:
+    assert observer.get_resources_dir() is None
+    observer.set_extra_resource_collection(True)
+    assert observer.get_resources_dir() == str(tmp_path / "et_resources")
+    assert (tmp_path / "et_resources").is_dir()
+    assert Observer.get_resources_dir_for_et_path(str(tmp_path / "et.json")) == str(tmp_path / "et_resources")
+    assert Observer.get_resources_dir_for_et_path(str(tmp_path / "other.json")) is None
+
+
+@pytest.mark.parametrize(("wanted", "extras"), [("1", "1"), ("1", "0"), ("0", "1"), (None, None)])
+def test_the_environment_asks_for_an_observer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str | None, extras: str | None
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name, value in (("", wanted), ("_EXTRAS", extras)):
+        monkeypatch.delenv(f"ENABLE_PYTORCH_EXECUTION_TRACE{name}", raising=False)
+        if value is not None:
+            monkeypatch.setenv(f"ENABLE_PYTORCH_EXECUTION_TRACE{name}", value)
+    observer = Observer.build_execution_trace_obs_from_env()
+    assert (observer is not None) == (wanted == "1")
+    if observer is None:
+        return
+    assert observer.extra_resources_collection == (extras == "1")
+    path = Path(observer.get_output_file_path() or "")
+    assert path.parent == tmp_path
+    with torch.profiler.profile(execution_trace_observer=observer):
+        work()
+    assert LOOP in names_of(path)
+
+
+def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
+    observer = Observer().register_callback(tmp_path / "et.json.gz")
+    observer.start()
+    work()
+    assert not (tmp_path / "et.json.gz").exists()
+    observer.cleanup()
+    assert LOOP in names_of(tmp_path / "et.json.gz")
+    assert files_of(tmp_path) == ["et.json.gz"]
+
+
+def test_its_states(tmp_path: Path) -> None:
+    observer = Observer()
+    states = [(observer.is_registered, observer.is_running(), observer.get_output_file_path())]
+    observer.start()
+    states.append((observer.is_registered, observer.is_running(), observer.get_output_file_path()))
+    path = str(tmp_path / "et.json")
+    assert observer.register_callback(path) is observer
+    assert observer.register_callback("elsewhere.json") is observer
+    states.append((observer.is_registered, observer.is_running(), observer.get_output_file_path()))
+    observer.start()
+    observer.start()
+    states.append((observer.is_registered, observer.is_running(), observer.get_output_file_path()))
+    observer.unregister_callback()
+    observer.unregister_callback()
+    observer.stop()
+    states.append((observer.is_registered, observer.is_running(), observer.get_output_file_path()))
+    assert states == [
+        (False, False, None),
+        (False, False, None),
+        (True, False, path),
+        (True, True, path),
+        (False, False, path),
+    ]
+
+
+def test_it_has_all_that_pytorchs_has() -> None:
+    theirs, ours = torch.profiler.ExecutionTraceObserver(), Observer()
+    missing = {name for name in {*dir(theirs), *vars(theirs)} if not name.startswith("_")} - set(dir(ours))
+    assert missing == set()
+    assert ours._execution_trace_running == theirs._execution_trace_running
+
+
+def test_deleting_it_finishes_the_file(tmp_path: Path) -> None:
+    observer = Observer().register_callback(tmp_path / "et.json")
+    observer.start()
+    work()
+    del observer
+    assert LOOP in names_of(tmp_path / "et.json")
+
+
+def test_the_end_of_the_process_finishes_the_file(tmp_path: Path) -> None:
+    code = (
+        "import torch, tracebraid\n"
+        "observer = tracebraid.ExecutionTraceObserver().register_callback('et.json')\n"
+        "observer.start()\n"
+        "torch.ones(3)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60, env=None)
+    assert "aten::ones" in names_of(tmp_path / "et.json")
+    assert files_of(tmp_path) == ["et.json"]
+    assert QUIET["OMP_NUM_THREADS"] == "1"
+
+
+def test_there_is_no_other_backend_yet() -> None:
+    with pytest.raises(tracebraid.ArgumentError, match="no backend 'nonsense'; there is torch"):
+        Observer(backend="nonsense")
