@@ -48,7 +48,7 @@ def test_ranks_come_from_the_process_group_that_is_gone_in_the_end(spawned: Path
         manifest = manifest_of(spawned, rank)
         assert (manifest["rank"], manifest["world_size"], manifest["backend"]) == (rank, 2, "gloo")
         assert manifest["rank_from"] == "torch.distributed"
-        assert [group["ranks"] for group in manifest["process_groups"]] == [[0, 1]]
+        assert [group["group_size"] for group in manifest["process_groups"]] == [2]
         assert (manifest["steps_seen"], manifest["ended_by"]) == (12, "end")
 
 
@@ -92,7 +92,10 @@ def test_a_rank_that_is_killed_inside_the_window_costs_its_own_files_only(tmp_pa
     whole = [name for name in files_of(folder) if not name.startswith(".")]
     assert whole == [FILES[0], MANIFESTS[0], FILES[2]]
     manifest = manifest_of(folder, 0)
-    assert (manifest["windows"][0]["steps"], manifest["windows"][0]["complete"]) == ([7, 8], False)
+    # The survivor may have begun the next step before the loss of the other one reached it.
+    assert manifest["windows"][0]["steps"] in ([7, 8], [7, 8, 9])
+    assert manifest["windows"][0]["complete"] is False
+    assert manifest["ended_by"] in ("RuntimeError", "DistBackendError", "DistNetworkError", "SIGTERM")
     found = codes(folder)
     assert {"rank-missing", "part-left", "window-incomplete"} <= set(found)
     assert not tracebraid.check(folder).links

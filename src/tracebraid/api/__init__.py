@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tracebraid.api.capturing import capture, export_reports, run_captured, settings_of
-from tracebraid.api.checking import check, repair
+from tracebraid.api.checking import check
+from tracebraid.api.repairing import repair
 from tracebraid.api.traces import (
     Progress,
     breakdown,

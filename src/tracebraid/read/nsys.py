@@ -151,7 +151,9 @@ def _with_processes(parts: list[_Rows]) -> tuple[list[_Rows], list[int]]:
     seen = pl.concat([part.rows.get_column("process") for part in parts])
     processes = seen.drop_nulls().unique().sort().to_list()
     number = {process: place for place, process in enumerate(processes)}
-    offset = pl.col("process").replace_strict(number, default=len(processes), return_dtype=pl.Int64) << 32
+    offset = pl.col("process").replace_strict(number, default=len(processes), return_dtype=pl.Int64) * (
+        1 << 32
+    )
     done = []
     for part in parts:
         rows = part.rows
@@ -165,7 +167,9 @@ def _with_processes(parts: list[_Rows]) -> tuple[list[_Rows], list[int]]:
     return done, processes
 
 
-def _tables(export: Export, parts: list[_Rows], base_ns: int | None, several: bool) -> dict[str, pl.DataFrame]:
+def _tables(
+    export: Export, parts: list[_Rows], base_ns: int | None, several: bool
+) -> dict[str, pl.DataFrame]:
     """All tables; events in the order of their starts, outer ones before inner ones."""
     whole = pl.concat([part.rows.select("start", "end", *_PLACE, "name", "category") for part in parts])
     order = whole.select(pl.arg_sort_by("start", "end", descending=[False, True], maintain_order=True))

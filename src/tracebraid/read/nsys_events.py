@@ -26,7 +26,9 @@ _KERNEL = {"registersPerThread": "registers_per_thread", "graphId": "graph_id"}
 _SHARED = ("staticSharedMemory", "dynamicSharedMemory")
 _GRID, _BLOCK = ("gridX", "gridY", "gridZ"), ("blockX", "blockY", "blockZ")
 
-_COPY_KINDS = dict(enumerate("HtoD DtoH HtoA AtoH AtoA AtoD DtoA DtoD HtoH PtoP".split(), 1)) | {
+_COPY_KINDS = dict(
+    enumerate(["HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"], 1)
+) | {
     11: "Unified HtoD",
     12: "Unified DtoH",
     13: "Unified DtoD",

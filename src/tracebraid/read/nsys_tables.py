@@ -115,7 +115,7 @@ def _columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
 def _pick(column: str, kind: str, have: frozenset[str]) -> str:
     if column not in have:
         return "NULL"
-    return f"CASE typeof(\"{column}\") WHEN '{kind}' THEN \"{column}\" END"
+    return f'CASE typeof("{column}") WHEN \'{kind}\' THEN "{column}" END'
 
 
 def _refuse_without_events(path: str, columns: dict[str, frozenset[str]]) -> None:

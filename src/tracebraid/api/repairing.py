@@ -1,0 +1,100 @@
+"""Repairs of Execution Traces, from their Kineto traces."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from tracebraid.api.traces import Progress, link
+from tracebraid.check.advice import diagnose
+from tracebraid.check.identity import identity_findings
+from tracebraid.errors import InputError
+from tracebraid.export.repaired_et import write_repaired_et
+from tracebraid.model.check import Repair, Severity
+from tracebraid.model.job import RankFiles
+from tracebraid.output import part_beside, write_whole, writing
+from tracebraid.read.capture_folder import manifests_of, windows_of
+from tracebraid.read.discover import find_rank_files
+from tracebraid.read.kineto import read_timeline
+
+__all__ = ["repair"]
+
+
+def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, ...]:
+    """Rewrite each Execution Trace whose parents are not those of the nesting in its Kineto trace.
+
+    The file as it was stays beside the new one, as `<name>.orig` (`.orig2` and so on where there is one already). A
+    rank that cannot be read is left out, one with an error of another kind is left as it is: `check` says why.
+
+    Args:
+        path: a folder of traces, or of windows.
+        progress: is told how far each Kineto trace is read, 0 to 1.
+
+    Returns:
+        One for each Execution Trace that has a Kineto trace; those with no changes were not written.
+
+    Raises:
+        InputError: there is no pair.
+        OutputError: a file cannot be written.
+    """
+    if not Path(path).exists():
+        raise InputError(str(path), "there is no such file or folder", "Check the path")
+    files = [one for _, folder in windows_of(Path(path)) for one in _files(folder)]
+    pairs = [(Path(one.et), one.kineto) for one in files if one.et is not None and one.kineto is not None]
+    if not pairs:
+        raise InputError(
+            str(path), "there is no pair of traces in it", "A repair needs both traces of a rank"
+        )
+    sizes = {et: et.stat().st_size for et, _ in pairs}
+    done = [one for et, kineto in pairs for one in _repair_one(et, kineto, progress)]
+    written = {Path(one.path) for one in done if one.written}
+    for file, content in manifests_of(Path(path))[0]:
+        _note_sizes(file, content, {et: size for et, size in sizes.items() if et in written})
+    return tuple(done)
+
+
+def _files(folder: Path) -> tuple[RankFiles, ...]:
+    try:
+        return find_rank_files(folder)[0]
+    except InputError:
+        return ()
+
+
+def _repair_one(et: Path, kineto: str, progress: Progress | None) -> list[Repair]:
+    try:
+        linked = link(et, read_timeline(kineto, None, progress))
+    except InputError:
+        return []
+    assert linked.et is not None
+    errors = [*linked.et.findings, *identity_findings(linked)]
+    if any(one.severity is Severity.ERROR for one in diagnose(errors)):
+        return [Repair(str(et), linked.et.nodes.height, (), False)]
+    new = part_beside(et, "repaired").with_suffix(et.suffix)
+    done = write_repaired_et(linked, new)
+    if done.written:
+        with writing(et):
+            original, number = et.with_name(et.name + ".orig"), 1
+            while original.exists():
+                number += 1
+                original = et.with_name(f"{et.name}.orig{number}")
+            shutil.copy2(et, original)
+            new.replace(et)
+    return [replace(done, path=str(et))]
+
+
+def _note_sizes(file: Path, content: dict[str, object], before: dict[Path, int]) -> None:
+    """Keep a manifest true: a repaired file has another size."""
+    changed = False
+    windows = content.get("windows")
+    for window in windows if isinstance(windows, list) else []:
+        files = window.get("files") if isinstance(window, dict) else None
+        for entry in files if isinstance(files, list) else []:
+            if isinstance(entry, dict):
+                beside = file.parent / str(entry.get("path"))
+                if beside in before and before[beside] == entry.get("size_bytes"):
+                    entry.update(size_bytes=beside.stat().st_size, repaired=True)
+                    changed = True
+    if changed:
+        write_whole(file, [(json.dumps(content, indent=2) + "\n").encode()], overwrite=True)
