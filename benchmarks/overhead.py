@@ -30,6 +30,8 @@ import tracebraid
 __all__: list[str] = []
 
 _Step = Callable[[], None]
+_ENOUGH_OPS = 20
+"""A step of fewer operators is too long beside them for a cost of each to show."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def _cost(loop: str, way: str, cpu: dict[str, list[float]], wall: dict[str, list
         median(cpu[way]) * 1e6,
         median(mine / base for mine, base in zip(cpu[way], cpu["untraced"], strict=True)),
         median(mine / base for mine, base in zip(wall[way], wall["untraced"], strict=True)),
-        None if way == "untraced" else added * 1e6 / ops,
+        None if way == "untraced" or ops < _ENOUGH_OPS else added * 1e6 / ops,
     )
 
 
