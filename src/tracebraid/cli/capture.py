@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -64,11 +65,14 @@ def capture(
 def _tell(out: Path, check: bool) -> None:
     """Say on standard error what was captured; standard output is the command's."""
     if not list(out.glob("manifest_*.json")):
-        raise InputError(
-            str(out),
-            "nothing was captured: no process took an optimizer's step or called a module",
-            "Is torch used in it? Does it start Python with -I, -E or -S, which keep the capture out?",
-        )
+        what = "nothing was captured: no process took an optimizer's step or called a module"
+        advice = "Is torch used in it? Does it start Python with -I, -E or -S, which keep the capture out?"
+        if find_spec("torch") is None:
+            advice = (
+                "torch is not installed beside tracebraid: pip install 'tracebraid[capture]' in the environment of "
+                "the command"
+            )
+        raise InputError(str(out), what, advice)
     if not check:
         note(f"tracebraid: the traces are in {out}")
         return

@@ -41,12 +41,12 @@ def _options(
     pass
 
 
+app.command("capture", context_settings={"allow_interspersed_args": False})(capture.capture)
+app.command("check")(check.check)
 app.command("info")(info.info)
 app.command("link")(link.link)
 app.command("summary")(summary.summary)
 app.command("demo")(demo.demo)
-app.command("capture", context_settings={"allow_interspersed_args": False})(capture.capture)
-app.command("check")(check.check)
 
 
 def run() -> None:

@@ -197,7 +197,7 @@ def _fills(export: Export) -> pl.DataFrame:
 
 
 def _graphs(export: Export) -> pl.DataFrame:
-    """Whole graphs: by default nsys records a graph's launch as one piece of work, and no kernel of it."""
+    """Whole graphs: where nsys does not record node by node, a launch is one piece of work, and no kernel of it."""
     rows = _on_device(export, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", ["graphId"])
     return rows.select(
         *_work_columns(),
@@ -250,7 +250,7 @@ def _host_place() -> list[pl.Expr]:
 
 def _timed(export: Export, table: str, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with a usable time; one that ends before it starts takes no time. An open NVTX range has no end yet."""
-    in_range = pl.col("start").abs() < _TIME_LIMIT_NS
+    in_range = pl.col("start").is_between(-_TIME_LIMIT_NS, _TIME_LIMIT_NS, closed="none")
     if table != "NVTX_EVENTS":
         # CUPTI writes two zeros where it could not take the times.
         in_range = in_range & ~((pl.col("start") == 0) & (pl.col("end").fill_null(0) == 0))

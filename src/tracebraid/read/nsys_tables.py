@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import polars as pl
@@ -44,6 +45,11 @@ class Export:
     columns: dict[str, frozenset[str]]
     findings: list[Finding] = field(default_factory=list)
 
+    @cached_property
+    def strings(self) -> pl.DataFrame:
+        """The table of all texts that other tables name by number: id and value."""
+        return rows_of(self, _STRINGS, ["id"], ["value"]).unique("id", keep="first", maintain_order=True)
+
 
 @contextmanager
 def open_export(path: str | Path) -> Iterator[Export]:
@@ -62,8 +68,12 @@ def open_export(path: str | Path) -> Iterator[Export]:
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         try:
             columns = _columns(connection)
+            whole_bytes = _pragma(connection, "page_size") * _pragma(connection, "page_count")
         except sqlite3.Error as error:
             raise _unreadable(name, error) from None
+        if Path(path).stat().st_size < whole_bytes:
+            # SQLite itself would read zeros for what is missing of the last page.
+            raise InputError(name, "this SQLite database is cut off", EXPORT_AGAIN)
         _refuse_without_events(name, columns)
         yield Export(name, connection, columns)
 
@@ -95,10 +105,7 @@ def rows_of(export: Export, table: str, ints: Sequence[str], texts: Sequence[str
 
 def with_string(export: Export, rows: pl.DataFrame, key: str, name: str) -> pl.DataFrame:
     """Add the text that a column's string ids stand for, as the column `name`; null where there is none."""
-    strings = rows_of(export, _STRINGS, ["id"], ["value"]).filter(
-        pl.col("id").is_in(rows.get_column(key).unique().implode())
-    )
-    strings = strings.unique("id", keep="first", maintain_order=True).rename({"id": key, "value": name})
+    strings = export.strings.rename({"id": key, "value": name})
     return rows.join(strings, on=key, how="left", maintain_order="left")
 
 
@@ -110,6 +117,10 @@ def _columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
         for name in names
         if not name.startswith("sqlite_")
     }
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
 
 def _pick(column: str, kind: str, have: frozenset[str]) -> str:
