@@ -21,14 +21,14 @@ _TORCH_BY_SCHEMA = {
 
 
 def timeline_info(timeline: Timeline, size_bytes: int) -> FileInfo:
-    """What a Kineto trace is; torch's version is bounded by what only newer ones write."""
+    """What a Kineto trace or an export of Nsight Systems is; torch is bounded by what only newer versions write."""
     counts = timeline.events.get_column("category").cast(pl.String).fill_null("(none)").value_counts()
     names = timeline.events.get_column("name").cast(pl.String)
     steps = names.filter(names.str.starts_with(PROFILER_STEP + "#")).unique(maintain_order=True).to_list()
     span = timeline.span_ns
     return FileInfo(
         path=timeline.path,
-        kind="kineto-trace",
+        kind="nsys-export" if "nsys" in timeline.header else "kineto-trace",
         size_bytes=size_bytes,
         schema=f"schemaVersion {timeline.header.get('schemaVersion', 'not given')}",
         torch=_torch_of(timeline),
@@ -75,6 +75,8 @@ def execution_trace_info(et: ExecutionTrace, size_bytes: int) -> FileInfo:
 
 def _torch_of(timeline: Timeline) -> str:
     """The oldest torch that writes what the file has; Kineto files do not name their torch."""
+    if "nsys" in timeline.header:
+        return ""
     rf_ids = timeline.host_ops.get_column("record_function_id")
     if rf_ids.null_count() < rf_ids.len():
         return "2.4 or newer"

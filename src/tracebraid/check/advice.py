@@ -32,7 +32,10 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     "event-duration": (_WARNING, "Distrust the times of these events"),
     "event-without-time": (_WARNING, "These events are left out of all answers"),
     "flow-unreadable": (_NOTE, "Arrows are not needed for links"),
-    "base-time": (_WARNING, "Ranks cannot be compared in time. Use a newer version of torch"),
+    "base-time": (
+        _WARNING,
+        "Ranks cannot be compared in time. Use a newer version of the tool that wrote it",
+    ),
     "schema-unknown": (
         _WARNING,
         "Read the answers with care, and tell us of the version of torch that wrote it",
@@ -72,6 +75,7 @@ ADVICE: dict[str, tuple[Severity, str]] = {
         "Did that process die, or write elsewhere? Look at its log; copy its files here",
     ),
     "rank-unknown": (_NOTE, _RANK),
+    "several-processes": (_WARNING, "Run nsys inside of the launcher, once for each rank"),
     "rank-claimed-twice": (_WARNING, "Keep one run in one folder"),
     "ranks-differ": (_WARNING, _RANK),
     "world-differs": (_ERROR, "Files of several runs lie in one folder. Capture into an empty one"),

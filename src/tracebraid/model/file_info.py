@@ -15,7 +15,7 @@ class FileInfo:
 
     Args:
         path: the file.
-        kind: `execution-trace` or `kineto-trace`.
+        kind: `execution-trace`, `kineto-trace` or `nsys-export`.
         size_bytes: size on disk.
         schema: version of the format, as the file has it.
         torch: versions of torch that write such a file, as far as it tells.

@@ -279,14 +279,14 @@ def _base_time_ns(export: Export) -> int | None:
 def _header(export: Export, base_ns: int | None) -> dict[str, object]:
     gpus = rows_of(export, "TARGET_INFO_GPU", list(_GPU), ["name"]).rename(_GPU).sort("id", nulls_last=True)
     told = [{key: value for key, value in row.items() if value is not None} for row in gpus.to_dicts()]
-    header: dict[str, object] = {"deviceProperties": told}
+    header: dict[str, object] = {"deviceProperties": told, "nsys": {}, "schemaVersion": "nsys, not given"}
     if base_ns is not None:
         header["baseTimeNanoseconds"] = base_ns
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         about = dict(rows_of(export, table, [], ["name", "value"]).drop_nulls("name").iter_rows())
         if about:
             header["nsys"] = about
-            header["schemaVersion"] = f"nsys {about.get('EXPORT_SCHEMA_VERSION') or 'not given'}"
+            header["schemaVersion"] = f"nsys {about.get('EXPORT_SCHEMA_VERSION') or ', not given'}"
     return header
 
 
@@ -301,7 +301,7 @@ def _findings(path: str, base_ns: int | None, processes: list[int]) -> list[Find
             f"it holds {len(processes)} processes (pid {pids}{', ...' if len(processes) > 8 else ''}): all are kept, "
             "each with its own lanes and correlations; record each rank on its own to have them apart"
         )
-        found.append(Finding("rank-unknown", text, path, count=1))
+        found.append(Finding("several-processes", text, path))
     elif rank_from_name(path) is None:
         text = "neither the file nor its name tells its rank; taken as rank 0"
         found.append(Finding("rank-unknown", text, path))

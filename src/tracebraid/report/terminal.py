@@ -17,6 +17,11 @@ from tracebraid.report.units import duration, percent, size
 __all__ = ["breakdown_table", "coverage_table", "info_tables", "kernels_table", "ops_table", "orphans_table"]
 
 _STEPS_SHOWN = 10
+_KINDS = {
+    "execution-trace": "Execution Trace",
+    "kineto-trace": "Kineto trace",
+    "nsys-export": "Export of Nsight Systems",
+}
 
 
 def info_tables(infos: Sequence[FileInfo]) -> list[str | Table]:
@@ -31,7 +36,7 @@ def info_tables(infos: Sequence[FileInfo]) -> list[str | Table]:
 
 
 def _facts(info: FileInfo) -> Iterable[tuple[str, str]]:
-    kind = "Execution Trace" if info.kind == "execution-trace" else "Kineto trace"
+    kind = _KINDS[info.kind]
     yield "kind", f"{kind}, {info.schema}, {size(info.size_bytes)}"
     yield "torch", info.torch or "unknown"
     yield "device", ", ".join(info.devices) or "CPU only"

@@ -439,7 +439,7 @@ def two_processes() -> list[Row]:
 def test_several_processes_are_kept_apart(tmp_path: Path) -> None:
     timeline = read(tmp_path, *two_processes())
     assert [(one.code, "2 processes (pid 77, 88)" in one.message) for one in timeline.findings] == [
-        ("rank-unknown", True)
+        ("several-processes", True)
     ]
     assert rows(timeline.lanes, "pid", "tid", "thread_name", "process_name") == [
         {"pid": 77, "tid": 77, "thread_name": "pt_main_thread", "process_name": "python"},
@@ -501,6 +501,7 @@ def test_the_questions_have_their_answers(tmp_path: Path) -> None:
     added = api.ops(linked).filter(name="aten::add")
     assert added.select("input_dims", "kernels", "device_self_ns").row(0) == ("[[2, 2], [], [2]]", 1, 1000)
     info = api.info(path)
+    assert (info.kind, info.torch) == ("nsys-export", "")
     assert (info.devices, info.rank, info.start_ns) == (("NVIDIA H100",), 0, EPOCH_NS + 500)
     assert (info.size_bytes, info.steps) == (path.stat().st_size, ("ProfilerStep#1",))
 
