@@ -12,7 +12,7 @@ from tracebraid.capture.launch import launch
 from tracebraid.capture.nsys_command import export_reports
 from tracebraid.capture.schedule import Schedule
 from tracebraid.capture.settings import Settings
-from tracebraid.errors import ArgumentError, CaptureWarning
+from tracebraid.errors import ArgumentError, CaptureWarning, InputError
 from tracebraid.model.check import Severity
 
 if TYPE_CHECKING:
@@ -104,7 +104,11 @@ def _check_own(capture: Capture) -> None:
     """Check what this process has written, and warn of what does not link."""
     if not any(window["files"] for window in capture.windows):
         return
-    capture.checked = _check(capture.out_dir, only_rank=capture.rank)
+    try:
+        capture.checked = _check(capture.out_dir, only_rank=capture.rank)
+    except InputError as error:
+        warnings.warn(str(error), CaptureWarning, stacklevel=5)
+        return
     for one in capture.checked.diagnoses:
         if one.severity is Severity.ERROR:
             warnings.warn(f"{one.finding}. {one.advice}", CaptureWarning, stacklevel=5)

@@ -59,7 +59,8 @@ def check(path: str | Path, progress: Progress | None = None, only_rank: int | N
     findings += [finding for file, content in manifests for finding in manifest_findings(content, file)]
     windows = windows_of(where)
     if windows[0][0] and _has_traces(where):
-        findings.append(Finding("beside-windows", "traces beside windows are left out", str(where)))
+        findings.append(Finding("beside-windows", "there are traces beside folders of windows", str(where)))
+        windows = [("", where), *windows]
     ranks: list[CheckedRank] = []
     for name, folder in windows:
         window = _Window(name, folder)
@@ -72,6 +73,8 @@ def check(path: str | Path, progress: Progress | None = None, only_rank: int | N
                 window.findings.append(Finding("window-unreadable", error.problem, error.path))
         findings += window.findings
         ranks += window.ranks
+    if only_rank is not None and not ranks and not manifests:
+        raise InputError(str(path), f"it has no rank {only_rank}", "Check the folder")
     return Check(str(path), tuple(ranks), diagnose(findings))
 
 
@@ -79,13 +82,11 @@ def _check_window(window: _Window, only_rank: int | None, progress: Progress | N
     """Check the pairs of a folder.
 
     Raises:
-        InputError: it has no Kineto trace, or not of that rank.
+        InputError: it has no Kineto trace.
     """
     files, odd = find_rank_files(window.path)
     if only_rank is not None:
         files = tuple(one for one in files if one.rank == only_rank)
-        if not files:
-            raise InputError(str(window.path), f"it has no rank {only_rank}", "Check the folder")
     for one in files:
         _check_rank(window, one, progress)
     if only_rank is None:

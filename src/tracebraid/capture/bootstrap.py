@@ -43,12 +43,14 @@ class _Process:
         capture = self._capture
         if not self._has_begun:
             self._begin(counted_by)
-        elif capture.steps_counted_by == counted_by:
-            capture.step()
-        elif not capture.has_begun:
+        elif capture.steps_counted_by != counted_by and not capture.has_begun:
             # The optimizer's first step: the calls of modules before it were no steps.
             capture.steps_counted_by = counted_by
             capture.count_from(1)
+        else:
+            # What counted before may count no longer: then a window that is open goes on with what does.
+            capture.steps_counted_by = counted_by
+            capture.step()
 
     def _begin(self, counted_by: str) -> None:
         """The first step is over: it is step 0, and the next one is the first that could be recorded."""

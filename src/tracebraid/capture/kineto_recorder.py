@@ -6,6 +6,7 @@ import json
 import mmap
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from tracebraid.capture.mend_text import Edit, first_error, mend_names, pieces_with
 from tracebraid.capture.needs_torch import torch
@@ -50,6 +51,7 @@ class KinetoRecorder:
         self._target = target
         self._overwrite = settings.overwrite
         self._state = "prepared"
+        self._others = _Others()
         self._observer = observer
         self._profiler = torch.profiler._KinetoProfile(
             record_shapes=True,
@@ -64,6 +66,7 @@ class KinetoRecorder:
         """Record from now on."""
         self._profiler.start_trace()
         self._state = "running"
+        self._others.watch()
 
     def stop(self) -> None:
         """Record no longer.
@@ -75,7 +78,7 @@ class KinetoRecorder:
         if self._state != "running":
             return
         self._state = "over"
-        if not torch.autograd.profiler._is_profiler_enabled:
+        if self._others.leave():
             self._observer.stop()
             raise CaptureError("another profiler was started inside the window, and ended Kineto's session")
         self._profiler.stop_trace()
@@ -102,7 +105,31 @@ class KinetoRecorder:
                 self._profiler.export_chrome_trace(str(part))
                 return _write_mended(part, self._target, self._overwrite)
             finally:
-                part.unlink(missing_ok=True)
+                # Kineto writes beside the name that it is given first.
+                for left in part.parent.glob(part.name + "*"):
+                    left.unlink(missing_ok=True)
+
+
+class _Others:
+    """Whether another of PyTorch's profilers was started meanwhile, by what its Python side does at each start."""
+
+    def __init__(self) -> None:
+        self._module = torch.autograd.profiler
+        self._original: Any = None
+        self._started = False
+
+    def watch(self) -> None:
+        self._original = self._module._run_on_profiler_start
+
+        def started() -> None:
+            self._started = True
+            self._original()
+
+        self._module._run_on_profiler_start = started
+
+    def leave(self) -> bool:
+        self._module._run_on_profiler_start = self._original
+        return self._started
 
 
 def _write_mended(part: Path, target: Path, overwrite: bool) -> tuple[int, list[Finding]]:

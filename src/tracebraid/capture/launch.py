@@ -42,7 +42,11 @@ def launch(command: Sequence[str], settings: Settings) -> int:
     make_folder(out_dir)
     if not settings.overwrite:
         refuse_existing(path for pattern in _FILES for path in sorted(out_dir.glob(pattern)))
-    with subprocess.Popen(whole, env=child_environment(settings)) as process, _passing_on(process):
+    try:
+        process = subprocess.Popen(whole, env=child_environment(settings))
+    except OSError as error:
+        raise CaptureError(f"{whole[0]} cannot be run ({error.strerror}). Is it a program?") from None
+    with process, _passing_on(process):
         return process.wait()
 
 

@@ -15,7 +15,7 @@ from tracebraid.capture.mend_et import mend_execution_trace
 from tracebraid.capture.mend_text import first_error, pieces_with
 from tracebraid.capture.needs_torch import torch
 from tracebraid.capture.torch_recorder import TorchRecorder
-from tracebraid.errors import ArgumentError
+from tracebraid.errors import ArgumentError, OutputError
 from tracebraid.model.finding import Finding
 from tracebraid.output import keep_broken, part_beside, write_whole, writing
 
@@ -219,7 +219,7 @@ def _finish(part: Path, target: Path, overwrite: bool) -> tuple[Finding, ...]:
         try:
             with part.open("rb") as file:
                 if not part.stat().st_size:
-                    return (Finding("execution-trace-empty", "nothing was written", str(target)),)
+                    raise OutputError(str(target), "PyTorch could write nothing", "Is the disk full?")
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
                     findings = _mended(text, target, overwrite)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +13,14 @@ from tracebraid.capture.needs_torch import torch
 __all__ = ["StepWatch"]
 
 _FORWARDS_WITHOUT_STEP = 64
+_STEPS_OF_OTHERS = 16
 
 
 class StepWatch:
     """Calls `on_step` at the end of each step of this process, once `start` was called.
 
-    A step ends with the outermost `step()` of the first optimizer that took one. In a program that makes no
+    A step ends with the outermost `step()` of the first optimizer that took one; of another one, once that is gone, or
+    others have taken more than `_STEPS_OF_OTHERS` steps since its last. In a program that makes no
     optimizer (or makes one whose `step()` is never called in `_FORWARDS_WITHOUT_STEP` calls), it ends with a call
     of an outermost module. Code under torch.compile is left as it is. Only the thread that took the first step
     counts.
@@ -29,7 +32,8 @@ class StepWatch:
     def __init__(self, on_step: Callable[[str], None]) -> None:
         self._on_step = on_step
         self._inside = threading.local()
-        self._optimizer: int | None = None
+        self._optimizer: weakref.ref[Any] | None = None
+        self._others = 0
         self._thread: int | None = None
         self._has_optimizer = False
         self._forwards = 0
@@ -97,15 +101,21 @@ class StepWatch:
         module.__call__ = call_and_count
         self._unwatch_modules = lambda: setattr(module, "__call__", call)
 
-    def _optimizer_stepped(self, optimizer: object) -> None:
+    def _optimizer_stepped(self, optimizer: Any) -> None:
         if self._stopped:
             # Classes of optimizers that were in use keep the wrapped step.
             return
-        if self._optimizer is None and self._is_our_thread():
-            self._optimizer = id(optimizer)
+        if not self._is_our_thread():
+            return
+        if self._optimizer is None:
             self._unwatch_modules()
-        if self._optimizer == id(optimizer) and self._is_our_thread():
-            self._on_step("optimizer")
+        if self._optimizer is None or self._optimizer() is None or self._others > _STEPS_OF_OTHERS:
+            self._optimizer = weakref.ref(optimizer)
+        if self._optimizer() is not optimizer:
+            self._others += 1
+            return
+        self._others = 0
+        self._on_step("optimizer")
 
     def _module_called(self) -> None:
         if getattr(self._inside, "optimizer", 0):

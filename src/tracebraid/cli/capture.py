@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -57,7 +58,8 @@ def capture(
     except TracebraidError as error:
         say_error(str(error))
     if returncode < 0:
-        signal.signal(-returncode, signal.SIG_DFL)
+        with suppress(OSError):  # SIGKILL has no handler to put back
+            signal.signal(-returncode, signal.SIG_DFL)
         os.kill(os.getpid(), -returncode)
     raise typer.Exit(returncode)
 
@@ -65,7 +67,10 @@ def capture(
 def _tell(out: Path, check: bool) -> None:
     """Say on standard error what was captured; standard output is the command's."""
     if not list(out.glob("manifest_*.json")):
-        what = "nothing was captured: no process took an optimizer's step or called a module"
+        what = (
+            "nothing was captured: no process took an optimizer's step or called a module, or it says above what "
+            "kept it from being captured"
+        )
         advice = "Is torch used in it? Does it start Python with -I, -E or -S, which keep the capture out?"
         if find_spec("torch") is None:
             advice = (
@@ -74,7 +79,12 @@ def _tell(out: Path, check: bool) -> None:
             )
         raise InputError(str(out), what, advice)
     if not check:
-        note(f"tracebraid: the traces are in {out}")
+        recorded = any(out.rglob("torch_et_*.json.gz"))
+        note(
+            f"tracebraid: the traces are in {out}"
+            if recorded
+            else "tracebraid: nothing was recorded, see above"
+        )
         return
     checked = api.check(out)
     for one in checked.diagnoses:

@@ -25,20 +25,25 @@ def _run_the_one_we_hide() -> None:
 
 
 class _AfterTorch:
-    """Sets the capture up when `import torch` has ended."""
+    """Sets the capture up when `import torch` has ended; a program may ask for torch before it imports it."""
+
+    asking = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Find torch as Python would, with a loader that calls us after it."""
-        if name != "torch":
+        if name != "torch" or self.asking:
             return None
-        sys.meta_path.remove(self)
+        self.asking = True
         spec = importlib.util.find_spec("torch")
+        self.asking = False
         if spec is None or spec.loader is None:
             return spec
         loader: Any = spec.loader
+        finder: Any = self
         execute = loader.exec_module
 
         def execute_and_set_up(module: ModuleType) -> None:
+            sys.meta_path.remove(finder)
             del loader.exec_module
             execute(module)
             _set_up()

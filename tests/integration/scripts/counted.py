@@ -1,0 +1,67 @@
+"""Programs whose steps are not plain to see: `counted.py WORD`."""
+
+import sys
+
+import tiny
+import torch
+
+
+def plain() -> None:
+    """Twelve steps."""
+    model = tiny.make_model()
+    optimizer = tiny.make_optimizer(model)
+    for _ in range(12):
+        tiny.train(model, optimizer)
+
+
+def evaluated_first() -> None:
+    """Eight calls of a module, so that a window is open, then a training of thirty steps."""
+    model = tiny.make_model()
+    for _ in range(8):
+        model(torch.ones(3, 4))
+    optimizer = tiny.make_optimizer(model)
+    for _ in range(30):
+        tiny.train(model, optimizer)
+
+
+def replaced() -> None:
+    """Eight steps of one optimizer, so that a window is open, then thirty of another one."""
+    for steps in (8, 30):
+        model = tiny.make_model()
+        optimizer = tiny.make_optimizer(model)
+        for _ in range(steps):
+            tiny.train(model, optimizer)
+
+
+def accumulated() -> None:
+    """Twelve steps of three forwards each, under a scheduler, with evaluations in between."""
+    model = tiny.make_model()
+    optimizer = tiny.make_optimizer(model)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 4)
+    for _ in range(12):
+        for _ in range(3):
+            model(torch.ones(3, 4)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        scheduler.step()
+        with torch.no_grad():
+            model(torch.ones(3, 4))
+
+
+def compiled() -> None:
+    """Twelve calls of a module that must be compiled in one graph."""
+    model = torch.compile(tiny.make_model(), backend="eager", fullgraph=True)
+    with torch.no_grad():
+        for _ in range(12):
+            model(torch.ones(3, 4))
+
+
+def profiled() -> None:
+    """Twelve steps under a profiler of its own."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        plain()
+    print(sum(event.key == "aten::addmm" for event in profiler.key_averages()))
+
+
+globals()[sys.argv[1]]()
+print("done")
