@@ -59,6 +59,7 @@ def test_a_job_of_spawned_ranks_opens_whole(spawned: Path) -> None:
     assert all(linked.coverage.share > 0.98 for linked in job)
 
 
+@pytest.mark.slow
 def test_ranks_of_torchrun_that_share_their_parameters_leave_their_collectives(tmp_path: Path) -> None:
     done = run_command(*TORCHRUN, SCRIPTS / "ranks.py", tmp_path, "fsdp")
     assert done.returncode == 0, done.stderr
@@ -72,6 +73,7 @@ def codes(folder: Path) -> list[str]:
     return [one.finding.code for one in tracebraid.check(folder).diagnoses]
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_inside_the_window_costs_its_own_files_only(tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     done = run_script("ranks.py", folder, "killed-inside", tmp_path / "store")
@@ -89,6 +91,7 @@ def test_a_rank_that_is_killed_inside_the_window_costs_its_own_files_only(tmp_pa
     assert not tracebraid.check(folder).links
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_after_its_window_loses_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     done = run_script("ranks.py", folder, "killed-after", tmp_path / "store")
