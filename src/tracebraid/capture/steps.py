@@ -13,14 +13,14 @@ from tracebraid.capture.needs_torch import torch
 __all__ = ["StepWatch"]
 
 _FORWARDS_WITHOUT_STEP = 64
-_STEPS_OF_OTHERS = 16
+_STEPS_OF_ANOTHER = 16
 
 
 class StepWatch:
     """Calls `on_step` at the end of each step of this process, once `start` was called.
 
     A step ends with the outermost `step()` of the first optimizer that took one; of another one, once that is gone, or
-    others have taken more than `_STEPS_OF_OTHERS` steps since its last. In a program that makes no
+    this one has taken more than `_STEPS_OF_ANOTHER` steps since its last. In a program that makes no
     optimizer (or makes one whose `step()` is never called in `_FORWARDS_WITHOUT_STEP` calls), it ends with a call
     of an outermost module. Code under torch.compile is left as it is. Only the thread that took the first step
     counts.
@@ -33,7 +33,7 @@ class StepWatch:
         self._on_step = on_step
         self._inside = threading.local()
         self._optimizer: weakref.ref[Any] | None = None
-        self._others = 0
+        self._others: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._thread: int | None = None
         self._has_optimizer = False
         self._forwards = 0
@@ -109,12 +109,16 @@ class StepWatch:
             return
         if self._optimizer is None:
             self._unwatch_modules()
-        if self._optimizer is None or self._optimizer() is None or self._others > _STEPS_OF_OTHERS:
+        if (
+            self._optimizer is None
+            or self._optimizer() is None
+            or self._others.get(optimizer, 0) > _STEPS_OF_ANOTHER
+        ):
             self._optimizer = weakref.ref(optimizer)
         if self._optimizer() is not optimizer:
-            self._others += 1
+            self._others[optimizer] = self._others.get(optimizer, 0) + 1
             return
-        self._others = 0
+        self._others.clear()
         self._on_step("optimizer")
 
     def _module_called(self) -> None:

@@ -99,6 +99,28 @@ def test_an_optimizer_that_takes_the_place_of_the_first_one_counts(
     assert steps == ["optimizer"] * 2
 
 
+def test_an_optimizer_that_others_have_come_after_counts_no_more(
+    optimizer_class: type[Any], steps: list[str]
+) -> None:
+    """As where the first model is kept."""
+    first, second = optimizer_class(), optimizer_class()
+    first.step()
+    for _ in range(40):
+        second.step()
+    assert len(steps) > 20
+
+
+def test_many_optimizers_that_take_turns_count_once_in_each_round(
+    optimizer_class: type[Any], steps: list[str]
+) -> None:
+    """As where each parameter has one of its own, which steps in the backward pass."""
+    optimizers = [optimizer_class() for _ in range(40)]
+    for _ in range(5):
+        for optimizer in optimizers:
+            optimizer.step()
+    assert steps == ["optimizer"] * 5
+
+
 def test_a_step_inside_of_a_step_is_part_of_it(optimizer_class: type[Any], steps: list[str]) -> None:
     inner = optimizer_class()
     outer = optimizer_class(inner.step)
