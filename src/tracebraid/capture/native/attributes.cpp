@@ -1,0 +1,98 @@
+#include "attributes.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+
+#include <torch/csrc/profiler/util.h>
+
+namespace tracebraid {
+namespace {
+
+using Inputs = std::unordered_map<std::string, c10::IValue>;
+
+std::string text_of(const Inputs& inputs, const char* key) {
+  auto found = inputs.find(key);
+  return found != inputs.end() && found->second.isString() ? found->second.toStringRef() : "";
+}
+
+// What Kineto calls it, what an Execution Trace calls it, and whether it is a number there.
+struct Attribute {
+  const char* in_kineto;
+  const char* in_et;
+  bool is_number;
+};
+
+constexpr std::array<Attribute, 12> kAttributes{{
+    {"Collective name", "collective_name", false},
+    {"dtype", "dtype", false},
+    {"In msg nelems", "in_msg_nelems", true},
+    {"Out msg nelems", "out_msg_nelems", true},
+    {"In split size", "in_split_size", false},
+    {"Out split size", "out_split_size", false},
+    {"Global rank start", "global_rank_start", true},
+    {"Global rank stride", "global_rank_stride", true},
+    {"Process Group Name", "pg_name", false},
+    {"Process Group Description", "pg_desc", false},
+    {"Group size", "pg_size", true},
+    {"Is asynchronized op", "is_asynchronized_op", false},
+}};
+
+using Metadata = std::unordered_map<std::string, std::string>;
+
+// The second parameter was a bool (whether to cut lists) before it was a struct.
+template <typename Config>
+Metadata metadata_by(Metadata (*save)(const at::RecordFunction&, Config), const at::RecordFunction& function) {
+  using Plain = std::remove_cv_t<std::remove_reference_t<Config>>;
+  if constexpr (std::is_constructible_v<Plain, bool, bool, bool, bool>) {
+    // Lists whole; and nothing of the inputs, which are gone at the end of a function.
+    return save(function, Plain(false, true, false, true));
+  } else {
+    return save(function, Plain(false));
+  }
+}
+
+}  // namespace
+
+bool write_kernel(Bytes& out, const at::RecordFunction& function) {
+  const Inputs inputs = function.kwinputs();
+  if (inputs.empty()) return false;
+  std::string backend = text_of(inputs, "kernel_backend");
+  if (backend.empty()) return false;
+  std::string file = backend == "triton" ? text_of(inputs, "kernel_file") : "";
+  auto stream = inputs.find("stream");
+  bool has_stream = backend == "triton" && stream != inputs.end() && stream->second.isInt();
+  out.text(backend);
+  out.text(file.substr(file.find_last_of('/') + 1));
+  out.reserve(1 + Bytes::kNumber);
+  out.byte(has_stream);
+  if (has_stream) out.signed_number(stream->second.toInt());
+  return true;
+}
+
+bool write_comms(Bytes& out, const at::RecordFunction& function) {
+  Metadata metadata = metadata_by(&torch::profiler::impl::saveNcclMeta, function);
+  out.reserve(Bytes::kNumber);
+  size_t count = 0;
+  for (const Attribute& one : kAttributes) count += metadata.count(one.in_kineto);
+  if (count == 0) return false;
+  out.number(count);
+  for (const Attribute& one : kAttributes) {
+    auto found = metadata.find(one.in_kineto);
+    if (found == metadata.end()) continue;
+    // Texts come between quotes, but nothing in them is escaped.
+    std::string_view value = found->second;
+    bool is_text = value.size() >= 2 && value.front() == '"' && value.back() == '"';
+    if (is_text) value = value.substr(1, value.size() - 2);
+    out.text(one.in_et);
+    out.reserve(2);
+    out.byte(one.is_number);
+    out.byte(is_text);
+    out.text(value);
+  }
+  return true;
+}
+
+}  // namespace tracebraid

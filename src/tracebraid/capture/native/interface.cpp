@@ -1,0 +1,90 @@
+// What Python calls, through ctypes. No function throws: the ones that can fail give 0, and `tracebraid_error` says why.
+#include <unistd.h>
+
+#include <chrono>
+#include <ctime>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "callbacks.h"
+#include "json.h"
+
+namespace {
+
+using namespace tracebraid;
+
+thread_local std::string last_error;
+
+struct Recording {
+  std::shared_ptr<Recorder> recorder;
+  int slot;
+  Header header;
+};
+
+int64_t steady_ms() {
+  auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+std::string wall_time() {
+  std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  return text;
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+// What a recording held and wrote; all but the nodes are bytes.
+struct TracebraidCounts {
+  uint64_t nodes, open, raised, recorded_bytes, spilled_bytes, peak_bytes, lost_bytes;
+};
+
+const char* tracebraid_error() { return last_error.c_str(); }
+
+// Opens a recording; it is off at first. Null where all slots are in use.
+void* tracebraid_open(const char* spill_path, uint64_t memory_bytes, int integral_ranges) {
+  try {
+    auto recorder = std::make_shared<Recorder>(Options{spill_path, memory_bytes, integral_ranges != 0});
+    int slot = attach(recorder);
+    if (slot < 0) {
+      last_error = std::to_string(kSlots) + " recordings are open in this process, and there can be no more";
+      return nullptr;
+    }
+    return new Recording{std::move(recorder), slot, Header{getpid(), wall_time(), steady_ms(), 0}};
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return nullptr;
+  }
+}
+
+void tracebraid_switch(void* recording, int on) { switch_slot(static_cast<Recording*>(recording)->slot, on != 0); }
+
+// Ends a recording, writes it if there is a path, and frees it. 0 where it cannot be written.
+int tracebraid_close(void* handle, const char* json_path, TracebraidCounts* counts) {
+  std::unique_ptr<Recording> recording(static_cast<Recording*>(handle));
+  try {
+    detach(recording->slot);
+    Recorder& recorder = *recording->recorder;
+    recorder.hand_in_everything();
+    Written written;
+    recording->header.finish_ts = steady_ms();
+    if (json_path != nullptr) written = write_json(recorder, recording->header, json_path);
+    StoreCounts store = recorder.store().counts();
+    *counts = {written.nodes,       written.open,     written.raised,  store.recorded_bytes,
+               store.spilled_bytes, store.peak_bytes, store.lost_bytes};
+    return 1;
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return 0;
+  }
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,149 @@
+#include "values.h"
+
+#include <algorithm>
+
+#include <ATen/ops/aminmax.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "format.h"
+
+namespace tracebraid {
+namespace {
+
+void write_dimensions(Bytes& out, c10::IntArrayRef dimensions) {
+  out.reserve((dimensions.size() + 1) * Bytes::kNumber);
+  out.number(dimensions.size());
+  for (int64_t one : dimensions) out.signed_number(one);
+}
+
+// Nested tensors have neither one size nor one stride, symbolic ones no numbers.
+uint8_t known_of(const c10::TensorImpl& tensor, bool defined) {
+  if (!defined || tensor.has_symbolic_sizes_strides()) return 0;
+  uint8_t flags = tensor.unsafe_storage() ? kHasStorage : 0;
+  if (tensor.is_nested()) return flags;
+  flags |= kHasSizes;
+  // Of the others only COO tensors answer.
+  if (tensor.layout() == c10::kStrided || tensor.layout() == c10::kSparse) flags |= kHasStrides;
+  return flags;
+}
+
+int64_t elements_of(const c10::TensorImpl& tensor, uint8_t flags) {
+  if (flags & kHasSizes) return tensor.numel();
+  size_t itemsize = tensor.itemsize();
+  return itemsize ? static_cast<int64_t>(tensor.storage().nbytes() / itemsize) : 0;
+}
+
+void write_tensor(Bytes& out, const at::Tensor& tensor, Identities& identities, SeenLately& seen) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  uint8_t flags = known_of(impl, tensor.defined());
+  auto dtype = impl.dtype().isScalarType() ? impl.dtype().toScalarType() : c10::ScalarType::Undefined;
+  out.reserve(8 + 6 * Bytes::kNumber);
+  out.byte(kTensor);
+  out.byte(flags);
+  out.byte(static_cast<uint8_t>(dtype));
+  if (!(flags & kHasStorage)) {
+    out.number(identities.of_tensor_alone(tensor));
+  } else {
+    Ids ids = identities.of_tensor_with_storage(impl, seen);
+    out.number(ids.tensor);
+    out.number(ids.storage);
+    out.signed_number(impl.storage_offset());
+    out.number(static_cast<uint64_t>(elements_of(impl, flags)));
+    auto device = impl.device();
+    out.byte(static_cast<uint8_t>(device.type()));
+    out.signed_number(device.index());
+  }
+  if (flags & kHasSizes) write_dimensions(out, impl.sizes());
+  if (flags & kHasStrides) write_dimensions(out, impl.strides());
+}
+
+void write_list(
+    Bytes& out, Value kind, c10::ArrayRef<c10::IValue> items, Identities& identities, SeenLately& seen) {
+  size_t count = kind == kList ? std::min<size_t>(items.size(), kLongestList) : items.size();
+  out.reserve(1 + Bytes::kNumber);
+  out.byte(kind);
+  out.number(count);
+  for (size_t i = 0; i < count; i++) write_value(out, items[i], identities, seen);
+}
+
+void write_known(Bytes& out, const c10::IValue& value, Identities& identities, SeenLately& seen) {
+  if (value.isTensor()) return write_tensor(out, value.toTensor(), identities, seen);
+  if (value.isList()) return write_list(out, kList, value.toListRef(), identities, seen);
+  if (value.isTuple()) return write_list(out, kTuple, value.toTupleRef().elements(), identities, seen);
+  out.reserve(3 + 2 * Bytes::kNumber);
+  if (value.isNone()) {
+    out.byte(kNone);
+  } else if (value.isInt()) {
+    out.byte(kInt);
+    out.signed_number(value.toInt());
+  } else if (value.isBool()) {
+    out.byte(value.toBool() ? kTrue : kFalse);
+  } else if (value.isDouble()) {
+    out.byte(kDouble);
+    out.real(value.toDouble());
+  } else if (value.isString()) {
+    out.byte(kString);
+    out.text(value.toStringRef());
+  } else if (value.isDevice()) {
+    out.byte(kDevice);
+    out.byte(static_cast<uint8_t>(value.toDevice().type()));
+    out.signed_number(value.toDevice().index());
+  } else {
+    out.byte(kOther);
+    out.text(value.tagKind());
+  }
+}
+
+bool has_readable_integers(const at::Tensor& tensor) {
+  if (!tensor.defined() || !(known_of(*tensor.unsafeGetTensorImpl(), true) & kHasSizes)) return false;
+  return tensor.layout() == c10::kStrided && tensor.has_storage() && tensor.device().type() != c10::kMeta &&
+      !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
+      !tensor.key_set().has_any(c10::functorch_transforms_ks) &&
+      c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/false) && tensor.numel() > 0;
+}
+
+void add_ranges(std::string& ranges, const c10::IValue& value, size_t& tensors) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    size_t number = tensors++;
+    if (!has_readable_integers(tensor)) return;
+    auto [smallest, largest] = at::aminmax(tensor);
+    ranges += (ranges.empty() ? "{\"" : ",\"") + std::to_string(number) + "\":[" +
+        std::to_string(smallest.item<int64_t>()) + "," + std::to_string(largest.item<int64_t>()) + "]";
+  } else if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) add_ranges(ranges, item, tensors);
+  } else if (value.isTuple()) {
+    for (const c10::IValue& item : value.toTupleRef().elements()) add_ranges(ranges, item, tensors);
+  }
+}
+
+}  // namespace
+
+void write_value(Bytes& out, const c10::IValue& value, Identities& identities, SeenLately& seen) {
+  size_t before = out.size();
+  try {
+    write_known(out, value, identities, seen);
+  } catch (const std::exception&) {
+    // A tensor of somebody's own class may refuse to tell its sizes.
+    out.truncate(before);
+    out.reserve(1);
+    out.byte(kOther);
+    out.text(value.tagKind());
+  }
+}
+
+std::string integral_ranges(c10::ArrayRef<c10::IValue> values) {
+  std::string ranges;
+  size_t tensors = 0;
+  try {
+    at::DisableRecordFunctionGuard unrecorded;
+    c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    for (const c10::IValue& value : values) add_ranges(ranges, value, tensors);
+  } catch (const std::exception&) {
+    // A kernel that is not there for this type or device: the ranges so far are right.
+  }
+  return ranges.empty() ? ranges : ranges + "}";
+}
+
+}  // namespace tracebraid
