@@ -20,6 +20,7 @@ from tracebraid.version import __version__
 if TYPE_CHECKING:
     from tracebraid.api import (
         breakdown,
+        build_recorder,
         capture,
         check,
         demo_path,
@@ -76,6 +77,7 @@ __all__ = [
     "WrongTraceError",
     "__version__",
     "breakdown",
+    "build_recorder",
     "capture",
     "check",
     "demo_path",
@@ -93,8 +95,8 @@ __all__ = [
 
 _HOMES = {
     "tracebraid.api": (
-        "breakdown capture check demo_path info kernels link open ops read_execution_trace read_timeline repair "
-        "steps write_et_plus"
+        "breakdown build_recorder capture check demo_path info kernels link open ops read_execution_trace "
+        "read_timeline repair steps write_et_plus"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def nothing(step: int) -> None:
     pass
 
 
-def run(folder: Path, steps: int = 6, before: Callable[[int], None] = nothing, **options: int) -> None:
+def run(folder: Path, steps: int = 6, before: Callable[[int], None] = nothing, **options: Any) -> None:
     """A captured loop; `before` is called with each step's number as it begins."""
     with tracebraid.capture(folder, **{**SHORT, **options}) as cap:
         for step in range(steps):
@@ -34,7 +35,7 @@ def run(folder: Path, steps: int = 6, before: Callable[[int], None] = nothing, *
             cap.step()
 
 
-def told(folder: Path, before: Callable[[int], None] = nothing, **options: int) -> str:
+def told(folder: Path, before: Callable[[int], None] = nothing, **options: Any) -> str:
     """All that a captured loop warns of."""
     with pytest.warns(CaptureWarning) as caught:
         run(folder, before=before, **options)
@@ -201,13 +202,31 @@ def test_a_window_that_is_given_up_does_not_cost_the_next_one(tmp_path: Path) ->
     assert step_numbers(tracebraid.open(tmp_path / "window_1")[0]) == [6, 7]
 
 
-def test_an_observer_of_the_programs_own_costs_the_window_and_keeps_its_file(tmp_path: Path) -> None:
-    theirs = tracebraid.ExecutionTraceObserver().register_callback(tmp_path / "theirs.json")
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_an_observer_of_the_programs_own_is_no_trouble_to_the_native_recorder(
+    tmp_path: Path, backend: str
+) -> None:
+    theirs = tracebraid.ExecutionTraceObserver(backend).register_callback(tmp_path / "theirs.json")
     try:
         theirs.start()
-        assert "another ExecutionTraceObserver is registered" in told(tmp_path / "traces")
+        run(tmp_path / "traces", recorder="native")
     finally:
         theirs.unregister_callback()
+    assert proven(tmp_path / "traces")[0]["windows"][0]["steps"] == [2, 3]
+    names = tracebraid.read_execution_trace(tmp_path / "theirs.json").nodes.get_column("name").cast(str)
+    assert (names == "aten::add").sum() == 6
+
+
+def test_an_observer_of_the_programs_own_costs_pytorchs_recorder_the_window_and_keeps_its_file(
+    tmp_path: Path,
+) -> None:
+    theirs = tracebraid.ExecutionTraceObserver("torch").register_callback(tmp_path / "theirs.json")
+    try:
+        theirs.start()
+        said = told(tmp_path / "traces", recorder="torch")
+    finally:
+        theirs.unregister_callback()
+    assert "another ExecutionTraceObserver is registered" in said
     assert files_of(tmp_path / "traces") == ["manifest_0.json"]
     names = tracebraid.read_execution_trace(tmp_path / "theirs.json").nodes.get_column("name").cast(str)
     assert (names == "aten::add").sum() == 6
@@ -224,9 +243,14 @@ def test_a_window_of_another_rank_alone_is_no_trouble_at_the_end(
     assert [len(manifest_of(tmp_path, rank)["windows"]) for rank in (0, 1)] == [1, 2]
 
 
-@pytest.mark.parametrize("size_bytes", [0, 1000, 20_000])
-def test_a_full_disk_costs_the_window_and_the_loop_goes_on(tmp_path: Path, size_bytes: int) -> None:
-    done = run_script("full_disk.py", tmp_path, size_bytes, PYTHONWARNINGS="always")
+@pytest.mark.parametrize(
+    ("recorder", "size_bytes"),
+    [("native", 0), ("native", 1000), ("torch", 0), ("torch", 1000), ("torch", 20_000)],
+)
+def test_a_full_disk_costs_the_window_and_the_loop_goes_on(
+    tmp_path: Path, recorder: str, size_bytes: int
+) -> None:
+    done = run_script("full_disk.py", tmp_path, size_bytes, recorder, PYTHONWARNINGS="always")
     assert (done.returncode, done.stdout) == (0, "the loop went on\n"), done.stderr
     assert "CaptureWarning: the window of steps [7, 8, 9] is lost" in done.stderr
     manifest = manifest_of(tmp_path)

@@ -152,7 +152,7 @@ def test_without_a_cuda_device_nsys_costs_the_window_and_nothing_else(tmp_path: 
     assert (done.returncode, done.stdout) == (3, "")
     assert "Nsight Systems records CUDA, and torch finds no CUDA device in this process" in done.stderr
     manifest = manifest_of(tmp_path / "traces")
-    assert (manifest["recorders"], manifest["steps_seen"]) == (["torch", "nsys"], 10)
+    assert (manifest["recorders"], manifest["steps_seen"]) == (["native", "nsys"], 10)
     assert files_of(tmp_path / "traces") == ["manifest_0.json"]
     assert "the traces are in" not in done.stderr
 

@@ -115,6 +115,7 @@ def test_a_python_that_ignores_its_environment_is_not_captured(tmp_path: Path) -
         ([TRAIN], [], "Is it a script? Then: python "),
         (["true"], ["--active", "0"], "active is 0, and must be 1 or more: nothing would ever be recorded"),
         (["true"], ["--wait", "-1"], "wait is -1, and must be 0 or more"),
+        (["true"], ["--recorder", "x"], "there is no recorder 'x'; there is auto, native, torch"),
     ],
 )
 def test_wrong_words_are_one_clear_error(
@@ -159,4 +160,4 @@ def test_nsys_is_run_around_the_command_and_its_report_exported(tmp_path: Path) 
     assert profile.startswith(f"profile --output {report} --trace cuda,nvtx --capture-range cudaProfilerApi ")
     assert export.split()[-2:] == [str(report.with_suffix(".sqlite")), str(report)]
     assert "Nsight Systems records CUDA, and torch finds no CUDA device" in done.stderr
-    assert manifest_of(folder)["recorders"] == ["torch", "nsys"]
+    assert manifest_of(folder)["recorders"] == ["native", "nsys"]

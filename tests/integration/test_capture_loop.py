@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import tracebraid
 from tests.integration.captured import assert_sound, files_of, manifest_of, step_numbers
 from tracebraid.errors import CaptureWarning
+from tracebraid.model.linked_trace import LinkedTrace
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -63,7 +65,7 @@ def test_the_manifest_says_what_was_asked_for_and_what_came_of_it(tmp_path: Path
         "step()",
         "end",
     )
-    assert (manifest["rank_from"], manifest["recorders"]) == ("alone", ["torch", "kineto"])
+    assert (manifest["rank_from"], manifest["recorders"]) == ("alone", ["native", "kineto"])
     assert [window["complete"] for window in manifest["windows"]] == [True]
     # Steps 2 to 5 before the window, 12 and 13 after it; 11 pays for what the window left behind.
     overhead = manifest["overhead"]
@@ -112,16 +114,33 @@ def test_an_exception_goes_on_and_the_files_are_whole(tmp_path: Path) -> None:
     assert "window-incomplete" in [one.finding.code for one in tracebraid.check(tmp_path).diagnoses]
 
 
-def test_an_operator_that_raises_leaves_no_node_under_nothing(tmp_path: Path) -> None:
+def run_with_an_operator_that_raises(folder: Path, recorder: str) -> LinkedTrace:
     trainer = Trainer()
-    with tracebraid.capture(tmp_path) as cap:
+    with tracebraid.capture(folder, recorder=recorder) as cap:
         for _ in range(14):
             trainer.step()
             with pytest.raises(RuntimeError):
-                torch.mm(torch.ones(2, 3), torch.ones(2, 3))
+                torch.bmm(torch.ones(1, 2, 3), torch.ones(1, 2, 3))
             torch.ones(2) + 1
             cap.step()
-    (linked,) = assert_sound(tmp_path)
+    (linked,) = assert_sound(folder)
+    return linked
+
+
+def test_an_operator_that_raises_is_a_node_like_any_other(tmp_path: Path) -> None:
+    linked = run_with_an_operator_that_raises(tmp_path, "native")
+    assert linked.coverage.host_ops.share == 1.0
+    assert linked.et is not None
+    raised = linked.et.nodes.filter(pl.col("name").cast(str) == "aten::bmm")
+    assert raised.height == 3
+    assert raised.get_column("parent_id").is_in(linked.et.nodes.get_column("node_id").implode()).all()
+    assert "parent-never-written" not in [one.finding.code for one in tracebraid.check(tmp_path).diagnoses]
+
+
+def test_an_operator_that_raises_leaves_no_node_under_nothing_in_pytorchs_trace_either(
+    tmp_path: Path,
+) -> None:
+    linked = run_with_an_operator_that_raises(tmp_path, "torch")
     assert linked.et is not None
     known = linked.et.nodes.get_column("node_id")
     assert linked.et.op_nodes.get_column("parent_id").is_in(known.implode()).all()
@@ -180,9 +199,10 @@ def test_forked_workers_of_a_loader_stay_out(tmp_path: Path) -> None:
     assert linked.et.header["pid"] == manifest_of(tmp_path)["pid"]
 
 
-def test_names_that_break_pytorchs_json_are_whole_here(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recorder", ["native", "torch"])
+def test_names_that_break_pytorchs_json_are_whole_here(tmp_path: Path, recorder: str) -> None:
     names = ['a "quoted" name', "back\\slash", "new\nline", "tab\t", "é", "\x01"]
-    with tracebraid.capture(tmp_path, wait=0) as cap:
+    with tracebraid.capture(tmp_path, wait=0, recorder=recorder) as cap:
         for _ in range(8):
             for name in names:
                 with torch.profiler.record_function(name):

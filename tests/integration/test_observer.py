@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,16 @@ Observer = tracebraid.ExecutionTraceObserver
 LOOP = "## LOOP ##"
 
 
+@pytest.fixture(params=["native", "torch"])
+def make(request: pytest.FixtureRequest) -> Callable[[], Any]:
+    """Makes an observer over each recorder in turn."""
+    return functools.partial(Observer, request.param)
+
+
 @pytest.fixture
-def observer(tmp_path: Path) -> Iterator[Any]:
+def observer(make: Callable[[], Any], tmp_path: Path) -> Iterator[Any]:
     """One that is registered for `et.json`."""
-    one = Observer().register_callback(tmp_path / "et.json")
+    one = make().register_callback(tmp_path / "et.json")
     yield one
     one.unregister_callback()
 
@@ -58,9 +65,11 @@ def inputs_of(path: Path, name: str) -> list[Any]:
     return [node["inputs"] for node in nodes_of(path) if node["name"] == name]
 
 
-def test_with_kineto_two_active_steps_give_two_loops_and_equal_ids(tmp_path: Path) -> None:
+def test_with_kineto_two_active_steps_give_two_loops_and_equal_ids(
+    make: Callable[[], Any], tmp_path: Path
+) -> None:
     kineto = tmp_path / "kineto.json"
-    observer = Observer().register_callback(tmp_path / "et.json")
+    observer = make().register_callback(tmp_path / "et.json")
     with torch.profiler.profile(
         schedule=torch.profiler.schedule(skip_first=3, wait=1, warmup=1, active=2, repeat=1),
         on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(kineto)),
@@ -102,9 +111,9 @@ def test_start_and_stop_in_a_loop_record_only_what_lies_between(observer: Any, t
     assert steps == ["step 3", "step 4", "step 8"]
 
 
-def test_one_observer_for_each_iteration(tmp_path: Path) -> None:
+def test_one_observer_for_each_iteration(make: Callable[[], Any], tmp_path: Path) -> None:
     for step in range(5):
-        observer = Observer().register_callback(tmp_path / f"{step}.json")
+        observer = make().register_callback(tmp_path / f"{step}.json")
         observer.start()
         work(f"step {step}")
         observer.stop()
@@ -155,8 +164,10 @@ def test_nested_tensors_leave_a_whole_file(observer: Any, tmp_path: Path, layout
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_compiled_code_and_the_modules_that_it_was_compiled_to(tmp_path: Path) -> None:
-    observer = Observer().register_callback(tmp_path / "et.json")
+def test_compiled_code_and_the_modules_that_it_was_compiled_to(
+    make: Callable[[], Any], tmp_path: Path
+) -> None:
+    observer = make().register_callback(tmp_path / "et.json")
     observer.set_extra_resource_collection(True)
     model = torch.compile(torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()))
     observer.start()
@@ -199,8 +210,8 @@ def test_the_environment_asks_for_an_observer(
     assert LOOP in names_of(path)
 
 
-def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
-    observer = Observer().register_callback(tmp_path / "et.json.gz")
+def test_a_name_that_ends_in_gz_is_compressed(make: Callable[[], Any], tmp_path: Path) -> None:
+    observer = make().register_callback(tmp_path / "et.json.gz")
     observer.start()
     work()
     assert not (tmp_path / "et.json.gz").exists()
@@ -209,8 +220,8 @@ def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
     assert files_of(tmp_path) == ["et.json.gz"]
 
 
-def test_its_states(tmp_path: Path) -> None:
-    observer = Observer()
+def test_its_states(make: Callable[[], Any], tmp_path: Path) -> None:
+    observer = make()
     states = [(observer.is_registered, observer.is_running(), observer.get_output_file_path())]
     observer.start()
     states.append((observer.is_registered, observer.is_running(), observer.get_output_file_path()))
@@ -241,18 +252,19 @@ def test_it_has_all_that_pytorchs_has() -> None:
     assert ours._execution_trace_running == theirs._execution_trace_running
 
 
-def test_deleting_it_finishes_the_file(tmp_path: Path) -> None:
-    observer = Observer().register_callback(tmp_path / "et.json")
+def test_deleting_it_finishes_the_file(make: Callable[[], Any], tmp_path: Path) -> None:
+    observer = make().register_callback(tmp_path / "et.json")
     observer.start()
     work()
     del observer
     assert LOOP in names_of(tmp_path / "et.json")
 
 
-def test_the_end_of_the_process_finishes_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_the_end_of_the_process_finishes_the_file(tmp_path: Path, backend: str) -> None:
     code = (
         "import torch, tracebraid\n"
-        "observer = tracebraid.ExecutionTraceObserver().register_callback('et.json')\n"
+        f"observer = tracebraid.ExecutionTraceObserver('{backend}').register_callback('et.json')\n"
         "observer.start()\n"
         "torch.ones(3)\n"
     )
@@ -261,6 +273,40 @@ def test_the_end_of_the_process_finishes_the_file(tmp_path: Path) -> None:
     assert files_of(tmp_path) == ["et.json"]
 
 
-def test_there_is_no_other_backend_yet() -> None:
-    with pytest.raises(tracebraid.ArgumentError, match="no backend 'nonsense'; there is torch"):
+def test_a_backend_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(tracebraid.ArgumentError, match="no backend 'nonsense'; there is auto, native, torch"):
         Observer(backend="nonsense")
+
+
+@pytest.mark.parametrize(("asked", "used"), [("auto", "native"), ("native", "native"), ("torch", "torch")])
+def test_once_it_is_registered_it_says_which_recorder_it_is(tmp_path: Path, asked: str, used: str) -> None:
+    observer = Observer(asked)
+    assert observer.backend == asked
+    observer.register_callback(tmp_path / "et.json")
+    assert observer.backend == used
+    observer.discard()
+    assert files_of(tmp_path) == []
+
+
+def test_a_file_of_the_same_name_is_replaced_unless_that_is_not_wanted(
+    make: Callable[..., Any], tmp_path: Path
+) -> None:
+    for options in ({}, {"overwrite": True}):
+        (tmp_path / "et.json").write_text("earlier")
+        make(**options).register_callback(tmp_path / "et.json").cleanup()
+        assert len(nodes_of(tmp_path / "et.json")) == 1
+    (tmp_path / "et.json").write_text("earlier")
+    observer = make(overwrite=False).register_callback(tmp_path / "et.json")
+    with pytest.raises(tracebraid.OutputError, match="this file is there already"):
+        observer.cleanup()
+    assert (tmp_path / "et.json").read_text() == "earlier"
+    assert files_of(tmp_path) == ["et.json"]
+
+
+def test_what_is_discarded_leaves_no_file(observer: Any, tmp_path: Path) -> None:
+    observer.start()
+    work()
+    observer.discard()
+    assert not observer.is_registered
+    observer.unregister_callback()
+    assert files_of(tmp_path) == []

@@ -1,7 +1,8 @@
-"""What PyTorch's own observer gets wrong, and ours does not."""
+"""What PyTorch's own observer gets wrong, and ours does not: over PyTorch's recorder, or over either."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable
@@ -18,8 +19,11 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 Observer = tracebraid.ExecutionTraceObserver
+Native, Mended = functools.partial(Observer, "native"), functools.partial(Observer, "torch")
 Theirs = torch.profiler.ExecutionTraceObserver
 MISSING = "tracebraid_missing_parent"
+
+either = pytest.mark.parametrize("ours", [Native, Mended], ids=["native", "mended"])
 
 
 def record(kind: Any, path: Path, work: Callable[[], object]) -> str:
@@ -63,31 +67,62 @@ def marks(nodes: list[dict[str, Any]]) -> dict[str, int]:
 @pytest.mark.parametrize("name", ['a "b"', "a\\b", "a\nb", "a\tb", "\x01", '"', "\\", '", "ctrl_deps": 9,'])
 def test_a_name_that_would_be_lost_or_break_the_file_is_escaped(tmp_path: Path, name: str) -> None:
     assert not has_name(record(Theirs, tmp_path / "theirs.json", annotated(name)), name)
-    nodes = json.loads(record(Observer, tmp_path / "ours.json", annotated(name)))["nodes"]
+    nodes = json.loads(record(Mended, tmp_path / "ours.json", annotated(name)))["nodes"]
     assert name in [node["name"] for node in nodes]
     report = json.loads((tmp_path / "ours_report.json").read_text())
     assert [(one["code"], one["count"]) for one in report["findings"]] == [("name-escaped", 1)]
 
 
+@either
 @pytest.mark.parametrize("name", ["é", "名前", "plain", "[bold]", "</script>", "{}"])
-def test_a_name_that_is_fine_stays_as_it_is(tmp_path: Path, name: str) -> None:
-    nodes = json.loads(record(Observer, tmp_path / "ours.json", annotated(name)))["nodes"]
+def test_a_name_that_is_fine_stays_as_it_is(tmp_path: Path, name: str, ours: Any) -> None:
+    nodes = json.loads(record(ours, tmp_path / "ours.json", annotated(name)))["nodes"]
     assert name in [node["name"] for node in nodes]
     assert files_of(tmp_path) == ["ours.json"]
 
 
-@pytest.mark.parametrize("first", [Observer, Theirs])
-def test_a_second_observer_is_refused_and_the_first_goes_on(tmp_path: Path, first: Any) -> None:
+@pytest.mark.parametrize("first", [Mended, Theirs], ids=["mended", "theirs"])
+def test_a_second_observer_of_pytorchs_is_refused_and_the_first_goes_on(tmp_path: Path, first: Any) -> None:
     one = first()
     one.register_callback(str(tmp_path / "first.json"))
-    one.start()
-    with pytest.raises(CaptureError, match="another ExecutionTraceObserver is registered in this process"):
-        Observer().register_callback(tmp_path / "second.json")
-    torch.ones(2)
-    one.stop()
-    one.unregister_callback()
+    try:
+        one.start()
+        with pytest.raises(
+            CaptureError, match="another ExecutionTraceObserver is registered in this process"
+        ):
+            Mended().register_callback(tmp_path / "second.json")
+        torch.ones(2)
+        one.stop()
+    finally:
+        one.unregister_callback()
     assert "aten::ones" in (tmp_path / "first.json").read_text()
     assert files_of(tmp_path) == ["first.json"]
+
+
+@pytest.mark.parametrize("first", [Native, Mended, Theirs], ids=["native", "mended", "theirs"])
+def test_the_native_recorder_goes_beside_any_other(tmp_path: Path, first: Any) -> None:
+    def work() -> None:
+        torch.ones(2)
+        text = record(Native, tmp_path / "second.json", lambda: torch.zeros(2))
+        assert has_name(text, "aten::zeros")
+        assert not has_name(text, "aten::ones")
+
+    text = record(first, tmp_path / "first.json", work)
+    assert has_name(text, "aten::ones")
+    assert has_name(text, "aten::zeros")
+    assert files_of(tmp_path) == ["first.json", "second.json"]
+
+
+def test_of_native_recorders_there_are_four_at_once(tmp_path: Path) -> None:
+    four = [Native().register_callback(tmp_path / f"{number}.json") for number in range(4)]
+    try:
+        with pytest.raises(CaptureError, match="the native recorder cannot start"):
+            Native().register_callback(tmp_path / "4.json")
+    finally:
+        for one in four:
+            one.unregister_callback()
+    record(Native, tmp_path / "4.json", lambda: torch.ones(2))
+    assert files_of(tmp_path) == [f"{number}.json" for number in range(5)]
 
 
 STILL_OPEN: list[Any] = []
@@ -110,7 +145,7 @@ def test_what_hangs_under_a_node_that_is_never_written_is_hung_up_and_marked(
     tmp_path: Path, work: Callable[[], None], name: str
 ) -> None:
     assert dangling(json.loads(record(Theirs, tmp_path / "theirs.json", work))["nodes"])
-    nodes = json.loads(record(Observer, tmp_path / "ours.json", work))["nodes"]
+    nodes = json.loads(record(Mended, tmp_path / "ours.json", work))["nodes"]
     assert dangling(nodes) == []
     marked = marks(nodes)
     assert list(marked) == [name]
@@ -121,10 +156,11 @@ def test_what_hangs_under_a_node_that_is_never_written_is_hung_up_and_marked(
     assert [one["code"] for one in report["findings"]] == ["parent-never-written"]
 
 
-def test_a_report_of_an_earlier_file_goes_when_there_is_nothing_to_say(tmp_path: Path) -> None:
-    record(Observer, tmp_path / "et.json", raising)
+@either
+def test_a_report_of_an_earlier_file_goes_when_there_is_nothing_to_say(tmp_path: Path, ours: Any) -> None:
+    record(Mended, tmp_path / "et.json", raising)
     assert files_of(tmp_path) == ["et.json", "et_report.json"]
-    record(Observer, tmp_path / "et.json", annotated("plain"))
+    record(ours, tmp_path / "et.json", annotated("plain"))
     assert files_of(tmp_path) == ["et.json"]
 
 
@@ -136,8 +172,9 @@ def fork(work: Callable[[], object]) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+@either
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_writes_nothing_into_its_parents_file(tmp_path: Path) -> None:
+def test_a_forked_child_writes_nothing_into_its_parents_file(tmp_path: Path, ours: Any) -> None:
     def work() -> None:
         torch.ones(2)
         fork(lambda: [torch.zeros(2) for _ in range(500)])
@@ -145,28 +182,30 @@ def test_a_forked_child_writes_nothing_into_its_parents_file(tmp_path: Path) -> 
 
     theirs = record(Theirs, tmp_path / "theirs.json", work)
     assert "aten::zeros" in theirs
-    nodes = json.loads(record(Observer, tmp_path / "ours.json", work))["nodes"]
+    nodes = json.loads(record(ours, tmp_path / "ours.json", work))["nodes"]
     assert "aten::zeros" not in [node["name"] for node in nodes]
     assert len({node["id"] for node in nodes}) == len(nodes)
 
 
+@either
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_may_record_for_itself(tmp_path: Path) -> None:
+def test_a_forked_child_may_record_for_itself(tmp_path: Path, ours: Any) -> None:
     def in_child() -> None:
-        record(Observer, tmp_path / "child.json", lambda: torch.zeros(2))
+        record(ours, tmp_path / "child.json", lambda: torch.zeros(2))
 
     def work() -> None:
         fork(in_child)
         torch.ones(3)
 
-    parent = json.loads(record(Observer, tmp_path / "parent.json", work))["nodes"]
+    parent = json.loads(record(ours, tmp_path / "parent.json", work))["nodes"]
     child = json.loads((tmp_path / "child.json").read_text())["nodes"]
     assert "aten::ones" in [node["name"] for node in parent]
     assert "aten::zeros" in [node["name"] for node in child]
     assert "aten::zeros" not in [node["name"] for node in parent]
 
 
-def test_workers_of_a_loader_stay_out(tmp_path: Path) -> None:
+@either
+def test_workers_of_a_loader_stay_out(tmp_path: Path, ours: Any) -> None:
     data = torch.utils.data.TensorDataset(torch.ones(64, 2))
 
     def work() -> None:
@@ -175,16 +214,17 @@ def test_workers_of_a_loader_stay_out(tmp_path: Path) -> None:
         )
         assert len(list(loader)) == 16
 
-    nodes = json.loads(record(Observer, tmp_path / "ours.json", work))["nodes"]
+    nodes = json.loads(record(ours, tmp_path / "ours.json", work))["nodes"]
     assert len({node["id"] for node in nodes}) == len(nodes)
     assert dangling(nodes) == []
     assert "aten::stack" not in [node["name"] for node in nodes]
 
 
+@either
 @pytest.mark.parametrize("place", ["no/such/folder/et.json", "file/et.json", "x" * 300 + ".json"])
-def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path, place: str) -> None:
+def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path, place: str, ours: Any) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):
-        Observer().register_callback(tmp_path / place)
+        ours().register_callback(tmp_path / place)
     assert files_of(tmp_path) == ["file"]
-    record(Observer, tmp_path / "et.json", lambda: torch.ones(2))
+    record(ours, tmp_path / "et.json", lambda: torch.ones(2))

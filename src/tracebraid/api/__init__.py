@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracebraid.api.building import build_recorder
 from tracebraid.api.capturing import capture, export_reports, run_captured, settings_of
 from tracebraid.api.checking import check
 from tracebraid.api.repairing import repair
@@ -24,6 +25,7 @@ from tracebraid.api.traces import (
 __all__ = [
     "Progress",
     "breakdown",
+    "build_recorder",
     "capture",
     "check",
     "demo_path",

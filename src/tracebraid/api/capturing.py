@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracebraid.api.checking import check as _check
 from tracebraid.capture.launch import launch
 from tracebraid.capture.nsys_command import export_reports
 from tracebraid.capture.schedule import Schedule
-from tracebraid.capture.settings import Settings
+from tracebraid.capture.settings import BACKENDS, Settings
 from tracebraid.errors import ArgumentError, CaptureWarning, InputError
 from tracebraid.model.check import Severity
 
@@ -28,14 +28,15 @@ def capture(
     memory: bool = False,
     overwrite: bool = False,
     check: bool = True,
+    recorder: str = "auto",
     **schedule: int,
 ) -> Capture:
     """Record both traces of this process, over some steady steps of a loop.
 
     A context manager around a training or inference loop, or a decorator of the function that holds it; `step()`
     of what it gives is called at the end of each iteration. Each rank leaves `torch_et_<rank>.json.gz`,
-    `kineto_trace_<rank>.json.gz` and `manifest_<rank>.json`; with several windows, the traces of each lie in
-    `window_<n>/`. At the end the files are checked, and a `CaptureWarning` tells of what is wrong.
+    `kineto_trace_<rank>.json.gz` and `manifest_<rank>.json`. At the end the files are checked, and a
+    `CaptureWarning` tells of what is wrong.
 
     Args:
         out_dir: the folder for the files; it is made if it is not there.
@@ -43,13 +44,15 @@ def capture(
         memory: whether to record allocations; then Kineto records only the loop's thread and those of autograd.
         overwrite: whether files of an earlier run may be replaced.
         check: whether to read the files back at the end, and check that they link.
+        recorder: of the Execution Trace: `native`, built on its first use, `torch`, or `auto`.
         schedule: `skip_first`, `wait`, `warmup`, `active` and `repeat`, numbers of steps as
             `torch.profiler.schedule` has them; by default 2, 3, 2, 3 and 1: steps 7 to 9, counted from 0.
 
     Raises:
-        ArgumentError: a schedule that would never record, or a word that is none of its words.
+        ArgumentError: a schedule that would never record, a word that is none of its words, or no such recorder.
         MissingLibraryError: torch is not installed.
-        CaptureError: on entering, where a capture or a profiler is active in this process; from `step()` outside.
+        CaptureError: on entering, where a capture or a profiler is active in this process, or there is no native
+            recorder to be had; from `step()` outside.
         OutputError: on entering, where the folder cannot be written or holds this rank's files of another run.
 
     Example::
@@ -61,7 +64,8 @@ def capture(
     """
     from tracebraid.capture.session import Capture
 
-    settings = settings_of(out_dir, schedule, {"stacks": stacks, "memory": memory, "overwrite": overwrite})
+    options = {"stacks": stacks, "memory": memory, "overwrite": overwrite, "recorder": recorder}
+    settings = settings_of(out_dir, schedule, options)
     return Capture(settings, at_end=_check_own if check else None)
 
 
@@ -82,17 +86,19 @@ def run_captured(command: Sequence[str], settings: Settings) -> int:
     return launch(command, settings)
 
 
-def settings_of(out_dir: str | Path, schedule: dict[str, int], options: dict[str, bool]) -> Settings:
+def settings_of(out_dir: str | Path, schedule: dict[str, int], options: dict[str, Any]) -> Settings:
     """The settings of a capture.
 
     Args:
         out_dir: the folder for the files.
         schedule: words of `Schedule`.
-        options: `stacks`, `memory`, `overwrite`, `nsys`.
+        options: `stacks`, `memory`, `overwrite`, `nsys`, `recorder`.
 
     Raises:
-        ArgumentError: a schedule that would never record, or a word that is none of its words.
+        ArgumentError: a schedule that would never record, a word that is none of its words, or no such recorder.
     """
+    if options.get("recorder", "auto") not in BACKENDS:
+        raise ArgumentError(f"there is no recorder {options['recorder']!r}; there is {', '.join(BACKENDS)}")
     unknown = sorted(set(schedule) - set(Schedule.__dataclass_fields__))
     if unknown:
         words = ", ".join(Schedule.__dataclass_fields__)

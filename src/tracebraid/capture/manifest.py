@@ -85,7 +85,7 @@ def manifest(
         "backend": place.backend,
         "process_groups": list(place.process_groups),
         "schedule": asdict(settings.schedule),
-        "recorders": ["torch", "nsys" if settings.nsys else "kineto"],
+        "recorders": [settings.recorder, "nsys" if settings.nsys else "kineto"],
         "recorded": {"shapes": True, "stacks": settings.stacks, "memory": settings.memory},
         **ending,
         "overhead": times.summary(),

@@ -1,30 +1,35 @@
-"""`ExecutionTraceObserver`: PyTorch's, made safe to use."""
+"""`ExecutionTraceObserver`: PyTorch's surface, over either recorder."""
 
 from __future__ import annotations
 
 import atexit
+import functools
 import json
 import mmap
+import multiprocessing.util
 import os
 import tempfile
+import warnings
 import weakref
+from contextlib import suppress
 from pathlib import Path
 
 from tracebraid.capture import resources
 from tracebraid.capture.mend_et import mend_execution_trace
 from tracebraid.capture.mend_text import first_error, pieces_with
 from tracebraid.capture.needs_torch import torch
-from tracebraid.capture.torch_recorder import TorchRecorder
-from tracebraid.errors import ArgumentError, OutputError
+from tracebraid.capture.recorders import Recorder, check_backend, choose, recorder
+from tracebraid.errors import CaptureWarning, OutputError
 from tracebraid.model.finding import Finding
 from tracebraid.output import keep_broken, part_beside, write_whole, writing
 
 __all__ = ["ExecutionTraceObserver"]
 
-BACKENDS = ("torch",)
-
 _ESCAPES_NO_NAME = (2, 13)
 """The last version of torch whose recorder was seen to write names without escaping them."""
+
+_followers: list[ExecutionTraceObserver] = []
+"""In a forked child: what records there, which nobody else holds."""
 
 
 class ExecutionTraceObserver:
@@ -35,9 +40,12 @@ class ExecutionTraceObserver:
     What PyTorch's recorder got wrong is mended then, and `<stem>_report.json` beside the file says what was.
 
     Args:
-        backend: the recorder to drive: `torch`, PyTorch's own.
+        backend: the recorder to drive: `native`, Tracebraid's own; `torch`, PyTorch's own; `auto`, the native one
+            where it can be built. The first use of the native one builds it, see `tracebraid build-recorder`.
         overwrite: whether a file of the same name is replaced, as PyTorch does.
         finish_at_exit: whether the end of the process writes the file; else whoever made this must.
+        follow_forks: whether a forked child records too, if its parent does, into `<stem>_pid<pid>.json` beside;
+            else it records nothing. Only the native recorder can.
 
     Raises:
         ArgumentError: there is no such backend.
@@ -49,9 +57,14 @@ class ExecutionTraceObserver:
             step()
     """
 
-    def __init__(self, backend: str = "torch", overwrite: bool = True, finish_at_exit: bool = True) -> None:
-        if backend not in BACKENDS:
-            raise ArgumentError(f"there is no backend {backend!r}; there is {', '.join(BACKENDS)}")
+    def __init__(
+        self,
+        backend: str = "auto",
+        overwrite: bool = True,
+        finish_at_exit: bool = True,
+        follow_forks: bool = False,
+    ) -> None:
+        check_backend(backend)
         self.backend = backend
         self.findings: tuple[Finding, ...] = ()
         self.output_file_path = ""
@@ -60,7 +73,8 @@ class ExecutionTraceObserver:
         self.resources_dir = ""
         self._overwrite = overwrite
         self._finish_at_exit = finish_at_exit
-        self._recorder: TorchRecorder | None = None
+        self._follow_forks = follow_forks
+        self._recorder: Recorder | None = None
         self._running = False
 
     def __del__(self) -> None:
@@ -90,27 +104,31 @@ class ExecutionTraceObserver:
     def register_callback(self, output_file_path: str | Path) -> ExecutionTraceObserver:
         """Get ready to record into a file, `.json` or `.json.gz`; nothing is recorded before `start()`.
 
-        Where this observer is registered already, nothing happens.
+        Where this observer is registered already, nothing happens. From here on `backend` says which recorder it is.
 
         Raises:
-            CaptureError: another observer is registered in this process.
+            CaptureError: another observer of PyTorch's recorder is registered in this process, or four native ones
+                are; or the native one was asked for, and cannot be built.
             OutputError: the file cannot be written.
         """
         if self.is_registered:
             return self
+        self.backend = choose(self.backend, _warn)
         target = Path(output_file_path)
         part = part_beside(target, "recording")
         with writing(part):
             part.touch()
             part.unlink()
-        recorder = TorchRecorder(part)
-        recorder.open()
-        self._recorder = recorder
+        opened = recorder(self.backend, part)
+        opened.open()
+        self._recorder = opened
         self.output_file_path = str(output_file_path)
         self.output_file_path_observer = str(part)
         self.findings = ()
         if self._finish_at_exit:
             atexit.register(_finish_at_exit, weakref.ref(self))
+        if self._follow_forks and self.backend == "native":
+            os.register_at_fork(after_in_child=functools.partial(_follow, weakref.ref(self)))
         return self
 
     def unregister_callback(self) -> None:
@@ -119,25 +137,27 @@ class ExecutionTraceObserver:
         Raises:
             OutputError: the file cannot be written, or what PyTorch wrote is no valid JSON.
         """
-        recorder, self._recorder = self._recorder, None
-        if recorder is None or not recorder.is_open:
+        ended, self._recorder = self._recorder, None
+        if ended is None or not ended.is_open:
             return
         self._running, was_running = False, self._running
         if was_running:
-            recorder.stop()
+            ended.stop()
         if self.get_resources_dir():
             resources.save_generated_kernels(self.resources_dir)
-        recorder.close()
-        self.findings = _finish(recorder.path, Path(self.output_file_path), self._overwrite)
+        try:
+            ended.close()
+            self.findings = self._finish(ended.path, Path(self.output_file_path))
+        finally:
+            with suppress(OSError):
+                ended.path.unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Stop, and throw away what was recorded: no file is written."""
-        recorder, self._recorder = self._recorder, None
-        if recorder is not None and recorder.is_open:
+        ended, self._recorder = self._recorder, None
+        if ended is not None and ended.is_open:
             self._running = False
-            recorder.stop()
-            recorder.close()
-            recorder.path.unlink(missing_ok=True)
+            ended.discard()
 
     def start(self) -> None:
         """Record from now on, if registered."""
@@ -191,10 +211,58 @@ class ExecutionTraceObserver:
             self.resources_dir = resources.resources_dir(self.output_file_path, can_create) or ""
         return self.resources_dir or None
 
+    def _finish(self, part: Path, target: Path) -> tuple[Finding, ...]:
+        """Give the recorder's file its name, mended; and a report beside it where there is something to say."""
+        with writing(target), part.open("rb") as file:
+            if not part.stat().st_size:
+                raise OutputError(str(target), "PyTorch could write nothing", "Is the disk full?")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+                if self.backend == "torch":
+                    findings = _mended(text, target, self._overwrite)
+                else:
+                    write_whole(target, pieces_with(text, []), self._overwrite)
+                    findings = ()
+        report = target.with_name(target.name.split(".json")[0] + "_report.json")
+        report.unlink(missing_ok=True)
+        if findings:
+            rows = [
+                {"code": f.code, "message": f.message, "where": f.where, "count": f.count} for f in findings
+            ]
+            told = json.dumps({"file": target.name, "findings": rows}, indent=2) + "\n"
+            write_whole(report, [told.encode()], overwrite=True)
+        return findings
+
     @staticmethod
     def get_resources_dir_for_et_path(trace_path: str, create_dir: bool = False) -> str | None:
         """The folder of the extra resources of a trace; None where it is not there."""
         return resources.resources_dir(trace_path, create_dir)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, CaptureWarning, stacklevel=4)
+
+
+def _follow(reference: weakref.ref[ExecutionTraceObserver]) -> None:
+    """In a forked child: record into a file of its own, if the parent records."""
+    observer = reference()
+    if observer is None or not observer._running:
+        return
+    # Not here any more; and what is forked from here is to follow the new one.
+    observer._running = False
+    name = Path(observer.output_file_path).name
+    stem = name.split(".json")[0]
+    mine = ExecutionTraceObserver("native", follow_forks=True)
+    mine.register_callback(
+        Path(observer.output_file_path).with_name(f"{stem}_pid{os.getpid()}{name[len(stem) :]}")
+    )
+    mine.start()
+    _followers.append(mine)
+    # Children of multiprocessing end without Python's own end, and forget what was to be done at theirs until now.
+    multiprocessing.util.register_after_fork(mine, _finish_with_multiprocessing)
+
+
+def _finish_with_multiprocessing(observer: ExecutionTraceObserver) -> None:
+    multiprocessing.util.Finalize(observer, observer.unregister_callback, exitpriority=0)
 
 
 def _finish_at_exit(reference: weakref.ref[ExecutionTraceObserver]) -> None:
@@ -211,26 +279,6 @@ def _record_process_groups() -> None:
         torch.autograd._record_function_with_args_exit(
             torch.autograd._record_function_with_args_enter("## process_group:init ##", groups)
         )
-
-
-def _finish(part: Path, target: Path, overwrite: bool) -> tuple[Finding, ...]:
-    """Mend the recorder's file, write it under its name, and a report beside it where there is something to say."""
-    with writing(target):
-        try:
-            with part.open("rb") as file:
-                if not part.stat().st_size:
-                    raise OutputError(str(target), "PyTorch could write nothing", "Is the disk full?")
-                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-                    findings = _mended(text, target, overwrite)
-        finally:
-            part.unlink(missing_ok=True)
-    report = target.with_name(target.name.split(".json")[0] + "_report.json")
-    report.unlink(missing_ok=True)
-    if findings:
-        rows = [{"code": f.code, "message": f.message, "where": f.where, "count": f.count} for f in findings]
-        told = json.dumps({"file": target.name, "findings": rows}, indent=2) + "\n"
-        write_whole(report, [told.encode()], overwrite=True)
-    return findings
 
 
 def _mended(text: mmap.mmap, target: Path, overwrite: bool) -> tuple[Finding, ...]:

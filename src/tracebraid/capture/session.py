@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import ContextDecorator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,6 +16,7 @@ from tracebraid.capture.kineto_recorder import profiler_is_active
 from tracebraid.capture.manifest import manifest, manifest_path, window_data, write_manifest
 from tracebraid.capture.needs_torch import torch
 from tracebraid.capture.overhead import StepTimes
+from tracebraid.capture.recorders import choose
 from tracebraid.capture.schedule import Action
 from tracebraid.capture.settings import Settings
 from tracebraid.capture.termination import Termination
@@ -78,7 +80,8 @@ class Capture(ContextDecorator):
             first_step: its number, from 0.
 
         Raises:
-            CaptureError: another capture or a profiler is active in this process.
+            CaptureError: another capture or a profiler is active in this process; or the native recorder was asked
+                for, and cannot be built.
             OutputError: the folder cannot be written, or holds this rank's files of another run.
         """
         if _ACTIVE.pid == os.getpid():
@@ -86,6 +89,8 @@ class Capture(ContextDecorator):
         if profiler_is_active():
             raise CaptureError("a profiler is active in this process. Leave it before the capture begins")
         make_folder(self.out_dir)
+        # Building the native recorder takes a while: not in the middle of a step.
+        self.settings = replace(self.settings, recorder=choose(self.settings.recorder, self._warn))
         self._locate(anew=True)
         if not self.settings.overwrite:
             refuse_existing(self._targets())

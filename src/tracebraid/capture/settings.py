@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass, field
 
 from tracebraid.capture.schedule import Schedule
 
-__all__ = ["Settings"]
+__all__ = ["BACKENDS", "Settings"]
+
+BACKENDS = ("auto", "native", "torch")
+"""Who can record Execution Traces; `auto` is the native recorder where it can be built."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Settings:
         memory: whether to record allocations.
         overwrite: whether files of an earlier run may be replaced.
         nsys: whether Nsight Systems, which runs outside, takes the times in place of Kineto.
+        recorder: who records the Execution Trace: `native`, `torch`, or `auto`.
     """
 
     out_dir: str
@@ -29,6 +33,7 @@ class Settings:
     memory: bool = False
     overwrite: bool = False
     nsys: bool = False
+    recorder: str = "auto"
 
     def to_json(self) -> str:
         """The settings as text."""

@@ -64,6 +64,13 @@ class TorchRecorder:
             _profiler._remove_execution_trace_observer()
             _PROCESS.holder = None
 
+    def discard(self) -> None:
+        """Let PyTorch's recorder go, and throw away what it wrote."""
+        if self.is_open:
+            self.stop()
+            self.close()
+            self.path.unlink(missing_ok=True)
+
     @property
     def is_open(self) -> bool:
         """Whether this process holds PyTorch's recorder through this object: a forked child does not."""

@@ -35,7 +35,7 @@ class Window:
         self.sizes_bytes: dict[str, int] = {}
         self._settings = settings
         self._et, self._kineto = pair_of(folder, rank)
-        self._observer = ExecutionTraceObserver(overwrite=settings.overwrite, finish_at_exit=False)
+        self._observer = ExecutionTraceObserver(settings.recorder, settings.overwrite, finish_at_exit=False)
         self._times: KinetoRecorder | NsysRecorder | None = None
 
     def prepare(self) -> None:

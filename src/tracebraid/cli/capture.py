@@ -37,6 +37,9 @@ def capture(
     nsys: Annotated[
         bool, typer.Option("--nsys", help="Let Nsight Systems take the times, not Kineto.")
     ] = False,
+    recorder: Annotated[
+        str, typer.Option(help="Who records the Execution Trace: native, torch, or auto.")
+    ] = "auto",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files of an earlier run in the folder.")
     ] = False,
@@ -48,7 +51,7 @@ def capture(
     command's own.
     """
     schedule = {"skip_first": skip_first, "wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
-    options = {"stacks": stacks, "memory": memory, "overwrite": overwrite, "nsys": nsys}
+    options = {"stacks": stacks, "memory": memory, "overwrite": overwrite, "nsys": nsys, "recorder": recorder}
     settings = api.settings_of(out, schedule, options)
     returncode = api.run_captured(command, settings)
     try:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tracebraid.cli import capture, check, demo, info, link, summary
+from tracebraid.cli import build_recorder, capture, check, demo, info, link, summary
 from tracebraid.cli.output import say_error
 from tracebraid.errors import TracebraidError
 from tracebraid.version import __version__
@@ -42,6 +42,7 @@ def _options(
 
 
 app.command("capture", context_settings={"allow_interspersed_args": False})(capture.capture)
+app.command("build-recorder")(build_recorder.build_recorder)
 app.command("check")(check.check)
 app.command("info")(info.info)
 app.command("link")(link.link)

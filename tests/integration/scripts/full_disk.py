@@ -1,4 +1,4 @@
-"""A captured loop, and a disk that is full once it runs: `full_disk.py FOLDER BYTES`, the bytes that fit in a file."""
+"""A captured loop, and a disk that is full once it runs: `full_disk.py FOLDER BYTES RECORDER`; BYTES fit in a file."""
 
 import resource
 import sys
@@ -14,7 +14,7 @@ def limit(size_bytes: int) -> None:
 
 model = tiny.make_model()
 optimizer = tiny.make_optimizer(model)
-with tracebraid.capture(sys.argv[1]) as cap:
+with tracebraid.capture(sys.argv[1], recorder=sys.argv[3]) as cap:
     for step in range(14):
         if step == 7:
             limit(int(sys.argv[2]))

@@ -1,4 +1,7 @@
-"""A rank of two, whose loop is captured: `ranks.py FOLDER KIND [STORE]`, with a store both ranks are started here."""
+"""A rank of two, whose loop is captured: `ranks.py FOLDER KIND [STORE]`, with a store both ranks are started here.
+
+RECORDER in the environment names the recorder.
+"""
 
 import os
 import signal
@@ -25,7 +28,7 @@ def loop(folder: str, kind: str) -> None:
     model = tiny.make_model()
     model = shard(model) if kind == "fsdp" else torch.nn.parallel.DistributedDataParallel(model)
     optimizer = tiny.make_optimizer(model)
-    with tracebraid.capture(folder) as cap:
+    with tracebraid.capture(folder, recorder=os.environ.get("RECORDER", "auto")) as cap:
         for step in range(STEPS):
             tiny.train(model, optimizer)
             if rank == 1 and (kind, step) in (("killed-inside", 8), ("killed-after", 11)):

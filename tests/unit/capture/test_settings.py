@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tracebraid.api import settings_of
 from tracebraid.capture.environment import child_environment
 from tracebraid.capture.schedule import Schedule
-from tracebraid.capture.settings import Settings
+from tracebraid.capture.settings import BACKENDS, Settings
 from tracebraid.errors import ArgumentError
 
 STEPS = st.integers(0, 10**9)
@@ -32,6 +32,7 @@ SETTINGS = st.builds(
     memory=st.booleans(),
     overwrite=st.booleans(),
     nsys=st.booleans(),
+    recorder=st.sampled_from(BACKENDS),
 )
 
 
@@ -55,6 +56,7 @@ def test_the_text_names_every_setting() -> None:
         "memory": False,
         "overwrite": False,
         "nsys": False,
+        "recorder": "auto",
     }
 
 
@@ -75,6 +77,11 @@ def test_settings_of_a_call_name_a_folder_that_a_change_of_folders_does_not_move
 def test_a_word_that_no_schedule_has_is_refused_with_those_that_it_has() -> None:
     with pytest.raises(ArgumentError, match="no 'warm_up'; it has skip_first, wait, warmup, active, repeat"):
         settings_of("traces", {"active": 1, "warm_up": 1}, {})
+
+
+def test_a_recorder_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ArgumentError, match="there is no recorder 'nonsense'; there is auto, native, torch"):
+        settings_of("traces", {}, {"recorder": "nonsense"})
 
 
 @pytest.mark.parametrize("theirs", [None, "", "/a", "/a:/b"])
