@@ -1,4 +1,4 @@
-"""What recording costs: a traced loop against the same loop untraced.
+"""What recording costs: a traced loop against the same loop untraced, in time and in bytes.
 
     python -m benchmarks.overhead [--rounds 31] [--json]
 
@@ -17,15 +17,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import torch
 
 import tracebraid
+from tracebraid.capture.native_recorder import NativeRecorder
+from tracebraid.output import write_whole
 
 __all__: list[str] = []
 
@@ -76,6 +77,21 @@ def small_ops() -> _Step:
     return step
 
 
+def transformer() -> _Step:
+    """A training step of two transformer layers, 64 wide, of 4 x 16 tokens."""
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    batch = torch.randn(4, 16, 64)
+
+    def step() -> None:
+        model(batch).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
 def big_ops() -> _Step:
     """Products of 1024 x 1024 matrices: tens of milliseconds each."""
     left, right = torch.randn(1024, 1024), torch.randn(1024, 1024)
@@ -87,7 +103,11 @@ def big_ops() -> _Step:
     return step
 
 
-LOOPS = (Loop("small ops", small_ops, 40), Loop("big ops", big_ops, 3))
+LOOPS = (
+    Loop("small ops", small_ops, 40),
+    Loop("transformer", transformer, 10),
+    Loop("big ops", big_ops, 3),
+)
 
 
 @contextmanager
@@ -110,13 +130,19 @@ def kineto_alone(folder: Path, steps: int) -> Iterator[_Step]:
         yield _nothing
 
 
-@contextmanager
-def observer_alone(folder: Path, steps: int) -> Iterator[_Step]:
-    """Tracebraid's observer over PyTorch's recorder."""
-    observer = tracebraid.ExecutionTraceObserver().register_callback(folder / "et.json")
-    observer.start()
-    yield _nothing
-    observer.unregister_callback()
+def observer(backend: str, starts: bool = True, with_kineto: bool = False) -> _Way:
+    """Tracebraid's observer over a recorder."""
+
+    @contextmanager
+    def way(folder: Path, steps: int) -> Iterator[_Step]:
+        one = tracebraid.ExecutionTraceObserver(backend).register_callback(folder / "et.json")
+        if starts:
+            one.start()
+        with torch.profiler.profile(record_shapes=True) if with_kineto else nullcontext():
+            yield _nothing
+        one.discard()
+
+    return way
 
 
 @contextmanager
@@ -130,12 +156,17 @@ def capturing(folder: Path, steps: int) -> Iterator[_Step]:
         # What the window writes is not part of its steps: it ends here, one step early.
 
 
-WAYS: dict[str, Callable[[Path, int], Any]] = {
+_Way = Callable[[Path, int], AbstractContextManager[_Step]]
+WAYS: dict[str, _Way] = {
     "untraced": untraced,
-    "in a capture, not recorded": waiting,
-    "Kineto alone": kineto_alone,
-    "Execution Trace alone": observer_alone,
-    "both, by capture": capturing,
+    "native, registered": observer("native", starts=False),
+    "native": observer("native"),
+    "PyTorch's": observer("torch"),
+    "Kineto": kineto_alone,
+    "native and Kineto": observer("native", with_kineto=True),
+    "PyTorch's and Kineto": observer("torch", with_kineto=True),
+    "in a capture, waiting": waiting,
+    "in a capture, recorded": capturing,
 }
 
 
@@ -176,6 +207,22 @@ def _ops_per_step(step: _Step, folder: Path) -> float:
     return tracebraid.open(folder)[0].coverage.host_ops.total / 2
 
 
+def sizes(loop: Loop, folder: Path) -> dict[str, float]:
+    """Bytes per node of a native recording: in memory or its spill, as JSON, and as JSON in gzip."""
+    step, path = loop.make(), folder / "sizes.json"
+    recorder = NativeRecorder(path)
+    recorder.open()
+    recorder.start()
+    for _ in range(loop.steps):
+        step()
+    recorder.close()
+    packed = folder / "sizes.json.gz"
+    write_whole(packed, [path.read_bytes()], overwrite=True)
+    nodes = recorder.counts.nodes
+    in_bytes = {"memory": recorder.counts.recorded_bytes, "JSON": path.stat().st_size}
+    return {kind: size / nodes for kind, size in (*in_bytes.items(), ("JSON, gzip", packed.stat().st_size))}
+
+
 def _cost(loop: str, way: str, cpu: dict[str, list[float]], wall: dict[str, list[float]], ops: float) -> Cost:
     added = median(mine - base for mine, base in zip(cpu[way], cpu["untraced"], strict=True))
     return Cost(
@@ -211,6 +258,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         added = "" if cost.added_us_per_op is None else f"{cost.added_us_per_op:.2f} µs"
         figures = f"{cost.step_us:>9.0f} µs{cost.ratio:>8.2f}{cost.wall_ratio:>8.2f}{added:>15}"
         print(f"{cost.loop:12}{cost.way:30}{figures}")
+    print("\nbytes per node, native:")
+    with tempfile.TemporaryDirectory() as folder:
+        for loop in LOOPS:
+            print(f"{loop.name:12}", {kind: round(size) for kind, size in sizes(loop, Path(folder)).items()})
 
 
 if __name__ == "__main__":
