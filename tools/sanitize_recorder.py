@@ -1,0 +1,56 @@
+"""Run the stress test of the native recorder under ThreadSanitizer: `python tools/sanitize_recorder.py [SECONDS]`.
+
+Needs g++ with libtsan. The recorder alone is instrumented, not torch: races among its own accesses are found.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from torch.utils.cpp_extension import include_paths, library_paths
+
+from tracebraid.capture import native_library
+from tracebraid.capture.native_build import FLAGS, SOURCES
+
+STRESS = Path(__file__).parents[1] / "tests" / "integration" / "scripts" / "native_stress.py"
+
+
+def build(library: Path) -> None:
+    """Compile the recorder, instrumented."""
+    library.parent.mkdir(parents=True, exist_ok=True)
+    places = [f"-I{path}" for path in include_paths()] + [f"-L{path}" for path in library_paths()]
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+    sources = map(str, sorted(SOURCES.glob("*.cpp")))
+    more = ["-O1", "-g", "-fsanitize=thread", "-fPIC", "-shared", abi, "-o", str(library)]
+    subprocess.run(["g++", *FLAGS, *more, *sources, *places, "-lc10", "-ltorch_cpu"], check=True)
+
+
+def main(seconds: str = "60") -> int:
+    """The stress test's exit code, 66 where there was a race; what was found is printed."""
+    if shutil.which("g++") is None:
+        raise SystemExit("there is no g++")
+    runtime = subprocess.run(
+        ["g++", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TRACEBRAID_CACHE"] = folder
+        build(native_library.library_path())
+        env = {
+            **os.environ,
+            "LD_PRELOAD": runtime.stdout.strip(),
+            # Python and torch are not instrumented: what they do to each other is not reported.
+            "TSAN_OPTIONS": "ignore_noninstrumented_modules=1 report_signal_unsafe=0",
+        }
+        # A fork of a process with threads ends ThreadSanitizer.
+        command = [sys.executable, str(STRESS), seconds, folder, "no-fork"]
+        return subprocess.run(command, env=env, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
