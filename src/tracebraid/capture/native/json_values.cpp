@@ -47,7 +47,9 @@ void add_tensor(Lists& lists, Reader& reader) {
     lists.values += ",0,0,0,0,\"\"]";
   }
   lists.types += "Tensor(";
-  lists.types += dtype.name();
+  // Not always the standard library's string_view.
+  auto name = dtype.name();
+  lists.types.append(name.data(), name.size());
   lists.types += ')';
   add_dimensions(lists.shapes, reader, flags & kHasSizes);
   add_dimensions(lists.strides, reader, flags & kHasStrides);

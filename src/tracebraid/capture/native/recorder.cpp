@@ -5,7 +5,6 @@
 
 #include "attributes.h"
 #include "format.h"
-#include "values.h"
 
 namespace tracebraid {
 
@@ -71,7 +70,7 @@ void Recorder::exit(const at::RecordFunction& function, ThreadLog*& mine) {
   if (!is_known && !function.isAsync()) tell_others(function.handle());
 
   Bytes& out = log.scratch->bytes;
-  c10::ArrayRef<c10::IValue> outputs = function.outputs();
+  Values outputs(function.outputs().data(), function.outputs().size());
   size_t count = function.num_outputs();
   uint8_t flags = outputs.size() < count ? kRaised : 0;
   out.clear();
@@ -87,8 +86,7 @@ void Recorder::exit(const at::RecordFunction& function, ThreadLog*& mine) {
   append(log);
 }
 
-void Recorder::write_values(
-    Bytes& out, c10::ArrayRef<c10::IValue> values, size_t count, SeenLately& seen) {
+void Recorder::write_values(Bytes& out, Values values, size_t count, SeenLately& seen) {
   // On a stack the function's own are the last ones.
   if (values.size() < count) count = 0;
   out.reserve(Bytes::kNumber);

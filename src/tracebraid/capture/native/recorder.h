@@ -16,6 +16,7 @@
 #include "format.h"
 #include "identity.h"
 #include "names.h"
+#include "values.h"
 
 namespace tracebraid {
 
@@ -77,7 +78,7 @@ class Recorder {
   // An operator ended that this thread did not begin.
   void tell_others(uint64_t rf_id);
   ThreadLog* find(uint64_t tid);
-  void write_values(Bytes& out, c10::ArrayRef<c10::IValue> values, size_t count, SeenLately& seen);
+  void write_values(Bytes& out, Values values, size_t count, SeenLately& seen);
   void append(ThreadLog& log);
 
   const Options options_;

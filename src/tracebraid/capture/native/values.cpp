@@ -37,7 +37,8 @@ int64_t elements_of(const c10::TensorImpl& tensor, uint8_t flags) {
 void write_tensor(Bytes& out, const at::Tensor& tensor, Identities& identities, SeenLately& seen) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   uint8_t flags = known_of(impl, tensor.defined());
-  auto dtype = impl.dtype().isScalarType() ? impl.dtype().toScalarType() : c10::ScalarType::Undefined;
+  caffe2::TypeMeta type = impl.dtype();
+  auto dtype = type.isScalarType() ? type.toScalarType() : c10::ScalarType::Undefined;
   out.reserve(8 + 6 * Bytes::kNumber);
   out.byte(kTensor);
   out.byte(flags);
@@ -58,8 +59,8 @@ void write_tensor(Bytes& out, const at::Tensor& tensor, Identities& identities, 
   if (flags & kHasStrides) write_dimensions(out, impl.strides());
 }
 
-void write_list(
-    Bytes& out, Value kind, c10::ArrayRef<c10::IValue> items, Identities& identities, SeenLately& seen) {
+template <typename Items>
+void write_list(Bytes& out, Value kind, const Items& items, Identities& identities, SeenLately& seen) {
   size_t count = kind == kList ? std::min<size_t>(items.size(), kLongestList) : items.size();
   out.reserve(1 + Bytes::kNumber);
   out.byte(kind);
@@ -133,7 +134,7 @@ void write_value(Bytes& out, const c10::IValue& value, Identities& identities, S
   }
 }
 
-std::string integral_ranges(c10::ArrayRef<c10::IValue> values) {
+std::string integral_ranges(Values values) {
   std::string ranges;
   size_t tensors = 0;
   try {
