@@ -28,9 +28,6 @@ __all__ = ["ExecutionTraceObserver"]
 _ESCAPES_NO_NAME = (2, 13)
 """The last version of torch whose recorder was seen to write names without escaping them."""
 
-_followers: list[ExecutionTraceObserver] = []
-"""In a forked child: what records there, which nobody else holds."""
-
 
 class ExecutionTraceObserver:
     """Records an Execution Trace; takes the place of `torch.profiler.ExecutionTraceObserver`.
@@ -76,6 +73,7 @@ class ExecutionTraceObserver:
         self._follow_forks = follow_forks
         self._recorder: Recorder | None = None
         self._running = False
+        self._follower: ExecutionTraceObserver | None = None  # in a forked child, where nobody else holds it
 
     def __del__(self) -> None:
         if getattr(self, "_recorder", None) is not None:
@@ -256,7 +254,7 @@ def _follow(reference: weakref.ref[ExecutionTraceObserver]) -> None:
         Path(observer.output_file_path).with_name(f"{stem}_pid{os.getpid()}{name[len(stem) :]}")
     )
     mine.start()
-    _followers.append(mine)
+    observer._follower = mine
     # Children of multiprocessing end without Python's own end, and forget what was to be done at theirs until now.
     multiprocessing.util.register_after_fork(mine, _finish_with_multiprocessing)
 
