@@ -79,3 +79,10 @@ def test_workers_of_a_loader(tmp_path: Path, more: tuple[str, ...]) -> None:
     assert len(workers) == 2 * len(more)
     counts = [names_of(assert_whole(tmp_path / name)).count("aten::stack") for name in workers]
     assert sum(counts) == 16 * len(more)
+
+
+def test_no_child_hangs_where_others_start_and_stop(tmp_path: Path) -> None:
+    done = run_script("native_forks.py", 8, tmp_path, PYTHONWARNINGS="ignore")
+    told = re.fullmatch(r"(\d+) forks, 0 hung\n", done.stdout)
+    assert told, done.stdout + done.stderr[-500:]
+    assert int(told[1]) > 20

@@ -155,6 +155,11 @@ at::CallbackHandle add_callback(int number, std::integer_sequence<int, numbers..
       at::RecordFunctionCallback(enters[number], exits[number]).needsInputs(true).needsOutputs(true).needsIds(true));
 }
 
+// PyTorch's own lock of callbacks is taken under this one, so no thread of ours holds that while the process forks: the
+// child could never take it again.
+void hold_still() { slots_mutex.lock(); }
+void go_on() { slots_mutex.unlock(); }
+
 // In the child of a fork there is one thread, this one; the others' locks may be held for ever, so none is taken, and
 // what the parent recorded so far is left where it is, gates included.
 void cut_off_child() {
@@ -181,7 +186,7 @@ void leave_in_child() {
 
 void watch_forks() {
   static std::once_flag once;
-  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, &cut_off_child); });
+  std::call_once(once, [] { pthread_atfork(&hold_still, &go_on, &cut_off_child); });
 }
 
 void wait_until_outside() {
@@ -230,12 +235,16 @@ void switch_slot(int number, bool on) {
 }
 
 void detach(int number) {
-  std::lock_guard<std::mutex> lock(slots_mutex);
   Slot& slot = slots[number];
-  if (slot.owner == nullptr) return;
-  turn(slot, false);
-  slot.recorder.store(nullptr, std::memory_order_seq_cst);
+  {
+    std::lock_guard<std::mutex> lock(slots_mutex);
+    if (slot.owner == nullptr) return;
+    turn(slot, false);
+    slot.recorder.store(nullptr, std::memory_order_seq_cst);
+  }
+  // Without the lock: a thread inside may wait for Python's, and that one's holder for a fork, which waits for ours.
   wait_until_outside();
+  std::lock_guard<std::mutex> lock(slots_mutex);
   slot.owner.reset();
 }
 
