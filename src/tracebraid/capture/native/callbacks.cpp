@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <pthread.h>
 #include <c10/util/Logging.h>
@@ -40,6 +41,7 @@ Gate* free_gates = nullptr;
 std::mutex gates_mutex;
 std::atomic<uint64_t> recordings{0};
 std::atomic<bool> is_forked{false};
+std::atomic<bool> is_leaving{false};  // a child that takes out its parent's callbacks
 
 // Nothing in here has a destructor: operators may run while a thread's other variables are destroyed.
 struct ThisThread {
@@ -155,9 +157,15 @@ at::CallbackHandle add_callback(int number, std::integer_sequence<int, numbers..
       at::RecordFunctionCallback(enters[number], exits[number]).needsInputs(true).needsOutputs(true).needsIds(true));
 }
 
-// PyTorch's own lock of callbacks is taken under this one, so no thread of ours holds that while the process forks: the
-// child could never take it again.
-void hold_still() { slots_mutex.lock(); }
+// PyTorch has one lock for its callbacks. Threads take it when these change, and each thread again at its next operator.
+// Where one holds it while another forks, the child can never take it. So no thread of ours changes them meanwhile, and
+// the one that forks has nothing left to look up.
+void hold_still() {
+  slots_mutex.lock();
+  for (int scope = 0; scope < static_cast<int>(at::RecordScope::NUM_SCOPES); scope++) {
+    at::getStepCallbacksUnlessEmpty(static_cast<at::RecordScope>(scope));
+  }
+}
 void go_on() { slots_mutex.unlock(); }
 
 // In the child of a fork there is one thread, this one; the others' locks may be held for ever, so none is taken, and
@@ -168,20 +176,40 @@ void cut_off_child() {
     new (&slot.owner) std::shared_ptr<Recorder>();
     if (slot.is_on) is_forked.store(true);
   }
+  is_leaving.store(false);
   new (&slots_mutex) std::mutex();
   new (&gates_mutex) std::mutex();
   all_gates = free_gates = this_thread.gate = nullptr;
 }
 
-// The first operator in the child takes the callbacks out, which PyTorch cannot do during the fork.
-void leave_in_child() {
+// In the child: the callbacks of the parent's recordings.
+std::vector<at::CallbackHandle> take_inherited() {
+  std::vector<at::CallbackHandle> inherited;
   std::lock_guard<std::mutex> lock(slots_mutex);
-  if (!is_forked.exchange(false)) return;
+  if (!is_forked.exchange(false)) return inherited;
   for (Slot& slot : slots) {
-    if (!slot.is_on || slot.owner != nullptr) continue;
-    at::disableCallback(slot.callback);
-    slot.is_on = false;
+    if (slot.is_on && slot.owner == nullptr) {
+      slot.is_on = false;
+      inherited.push_back(slot.callback);
+    }
   }
+  return inherited;
+}
+
+// The first operator in the child has the callbacks taken out, which PyTorch cannot do during the fork; by a thread of
+// its own, as PyTorch's lock may be one that nobody lets go. Callbacks that stay do nothing.
+void leave_in_child() {
+  std::vector<at::CallbackHandle> inherited = take_inherited();
+  if (inherited.empty()) return;
+  is_leaving.store(true);
+  std::thread([inherited = std::move(inherited)] {
+    for (at::CallbackHandle callback : inherited) at::disableCallback(callback);
+    is_leaving.store(false);
+  }).detach();
+}
+
+void wait_until_left() {
+  while (is_leaving.load()) std::this_thread::yield();
 }
 
 void watch_forks() {
@@ -212,6 +240,7 @@ void turn(Slot& slot, bool on) {
 int attach(std::shared_ptr<Recorder> recorder) {
   watch_forks();
   leave_in_child();
+  wait_until_left();
   std::lock_guard<std::mutex> lock(slots_mutex);
   for (int number = 0; number < kSlots; number++) {
     Slot& slot = slots[number];
