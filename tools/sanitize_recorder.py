@@ -1,6 +1,7 @@
-"""Run the stress test of the native recorder under ThreadSanitizer: `python tools/sanitize_recorder.py [SECONDS]`.
+"""Run the stress test of the native recorder under a sanitizer: `tools/sanitize_recorder.py [SECONDS] [address]`.
 
-Needs g++ with libtsan. The recorder alone is instrumented, not torch: races among its own accesses are found.
+It is ThreadSanitizer, or AddressSanitizer if asked for. Needs g++ with its libraries. The recorder alone is
+instrumented, not torch: races among its own accesses are found, and its own misuse of memory.
 """
 
 from __future__ import annotations
@@ -21,34 +22,37 @@ from tracebraid.capture.native_build import FLAGS, SOURCES
 STRESS = Path(__file__).parents[1] / "tests" / "integration" / "scripts" / "native_stress.py"
 
 
-def build(library: Path) -> None:
+RUNTIMES = {"thread": "libtsan.so", "address": "libasan.so"}
+OPTIONS = {
+    # Python and torch are not instrumented: what they do to each other is not reported.
+    "TSAN_OPTIONS": "ignore_noninstrumented_modules=1 report_signal_unsafe=0",
+    "ASAN_OPTIONS": "detect_leaks=0",
+}
+
+
+def build(library: Path, kind: str) -> None:
     """Compile the recorder, instrumented."""
     library.parent.mkdir(parents=True, exist_ok=True)
     places = [f"-I{path}" for path in include_paths()] + [f"-L{path}" for path in library_paths()]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     sources = map(str, sorted(SOURCES.glob("*.cpp")))
-    more = ["-O1", "-g", "-fsanitize=thread", "-fPIC", "-shared", abi, "-o", str(library)]
+    more = ["-O1", "-g", f"-fsanitize={kind}", "-fPIC", "-shared", abi, "-o", str(library)]
     subprocess.run(["g++", *FLAGS, *more, *sources, *places, "-lc10", "-ltorch_cpu"], check=True)
 
 
-def main(seconds: str = "60") -> int:
-    """The stress test's exit code, 66 where there was a race; what was found is printed."""
+def main(seconds: str = "60", kind: str = "thread") -> int:
+    """The stress test's exit code, another one where something was found, which is printed."""
     if shutil.which("g++") is None:
         raise SystemExit("there is no g++")
     runtime = subprocess.run(
-        ["g++", "-print-file-name=libtsan.so"], capture_output=True, text=True, check=True
+        ["g++", f"-print-file-name={RUNTIMES[kind]}"], capture_output=True, text=True, check=True
     )
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRACEBRAID_CACHE"] = folder
-        build(native_library.library_path())
-        env = {
-            **os.environ,
-            "LD_PRELOAD": runtime.stdout.strip(),
-            # Python and torch are not instrumented: what they do to each other is not reported.
-            "TSAN_OPTIONS": "ignore_noninstrumented_modules=1 report_signal_unsafe=0",
-        }
+        build(native_library.library_path(), kind)
+        env = {**os.environ, **OPTIONS, "LD_PRELOAD": runtime.stdout.strip()}
         # A fork of a process with threads ends ThreadSanitizer.
-        command = [sys.executable, str(STRESS), seconds, folder, "no-fork"]
+        command = [sys.executable, str(STRESS), seconds, folder, *(["no-fork"] if kind == "thread" else [])]
         return subprocess.run(command, env=env, check=False).returncode
 
 

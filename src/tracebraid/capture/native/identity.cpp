@@ -27,9 +27,7 @@ Identities::~Identities() {
 }
 
 uint64_t Identities::look_up(c10::StorageImpl* storage) {
-  // To be let go after the lock: memory may be freed then, for which numpy's takes Python's own lock.
   std::vector<c10::intrusive_ptr_target*> dead;
-  c10::intrusive_ptr<c10::StorageImpl> other;
   uint64_t id;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -41,7 +39,7 @@ uint64_t Identities::look_up(c10::StorageImpl* storage) {
     if (data == nullptr) {
       id = hold(object, 0);
     } else {
-      id = hold(object, alias_of(data, other));
+      id = hold(object, alias_of(data));
       storage_at_.set(data, reinterpret_cast<uintptr_t>(storage));
     }
   }
@@ -86,14 +84,14 @@ uint64_t Identities::hold(c10::intrusive_ptr_target* object, uint64_t id) {
   return id;
 }
 
-uint64_t Identities::alias_of(const void* data, c10::intrusive_ptr<c10::StorageImpl>& other) {
+uint64_t Identities::alias_of(const void* data) {
   uint64_t* at = storage_at_.find(data);
   if (at == nullptr) return 0;
-  auto* storage = reinterpret_cast<c10::StorageImpl*>(*at);
-  // Most often memory is used again because its storage is gone.
-  if (raw::use_count(static_cast<c10::intrusive_ptr_target*>(storage)) == 0) return 0;
-  other = c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage).lock();
-  return other && data_of(*other) == data ? *held_.find(static_cast<c10::intrusive_ptr_target*>(storage)) : 0;
+  // It is held, and may be letting its memory go right now. It is not locked for that: where it has a wrapper in Python,
+  // that would take Python's lock. While it has this memory, both have it.
+  auto* other = reinterpret_cast<c10::StorageImpl*>(*at);
+  auto* object = static_cast<c10::intrusive_ptr_target*>(other);
+  return raw::use_count(object) > 0 && data_of(*other) == data ? *held_.find(object) : 0;
 }
 
 std::vector<c10::intrusive_ptr_target*> Identities::sweep_if_due() {

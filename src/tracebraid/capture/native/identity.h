@@ -90,9 +90,8 @@ class Identities {
   void settle(TensorPlace& place, uint64_t storage);
   // The id of an object that is alive; it is held from now on. A new one gets `id`, or if that is 0 a new id.
   uint64_t hold(c10::intrusive_ptr_target* object, uint64_t id);
-  // The id of the storage over the same memory that is alive (from_numpy twice, DLPack there and back), or 0. It may be
-  // the last one to hold it: `other` is to be let go without the lock.
-  uint64_t alias_of(const void* data, c10::intrusive_ptr<c10::StorageImpl>& other);
+  // The id of the storage over the same memory that is alive (from_numpy twice, DLPack there and back), or 0.
+  uint64_t alias_of(const void* data);
   std::vector<c10::intrusive_ptr_target*> sweep_if_due();
   // Odd numbers: the others are for nodes.
   uint64_t new_id() { return next_id_.fetch_add(2, std::memory_order_relaxed); }
