@@ -5,7 +5,8 @@
     TracebraidError
     ├── InputError            a file or folder that cannot be used, and where it goes wrong
     │   ├── NotATraceError    the content is something else than a trace
-    │   └── WrongTraceError   a trace, but of the other kind than asked for
+    │   ├── WrongTraceError   a trace, but of the other kind than asked for
+    │   └── ProgramError      an Execution Trace of another program than the Kineto trace
     ├── OutputError           a file or folder that cannot be written
     ├── ArgumentError         an argument whose value makes no sense
     ├── CaptureError          a recorder that is used in a way that cannot work
@@ -26,6 +27,7 @@ __all__ = [
     "MissingLibraryError",
     "NotATraceError",
     "OutputError",
+    "ProgramError",
     "TracebraidError",
     "WrongTraceError",
 ]
@@ -60,6 +62,10 @@ class NotATraceError(InputError):
 
 class WrongTraceError(InputError):
     """An Execution Trace where a Kineto trace was expected, or the reverse."""
+
+
+class ProgramError(InputError):
+    """An Execution Trace of another program than the Kineto trace that it was to be linked with."""
 
 
 class OutputError(TracebraidError):

@@ -23,8 +23,9 @@ def load(path: Path) -> Json:
 
 
 @cache
-def pair(folder: Path, rank: int = 0) -> LinkedTrace:
-    return link(folder / f"torch_et_{rank}.json.gz", folder / f"kineto_trace_{rank}.json.gz")
+def pair(folder: Path, rank: int = 0, match: str = "auto") -> LinkedTrace:
+    et, kineto = folder / f"torch_et_{rank}.json.gz", folder / f"kineto_trace_{rank}.json.gz"
+    return link(et, kineto, matching=match)
 
 
 def names_of(linked: LinkedTrace) -> dict[int, str]:

@@ -71,8 +71,8 @@ def test_simple_adds_et_plus_has_the_times_of_the_kineto_file(real_traces: Path,
 
 
 def test_the_et_plus_of_dlrm_keeps_all_device_events_with_a_reason(real_traces: Path, tmp_path: Path):
-    """No host op is linked there, so that no device event has a node to hang under."""
-    write_et_plus(pair(real_traces / "pairs/dlrm_v100_8rank", 1), tmp_path / "et_plus.json")
+    """No host op is linked by ids there, so that no device event has a node to hang under."""
+    write_et_plus(pair(real_traces / "pairs/dlrm_v100_8rank", 1, "exact"), tmp_path / "et_plus.json")
     found = json.loads((tmp_path / "et_plus.json").read_text())["nodes"]
     why = Counter(one["orphan"] for one in found if "cat" in one)
     assert why == {

@@ -32,7 +32,7 @@ def test_the_demos_external_ids_would_link_wrongly(demo: Path, rank: int):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_without_record_function_ids_the_demo_links_nothing_rather_than_wrongly(
+def test_without_record_function_ids_the_demos_ids_link_nothing_rather_than_wrongly(
     demo: Path, tmp_path: Path, rank: int
 ):
     kineto = load(demo / f"kineto_trace_{rank}.json.gz")
@@ -40,9 +40,14 @@ def test_without_record_function_ids_the_demo_links_nothing_rather_than_wrongly(
         if isinstance(event.get("args"), dict):
             event["args"].pop("Record function id", None)
     (tmp_path / "kineto.json").write_text(json.dumps(kineto, default=float))
-    coverage = link(demo / f"torch_et_{rank}.json.gz", tmp_path / "kineto.json").coverage
+    et = demo / f"torch_et_{rank}.json.gz"
+    coverage = link(et, tmp_path / "kineto.json", matching="exact").coverage
     assert coverage.host_ops.linked == 0
     assert coverage.share == 0.0
+    # By their places nearly all are found, and rightly.
+    found = link(et, tmp_path / "kineto.json").host_links.drop_nulls("node_id").select("event_id", "node_id")
+    assert found.height >= 0.99 * coverage.host_ops.total
+    assert found.join(pair(demo, rank).host_links, on=["event_id", "node_id"], how="anti").is_empty()
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -10,6 +10,7 @@ import pytest
 
 from tests.golden.linked import intervals, load, node_names_of, pair, reasons
 from tracebraid.api import link
+from tracebraid.errors import ProgramError
 from tracebraid.model.coverage import Count
 
 
@@ -42,8 +43,8 @@ def test_simple_adds_kernels_hang_under_the_nodes_that_launched_them(real_traces
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
-def test_dlrm_links_no_host_op_and_says_why(real_traces: Path, rank: int):
-    linked = pair(real_traces / "pairs/dlrm_v100_8rank", rank)
+def test_dlrms_ids_link_no_host_op_and_it_says_why(real_traces: Path, rank: int):
+    linked = pair(real_traces / "pairs/dlrm_v100_8rank", rank, "exact")
     assert linked.coverage.host_ops == Count(1673, 0, {})
     assert linked.coverage.et_nodes == Count(1672, 0, {})
     assert reasons(linked, "host_op").total() == 1673
@@ -79,18 +80,19 @@ def test_all_261_device_events_of_dlrm_hang_under_an_op_that_was_running_at_the_
     assert running.height == 261
 
 
-def test_linear_links_no_host_op_and_attributes_every_device_event(real_traces: Path):
-    coverage = pair(real_traces / "pairs/linear_2080ti").coverage
+def test_linears_ids_link_no_host_op_and_every_device_event_is_attributed(real_traces: Path):
+    coverage = pair(real_traces / "pairs/linear_2080ti", match="exact").coverage
     assert coverage.host_ops == Count(37_078, 0, {})
     assert coverage.et_nodes == Count(928, 0, {})
     assert coverage.gpu_events == Count(10_356, 10_356, {"correlation": 10_356})
 
 
-def test_an_execution_trace_and_a_timeline_of_two_runs_share_nothing(real_traces: Path):
+def test_an_execution_trace_and_a_timeline_of_two_programs_are_refused(real_traces: Path):
     """HTA accepts such a pair."""
-    linked = link(
-        real_traces / "pairs/simple_add_a100/torch_et_0.json.gz",
-        real_traces / "pairs/dlrm_v100_8rank/kineto_trace_0.json.gz",
-    )
+    et = real_traces / "pairs/linear_2080ti/torch_et_0.json.gz"
+    kineto = real_traces / "pairs/dlrm_v100_8rank/kineto_trace_0.json.gz"
+    with pytest.raises(ProgramError, match="not of the program of"):
+        link(et, kineto)
+    linked = link(et, kineto, matching="exact")
     assert linked.coverage.host_ops.linked == 0
     assert linked.coverage.share == 0.0

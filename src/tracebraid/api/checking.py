@@ -106,7 +106,7 @@ def _check_rank(window: _Window, files: RankFiles, progress: Progress | None) ->
     window.worlds[files.rank] = None
     if files.kineto is not None:
         try:
-            linked = link(files.et, read_timeline(files.kineto, None, progress))
+            linked = link(files.et, read_timeline(files.kineto, None, progress), matching="exact")
         except InputError as error:
             text = f"rank {files.rank} cannot be read: {error.problem}"
             window.findings.append(Finding("rank-unreadable", text, error.path, error.where))

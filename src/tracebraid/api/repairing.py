@@ -64,7 +64,7 @@ def _files(folder: Path) -> tuple[RankFiles, ...]:
 
 def _repair_one(et: Path, kineto: str, progress: Progress | None) -> list[Repair]:
     try:
-        linked = link(et, read_timeline(kineto, None, progress))
+        linked = link(et, read_timeline(kineto, None, progress), matching="exact")
     except InputError:
         return []
     assert linked.et is not None

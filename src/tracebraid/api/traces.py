@@ -19,6 +19,7 @@ from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.job import Job, Progress, RankFiles
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.matching import Matching
 from tracebraid.model.timeline import Timeline
 from tracebraid.read.discover import find_rank_files, trace_files
 from tracebraid.read.execution_trace import read_execution_trace
@@ -70,21 +71,32 @@ def open(path: str | Path, processes: int | None = None) -> Job:
 
 
 def link(
-    et: str | Path | ExecutionTrace | None, kineto: str | Path | Timeline, processes: int | None = None
+    et: str | Path | ExecutionTrace | None,
+    kineto: str | Path | Timeline,
+    processes: int | None = None,
+    matching: Matching | str = "auto",
 ) -> LinkedTrace:
     """Link an Execution Trace and a Kineto trace of one rank, or a Kineto trace on its own.
+
+    The two may be of different runs of one program: an Execution Trace is taken once, and linked with what is
+    profiled later. They are matched op by op then, and `LinkedTrace.matched` says what with what.
 
     Args:
         et: the Execution Trace, or its path; None for none.
         kineto: the Kineto trace, or its path.
         processes: how many processes may decode the Kineto trace; None: as many as its size is worth.
+        matching: `exact` by ids, `approximate` by alignment, `auto` by ids where these are proven, else by
+            alignment; or a `Matching`, which chooses iterations, too.
 
     Raises:
         InputError: a file cannot be read, or is of the other kind.
+        ProgramError: ids prove nothing, and the two are of different programs.
+        ArgumentError: there is no such matching, or not the annotation or iteration that it asks for.
     """
+    how = Matching(matching) if isinstance(matching, str) else matching
     trace = read_execution_trace(et) if isinstance(et, str | Path) else et
     timeline = read_timeline(kineto, processes) if isinstance(kineto, str | Path) else kineto
-    return link_traces(timeline, trace)
+    return link_traces(timeline, trace, how)
 
 
 def info(path: str | Path, progress: Progress | None = None) -> FileInfo:

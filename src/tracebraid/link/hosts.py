@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tracebraid.link.approximate import link_approximately
 from tracebraid.link.names import SAME_NAME, as_kineto_writes
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.matched import Matched
+from tracebraid.model.matching import Matching
 from tracebraid.model.schema import HOST_LINKS, NODE_LINKS
 from tracebraid.model.timeline import Timeline
 
@@ -26,38 +29,81 @@ _NO_EVENT = (
 _NODE_UNPROVEN = "host ops carry no record-function id, and External id proves nothing"
 _PROCESS_GROUP_INIT = "## process_group:init ##"
 _ENOUGH_NAMES = 3
+_MOST = 0.5
 _EVENT_OTHER_NAME = "the host op with its rf_id has another name"
 
 
 @dataclass(frozen=True)
 class HostLinks:
-    """The tables `host_links` and `node_links`."""
+    """The tables `host_links` and `node_links`, and what was matched where ids did not tell."""
 
     hosts: pl.DataFrame
     nodes: pl.DataFrame
+    matched: Matched | None = None
 
 
-def link_hosts(et: ExecutionTrace | None, timeline: Timeline, tree: pl.DataFrame) -> HostLinks:
-    """Link each host op to the node that is the same op, where ids and names prove it.
+def link_hosts(
+    et: ExecutionTrace | None, timeline: Timeline, tree: pl.DataFrame, matching: Matching
+) -> HostLinks:
+    """Link each host op to the node that is the same op, where ids and names prove it, else by alignment.
 
     A pair with equal ids and different names is no link. Ids that several nodes carry (forked workers write
     into one file) link where the name leaves one pair only.
+
+    Raises:
+        ProgramError: ids prove nothing, and the two are of different programs.
+        ArgumentError: the annotation or iteration that was asked for is not there.
     """
     ops = _ops(timeline, tree)
     if et is None:
         hosts = ops.select("event_id").with_columns(reason=pl.lit(_NO_ET))
         return HostLinks(_as_hosts(hosts), NODE_LINKS.empty())
     nodes = _nodes(et)
-    key = pl.col("record_function_id")
-    has_rf_ids = ops.select((key.fill_null(0) > 0).any()).item() is True
+    if matching.match == "approximate" or matching.chooses_iteration:
+        exact = _exact(ops, nodes.with_columns(rf_id=pl.lit(0)))
+    else:
+        exact = _exact(ops, nodes)
+    if matching.match == "exact" or _are_proven(exact, et, timeline):
+        return exact
+    if _has_rf_ids(ops):
+        # Of another run: what links there, links by chance.
+        exact = _exact(ops, nodes.with_columns(rf_id=pl.lit(0)))
+    found = link_approximately(et, timeline, tree, (exact.hosts, exact.nodes), matching)
+    return HostLinks(found.hosts, found.nodes, found.matched)
+
+
+def _exact(ops: pl.DataFrame, nodes: pl.DataFrame) -> HostLinks:
+    has_rf_ids = _has_rf_ids(ops)
     if has_rf_ids:
-        pairs = ops.filter(key > 0).rename({"record_function_id": "id"}).join(_with_id(nodes), on="id")
+        pairs = (
+            ops.filter(pl.col("record_function_id") > 0)
+            .rename({"record_function_id": "id"})
+            .join(_with_id(nodes), on="id")
+        )
         method = "record_function_id"
     else:
         pairs = _proven_pairs(ops.rename({"external_id": "id"}), nodes)
         method = "external_id"
     linked = _unambiguous(pairs.filter(SAME_NAME))
     return HostLinks(_hosts(ops, pairs, linked, method), _node_links(nodes, pairs, linked, has_rf_ids))
+
+
+def _has_rf_ids(ops: pl.DataFrame) -> bool:
+    return ops.select((pl.col("record_function_id").fill_null(0) > 0).any()).item() is True
+
+
+def _are_proven(exact: HostLinks, et: ExecutionTrace, timeline: Timeline) -> bool:
+    """Whether ids tell all there is to tell: both traces are of one run, and most of one of them is linked."""
+    lanes = timeline.events.select("event_id", "lane").join(
+        exact.hosts.select("event_id"), on="event_id", how="semi"
+    )
+    pids = timeline.lanes.join(lanes, on="lane", how="semi").get_column("pid").drop_nulls().unique().to_list()
+    pid = et.header.get("pid")
+    if isinstance(pid, int) and pids and pid not in pids:
+        return False
+    linked = exact.hosts.get_column("node_id").count()
+    expected = min(exact.hosts.height, et.op_nodes.height)
+    return linked >= _MOST * expected
 
 
 def _ops(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
@@ -170,6 +216,7 @@ def _node_links(
     node = pl.col("node_id")
     schema = NODE_LINKS.polars_schema()
     links = nodes.join(linked, on="node_id", how="left").with_columns(
+        pl.lit(None).alias("candidates"),
         pl.when(pl.col("event_id").is_not_null())
         .then(None)
         .when("is_root")
@@ -183,6 +230,6 @@ def _node_links(
         .when(pl.lit(has_rf_ids))
         .then(pl.lit(_NO_EVENT))
         .otherwise(pl.lit(_NODE_UNPROVEN))
-        .alias("reason")
+        .alias("reason"),
     )
     return links.select(list(schema)).cast(schema).sort("node_id")  # type: ignore[arg-type]

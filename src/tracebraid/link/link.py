@@ -13,18 +13,28 @@ from tracebraid.link.nesting import host_tree
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.matching import Matching
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["link_traces"]
 
+_AUTO = Matching()
 
-def link_traces(timeline: Timeline, et: ExecutionTrace | None = None) -> LinkedTrace:
+
+def link_traces(
+    timeline: Timeline, et: ExecutionTrace | None = None, matching: Matching = _AUTO
+) -> LinkedTrace:
     """Link a rank's Kineto trace with its Execution Trace, or on its own.
 
-    Everything is linked by evidence alone: what it does not prove stays unlinked, and `coverage` says why.
+    Everything is linked by evidence alone: what it does not prove stays unlinked, and `coverage` says why. Each
+    link says by which method it was made, and how sure that is.
+
+    Raises:
+        ProgramError: ids prove nothing, and the two are of different programs.
+        ArgumentError: the annotation or iteration that was asked for is not there.
     """
     tree = host_tree(timeline)
-    hosts = link_hosts(et, timeline, tree)
+    hosts = link_hosts(et, timeline, tree, matching)
     device_links = link_launches(timeline, tree, hosts.hosts)
     coverage = count_coverage(timeline, hosts.hosts, hosts.nodes, device_links, et is not None)
     return LinkedTrace(
@@ -36,6 +46,7 @@ def link_traces(timeline: Timeline, et: ExecutionTrace | None = None) -> LinkedT
         device_links=device_links,
         forward_backward=link_forward_backward(timeline),
         coverage=coverage,
+        matched=hosts.matched,
         findings=_findings(timeline, et, tree, hosts.hosts),
     )
 

@@ -9,6 +9,7 @@ import polars as pl
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
+from tracebraid.model.matched import Matched
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["LinkedTrace"]
@@ -27,6 +28,7 @@ class LinkedTrace:
         device_links: device event to what launched it, see `model.schema.DEVICE_LINKS`.
         forward_backward: see `model.schema.FORWARD_BACKWARD`.
         coverage: how much was linked, how, and why the rest was not.
+        matched: what was matched with what, where ids did not tell; None where they did.
         findings: what was noticed while linking.
     """
 
@@ -38,6 +40,7 @@ class LinkedTrace:
     device_links: pl.DataFrame
     forward_backward: pl.DataFrame
     coverage: Coverage
+    matched: Matched | None = None
     findings: tuple[Finding, ...] = field(default=())
 
     @property

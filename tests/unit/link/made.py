@@ -39,11 +39,11 @@ def linked_of(
     header: Json | None = None,
     schema: str = "1.1.1-chakra.0.0.4",
 ) -> LinkedTrace:
-    """Write both traces as files, read them, and link them; without `nodes` there is no Execution Trace."""
+    """Write both traces as files, read them, and link them by ids; without `nodes` there is no Execution Trace."""
     with tempfile.TemporaryDirectory() as folder:
         kineto = write(Path(folder) / "kineto_trace_0.json", kineto_text(list(events), header))
         et = write(Path(folder) / "torch_et_0.json", et_text(list(nodes), schema)) if nodes else None
-        return link(et, kineto, processes=1)
+        return link(et, kineto, processes=1, matching="exact")
 
 
 def et_of(*nodes: Json, threads: int = 1) -> list[Json]:

@@ -49,7 +49,7 @@ def test_an_op_is_the_node_whose_rf_id_is_its_record_function_id():
 
 def test_nodes_point_back_at_their_events():
     linked = linked_of([rf("a", 0, 9, 51)], et_of(node(20, "a", 1001, rf_id=51)))
-    assert node_link(linked, 20) == {"node_id": 20, "event_id": 0, "reason": None}
+    assert node_link(linked, 20) == {"node_id": 20, "event_id": 0, "reason": None, "candidates": None}
 
 
 def test_equal_ids_with_other_names_are_not_linked_and_both_sides_say_so():

@@ -2,7 +2,8 @@
 
 Times are int64 nanoseconds on the unix clock. `event_id` is the row of `Timeline.events`, in the order of the
 file; it joins every table of a timeline. `node_id` is the id of a node of an Execution Trace. `kineto` holds what
-is in a Kineto trace, `execution_trace` what is in an Execution Trace, `links` what linking adds. The tables that
+is in a Kineto trace, `execution_trace` what is in an Execution Trace, `links` what linking adds, `matching` what
+matching without ids adds. The tables that
 analyses answer with stand in `model/answers.py`.
 """
 
@@ -41,6 +42,7 @@ from tracebraid.model.schema.links import (
     HOST_TREE,
     NODE_LINKS,
 )
+from tracebraid.model.schema.matching import ITERATIONS, NODE_TIMES
 
 __all__ = [
     "COLLECTIVES",
@@ -62,10 +64,12 @@ __all__ = [
     "HOST_LINKS",
     "HOST_OPS",
     "HOST_TREE",
+    "ITERATIONS",
     "KINETO_TABLES",
     "LANES",
     "MEMORY",
     "NODE_LINKS",
+    "NODE_TIMES",
     "OTHER_EVENTS",
     "PROCESS_GROUPS",
     "PYTHON_FUNCTIONS",

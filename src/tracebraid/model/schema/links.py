@@ -12,7 +12,7 @@ __all__ = [
     "NODE_LINKS",
 ]
 
-_INT, _FLOAT, _NAME = Kind.INT, Kind.FLOAT, Kind.NAME
+_INT, _FLOAT, _NAME, _INTS = Kind.INT, Kind.FLOAT, Kind.NAME, Kind.INTS
 
 _EVENT_ID = Column("event_id", _INT, "the event: its row in `events`")
 _NODE_ID = Column("node_id", _INT, "the Execution Trace node")
@@ -39,9 +39,14 @@ HOST_LINKS = Table(
     (
         _EVENT_ID,
         Column("node_id", _INT, "the node; null where none was proven"),
-        Column("method", _NAME, "`record_function_id` or `external_id`; null without a node"),
+        Column(
+            "method",
+            _NAME,
+            "`record_function_id`, `external_id`, `alignment`, `alignment_name`, `place`; null without a node",
+        ),
         Column("confidence", _FLOAT, "1.0 for ids that names confirm; null without a node"),
         Column("reason", _NAME, "why there is no node; null with one"),
+        Column("candidates", _INTS, "nodes that it could be as well as any other; null: none"),
     ),
 )
 
@@ -52,6 +57,7 @@ NODE_LINKS = Table(
         _NODE_ID,
         Column("event_id", _INT, "the host event; null where none was proven"),
         Column("reason", _NAME, "why there is no event; null with one"),
+        Column("candidates", _INTS, "host events that it could be as well as any other; null: none"),
     ),
 )
 

@@ -1,0 +1,157 @@
+"""Execution Trace node to host op where ids do not tell: sides, interval, alignment, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracebraid.errors import ProgramError
+from tracebraid.link.alignment import align_sides
+from tracebraid.link.intervals import choose_interval
+from tracebraid.link.node_times import node_times
+from tracebraid.link.program import program_of
+from tracebraid.link.sides import Side, side_of_nodes, side_of_ops
+from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.matched import Matched
+from tracebraid.model.matching import Matching
+from tracebraid.model.schema import HOST_LINKS, NODE_LINKS
+from tracebraid.model.timeline import Timeline
+
+__all__ = ["Approximate", "link_approximately"]
+
+_LEAST_AGREEMENT = 0.5
+"""Where fewer ops of the smaller trace find a partner, the two are of different programs."""
+_FEW = 20
+_PROCESS_GROUP_INIT = "## process_group:init ##"
+
+_OTHER_ITERATION = "it is not in the iterations that were matched"
+_SEVERAL = "it could be several: see candidates"
+_NOTHING_THERE = "in its place the other trace has nothing like it"
+
+
+@dataclass(frozen=True)
+class Approximate:
+    """The tables `host_links` and `node_links`, with rows that were linked before as they were."""
+
+    hosts: pl.DataFrame
+    nodes: pl.DataFrame
+    matched: Matched
+
+
+def link_approximately(
+    et: ExecutionTrace,
+    timeline: Timeline,
+    tree: pl.DataFrame,
+    known: tuple[pl.DataFrame, pl.DataFrame],
+    matching: Matching,
+) -> Approximate:
+    """Link by alignment what is not linked yet.
+
+    Args:
+        et: the Execution Trace.
+        timeline: the Kineto trace.
+        tree: its `host_tree`.
+        known: the tables `host_links` and `node_links` so far.
+        matching: how.
+
+    Raises:
+        ProgramError: too little of the one is in the other.
+        ArgumentError: the annotation or iteration that was asked for is not there.
+    """
+    hosts, node_links = known
+    open_nodes = node_links.filter(pl.col("event_id").is_null()).get_column("node_id")
+    open_ops = hosts.filter(pl.col("node_id").is_null()).get_column("event_id")
+    nodes = _within(side_of_nodes(et), open_nodes)
+    nodes = Side(nodes.rows.filter(pl.col("name") != _PROCESS_GROUP_INIT))
+    ops = _within(side_of_ops(timeline, tree), open_ops)
+    interval = choose_interval(nodes, ops, matching)
+    aligned = align_sides(interval.nodes, interval.ops)
+    smaller = min(interval.nodes.rows.height, interval.ops.rows.height)
+    agreement = aligned.pairs.height / smaller if smaller else 1.0
+    if agreement < _LEAST_AGREEMENT and smaller >= _FEW and open_nodes.len() == node_links.height:
+        raise ProgramError(
+            et.path,
+            f"it is not of the program of {timeline.path}: of {smaller:,} ops, {aligned.pairs.height:,} have a "
+            f"partner in the other trace ({agreement:.0%})",
+            "Give traces of one program, or link with match='exact'",
+        )
+    pairs = aligned.pairs
+    matched = Matched(
+        agreement,
+        (program_of(interval.nodes), program_of(interval.ops)),
+        interval.why,
+        interval.table,
+        node_times(interval, pairs, timeline),
+    )
+    candidates = aligned.candidates
+    return Approximate(
+        _updated(
+            hosts,
+            pairs.rename({"node_id": "found"}),
+            candidates.rename({"node_id": "could_be"}),
+            interval.ops,
+            HOST_LINKS.polars_schema(),
+        ),
+        _updated(
+            node_links,
+            pairs.select("node_id", pl.col("event_id").alias("found")),
+            candidates.rename({"event_id": "could_be"}),
+            interval.nodes,
+            NODE_LINKS.polars_schema(),
+        ),
+        matched,
+    )
+
+
+def _within(side: Side, ids: pl.Series) -> Side:
+    return Side(side.rows.filter(pl.col("id").is_in(ids.implode())))
+
+
+def _updated(
+    links: pl.DataFrame,
+    pairs: pl.DataFrame,
+    candidates: pl.DataFrame,
+    scope: Side,
+    schema: dict[str, pl.DataType],
+) -> pl.DataFrame:
+    """A link table with what was found: its first column is the key, its second one what it is linked to."""
+    key, partner = list(schema)[:2]
+    could_be = candidates.group_by(key).agg(pl.col("could_be").unique().sort())
+    in_scope = pl.col(key).is_in(scope.rows.get_column("id").implode())
+    found = links.join(pairs, on=key, how="left", suffix="_found", maintain_order="left").join(
+        could_be, on=key, how="left", maintain_order="left"
+    )
+    is_open = pl.col(partner).is_null()
+    is_found = pl.col("found").is_not_null()
+    expected = is_open & ~pl.col("reason").cast(pl.String).fill_null("").str.starts_with("it ")
+    reason = (
+        pl.when(is_found)
+        .then(None)
+        .when(pl.col("could_be").is_not_null())
+        .then(pl.lit(_SEVERAL))
+        .when(expected & ~in_scope)
+        .then(pl.lit(_OTHER_ITERATION))
+        .when(expected)
+        .then(pl.lit(_NOTHING_THERE))
+        .otherwise(pl.col("reason").cast(pl.String))
+    )
+    extra = {
+        name: pl.when(is_found).then(pl.col(f"{name}_found")).otherwise(pl.col(name))
+        for name in ("method", "confidence")
+        if name in schema
+    }
+    if "method" in extra:
+        extra["method"] = (
+            pl.when(is_found).then(pl.col("method_found")).otherwise(pl.col("method").cast(pl.String))
+        )
+    return (
+        found.with_columns(
+            reason.alias("reason"),
+            pl.col("could_be").alias("candidates"),
+            pl.coalesce(partner, "found").alias(partner),
+            **extra,
+        )
+        .select(list(schema))
+        .cast(schema)  # type: ignore[arg-type]
+    )

@@ -1,0 +1,162 @@
+"""Which place in one sequence is which place in another, where both tell of the same things?"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz.distance import LCSseq
+
+__all__ = ["NONE", "Alignment", "align", "gaps"]
+
+NONE = -1
+"""What stands for no place."""
+
+_WINDOW = 4096
+_WIDEST = 8 * _WINDOW
+_SOLID = 8
+"""So many matches in a row are no chance: the next window may begin behind them."""
+_SEGMENT = 512
+
+_Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """For each place of the first sequence its place in the second one, or `NONE`.
+
+    Args:
+        first: by the best alignment that matches as early as it can.
+        last: by the best alignment that matches as late as it can. Where the two agree there is no other way.
+    """
+
+    first: _Ints
+    last: _Ints
+
+    @property
+    def sure(self) -> _Ints:
+        """Where both agree; else `NONE`."""
+        return np.where(self.first == self.last, self.first, NONE)
+
+
+def align(one: _Ints, other: _Ints) -> Alignment:
+    """Align two sequences of codes by their longest common subsequence, in time that grows with their lengths.
+
+    Codes that both have once, in the same order, are fixed first. What lies between two of these is aligned in
+    windows: within one exactly, by Hyyrö's bit-parallel algorithm; a window begins where the last one was solid.
+    """
+    found = Alignment(np.full(len(one), NONE), np.full(len(one), NONE))
+    begin = (0, 0)
+    for end in [*_splits(one, other), (len(one), len(other))]:
+        _align_segment(one, other, begin, end, found)
+        begin = end
+    return found
+
+
+def gaps(matched: _Ints, length: int) -> list[tuple[slice, slice]]:
+    """The stretches between the matched places where both sequences have something that is not matched.
+
+    Args:
+        matched: for each place of the first sequence its rising place in the second one, or `NONE`.
+        length: of the second sequence.
+    """
+    places = np.flatnonzero(matched != NONE)
+    one = np.concatenate([[-1], places, [len(matched)]])
+    other = np.concatenate([[-1], matched[places], [length]])
+    both = np.flatnonzero((np.diff(one) > 1) & (np.diff(other) > 1))
+    return [(slice(one[k] + 1, one[k + 1]), slice(other[k] + 1, other[k + 1])) for k in both.tolist()]
+
+
+def _splits(one: _Ints, other: _Ints) -> list[tuple[int, int]]:
+    """Pairs of places of codes that both have once, both rising, not too close to each other."""
+    codes, at_one, counts = np.unique(one, return_index=True, return_counts=True)
+    others, at_other, other_counts = np.unique(other, return_index=True, return_counts=True)
+    common, i, j = np.intersect1d(
+        codes[counts == 1], others[other_counts == 1], assume_unique=True, return_indices=True
+    )
+    if not len(common):
+        return []
+    left, right = at_one[counts == 1][i], at_other[other_counts == 1][j]
+    order = np.argsort(left)
+    left, right = left[order], right[order]
+    keep = _longest_rising(right)
+    splits: list[tuple[int, int]] = []
+    before = (-_SEGMENT, -_SEGMENT)
+    for pair in zip(left[keep].tolist(), right[keep].tolist(), strict=True):
+        if pair[0] - before[0] >= _SEGMENT and pair[1] - before[1] >= _SEGMENT:
+            splits.append(pair)
+            before = pair
+    return splits
+
+
+def _longest_rising(values: _Ints) -> _Ints:
+    """The places of a longest rising subsequence (patience sorting)."""
+    if np.all(np.diff(values) > 0):
+        return np.arange(len(values))
+    tops: list[int] = []
+    places: list[int] = []
+    previous = [NONE] * len(values)
+    for place, value in enumerate(values.tolist()):
+        pile = bisect_left(tops, value)
+        previous[place] = places[pile - 1] if pile else NONE
+        tops[pile : pile + 1] = [value]
+        places[pile : pile + 1] = [place]
+    rising = []
+    at = places[-1]
+    while at != NONE:
+        rising.append(at)
+        at = previous[at]
+    return np.array(rising[::-1])
+
+
+def _align_segment(
+    one: _Ints, other: _Ints, begin: tuple[int, int], end: tuple[int, int], found: Alignment
+) -> None:
+    i, j = begin
+    width = _WINDOW
+    while i < end[0] and j < end[1]:
+        i_end, j_end = min(i + width, end[0]), min(j + width, end[1])
+        first, last = _both_ways(one[i:i_end], other[j:j_end])
+        if (i_end, j_end) == end:
+            taken = i_end - i
+        else:
+            taken = _solid(first, last, 3 * width // 4)
+            if taken == 0 and width < _WIDEST:
+                width *= 2
+                continue
+        taken = taken or 3 * width // 4
+        width = _WINDOW
+        found.first[i : i + taken] = np.where(first[:taken] == NONE, NONE, first[:taken] + j)
+        found.last[i : i + taken] = np.where(last[:taken] == NONE, NONE, last[:taken] + j)
+        matched = first[:taken][first[:taken] != NONE]
+        j += int(matched[-1]) + 1 if len(matched) else 3 * width // 4
+        i += taken
+
+
+def _solid(first: _Ints, last: _Ints, limit: int) -> int:
+    """How many places lie before the end of the last solid stretch within the limit; 0: there is none."""
+    sure = (first == last) & (first != NONE)
+    step = sure[1:] & sure[:-1] & (np.diff(first) == 1)
+    broken = np.concatenate([[0], np.flatnonzero(~step) + 1, [len(first)]])
+    ends = broken[1:][np.diff(broken) >= _SOLID]
+    ends = ends[(ends <= limit) & (first[np.maximum(ends - 1, 0)] < limit)]
+    return int(ends[-1]) if len(ends) else 0
+
+
+def _both_ways(one: _Ints, other: _Ints) -> tuple[_Ints, _Ints]:
+    if len(one) == len(other) and np.array_equal(one, other):
+        same = np.arange(len(one))
+        return same, same
+    first = _common(one, other)
+    last = _common(one[::-1], other[::-1])[::-1]
+    return first, np.where(last == NONE, NONE, len(other) - 1 - last)
+
+
+def _common(one: _Ints, other: _Ints) -> _Ints:
+    matched = np.full(len(one), NONE)
+    for block in LCSseq.opcodes(one.tolist(), other.tolist()):
+        if block.tag == "equal":
+            matched[block.src_start : block.src_end] = np.arange(block.dest_start, block.dest_end)
+    return matched
