@@ -1,8 +1,10 @@
 """`LinkedTrace` to ET+ JSON: the Execution Trace with times, and every device event as a node under its op.
 
-This is the form that Chakra's converter reads. Nodes of schema 1.0.1 are written in the form of 1.0.2, which
-holds the same and which the converter takes. Times are decimal µs with three digits, on the Kineto file's own
-clock (relative to `baseTimeNanoseconds`, which the header carries), where float64 still tells nanoseconds apart.
+This is the form that Chakra's converter reads. Nodes of schema 1.0.1 are written in the form of 1.0.2, which holds the
+same and which the converter takes. It also takes no `ncclKernel_SendRecv`, but the name that NCCL has given that kernel
+since 2.19, which is written instead; `kineto_name` has the other. Times are decimal µs with three digits, on the Kineto
+file's own clock (relative to `baseTimeNanoseconds`, which the header carries), where float64 still tells nanoseconds
+apart.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.output import write_whole
 
 __all__ = ["et_plus_lines", "write_et_plus"]
+
+_RENAMED = "ncclKernel_SendRecv", "ncclDevKernel_SendRecv"
 
 
 def write_et_plus(linked: LinkedTrace, path: str | Path) -> None:
@@ -79,9 +83,10 @@ def _nodes(linked: LinkedTrace, et: ExecutionTrace) -> Iterator[str]:
 def _device_node(number: int, event: dict[str, Any], base_ns: int, root: int, bodies: Bodies) -> str:
     node = event["node_id"]
     parent = root if node is None else node
+    name = event["name"].replace(*_RENAMED, 1)
     members = {
         "id": str(number),
-        "name": as_json(event["name"]),
+        "name": as_json(name),
         "ctrl_deps": str(parent),
         "cat": as_json(event["category"]),
         "ph": '"X"',
@@ -90,6 +95,8 @@ def _device_node(number: int, event: dict[str, Any], base_ns: int, root: int, bo
         "exclusive_dur": decimal_us(event["dur_ns"]),
         "stream": as_json(event["stream"]),
     }
+    if name != event["name"]:
+        members["kineto_name"] = as_json(event["name"])
     if event["pg_name"] is not None:
         members["pg_name"] = as_json(event["pg_name"])
     if node is None:
