@@ -94,6 +94,18 @@ def node(
     }
 
 
+def flattened(one: Json) -> Json:
+    """A node in the form of schema 1.0.1."""
+    found: Json = {"id": one["id"], "name": one["name"], "parent": one["ctrl_deps"]}
+    found |= {attr["name"]: attr["value"] for attr in one["attrs"]}
+    for side in ("input", "output"):
+        found[f"{side}s"] = one[f"{side}s"]["values"]
+        found[f"{side}_shapes"], found[f"{side}_types"] = (
+            one[f"{side}s"][key] for key in ("shapes", "types")
+        )
+    return found
+
+
 def tensor(
     tensor_id: int, storage_id: int, shape: list[int], dtype: str = "float", device: str = "cpu"
 ) -> Any:

@@ -20,6 +20,7 @@ from tracebraid.api.traces import (
     steps,
     trace_files,
     write_et_plus,
+    write_trace_link_et,
 )
 
 __all__ = [
@@ -43,4 +44,5 @@ __all__ = [
     "steps",
     "trace_files",
     "write_et_plus",
+    "write_trace_link_et",
 ]

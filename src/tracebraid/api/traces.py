@@ -14,6 +14,7 @@ from tracebraid.analyze.ops import ops as _ops
 from tracebraid.analyze.steps import PROFILER_STEP
 from tracebraid.analyze.steps import steps as _steps
 from tracebraid.export.et_plus import write_et_plus
+from tracebraid.export.trace_link_et import write_trace_link_et
 from tracebraid.link.link import link_traces
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
@@ -40,6 +41,7 @@ __all__ = [
     "steps",
     "trace_files",
     "write_et_plus",
+    "write_trace_link_et",
 ]
 
 

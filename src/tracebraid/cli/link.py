@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -11,6 +11,21 @@ import typer
 from tracebraid import api
 from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, read_ranks
+from tracebraid.cli.trace_link import (
+    Annotation,
+    ChakraTraceLink,
+    DeviceTrace,
+    EtFile,
+    ExactMatch,
+    HostTrace,
+    KinetoFile,
+    LogLevel,
+    Options,
+    OutputFile,
+    Rank,
+    TraceLink,
+    call_of,
+)
 from tracebraid.errors import CoverageError, InputError, OutputError
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
@@ -23,9 +38,9 @@ __all__ = ["Ledger", "link", "link_all", "show_ledger"]
 
 def link(
     paths: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(metavar="ET KINETO | DIR", help="An Execution Trace and a Kineto trace, or a folder."),
-    ],
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Write ET+ here: a file for a pair, a folder for a folder."),
@@ -35,12 +50,24 @@ def link(
         typer.Option("--min-coverage", min=0.0, max=1.0, help="End with exit code 1 where less is linked."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    et_file: EtFile = None,
+    kineto_file: KinetoFile = None,
+    annotation: Annotation = None,
+    exact_match: ExactMatch = False,
+    chakra_host_trace: HostTrace = None,
+    chakra_device_trace: DeviceTrace = None,
+    rank: Rank = None,
+    output_file: OutputFile = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Link Execution Traces and Kineto traces, and say how much was linked, how, and why the rest was not."""
-    if len(paths) > 2:
-        raise typer.BadParameter("give an Execution Trace and a Kineto trace, or one folder")
+    trace_link = TraceLink(et_file, kineto_file, annotation, exact_match)
+    chakra = ChakraTraceLink(chakra_host_trace, chakra_device_trace, rank, output_file)
+    call = call_of(Options(paths, out, trace_link, chakra, log_level))
     with progress("linking") as update:
-        ledger, findings = link_all(paths, out, update)
+        # Where the linker takes them, `call.annotation` and `call.exact` (match="exact") are handed on here.
+        ledger, findings = link_all(call.paths, call.out, update, call.write)
+    ledger, findings = call.named(ledger, findings)
     if json:
         ranks = [coverage_data(rank, coverage) for rank, coverage in ledger]
         say_json({"ranks": ranks, "findings": [finding_data(finding) for finding in findings]})
@@ -71,7 +98,12 @@ def _check(ledger: Ledger, findings: list[Finding], min_coverage: float | None) 
 Ledger: TypeAlias = "list[tuple[int, Coverage]]"
 
 
-def link_all(paths: list[Path], out: Path | None, update: api.Progress) -> tuple[Ledger, list[Finding]]:
+def link_all(
+    paths: list[Path],
+    out: Path | None,
+    update: api.Progress,
+    write: Callable[[LinkedTrace, Path], None] = api.write_et_plus,
+) -> tuple[Ledger, list[Finding]]:
     """Link a pair or all ranks of a folder, write ET+ where asked to, and keep the ledger and what was found."""
     ledger: Ledger = []
     findings: list[Finding] = []
@@ -79,7 +111,7 @@ def link_all(paths: list[Path], out: Path | None, update: api.Progress) -> tuple
         ledger.append((linked.rank, linked.coverage))
         findings += linked.all_findings
         if target is not None:
-            api.write_et_plus(linked, target)
+            write(linked, target)
     return ledger, findings
 
 

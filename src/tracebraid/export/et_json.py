@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 import polars as pl
@@ -11,7 +11,7 @@ import polars as pl
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.schema import ET_COLLECTIVES
 
-__all__ = ["Bodies", "as_json", "header_of"]
+__all__ = ["FLAT_SCHEMA", "Bodies", "Sides", "as_json", "document", "header_of"]
 
 _ATTR_TYPES = {
     "rf_id": "uint64",
@@ -25,18 +25,55 @@ _ATTR_TYPES = {
     "kernel_file": "string",
 }
 _HEADER_KEYS = ("pid", "time", "start_ts")
-_FLAT_SCHEMA, _NESTED_SCHEMA = "1.0.1", "1.0.2-chakra.0.0.4"
+FLAT_SCHEMA = "1.0.1"
+"""The schema whose nodes have their attributes, shapes and types as members of their own."""
+_NESTED_SCHEMA = "1.0.2-chakra.0.0.4"
 
 
 def header_of(et: ExecutionTrace) -> dict[str, object]:
     """The members before the nodes. Nodes of schema 1.0.1 are written in the form of 1.0.2, which holds the same."""
-    schema = _NESTED_SCHEMA if et.schema == _FLAT_SCHEMA else et.schema
+    schema = _NESTED_SCHEMA if et.schema == FLAT_SCHEMA else et.schema
     return {"schema": schema, **{key: et.header[key] for key in _HEADER_KEYS if key in et.header}}
+
+
+def document(
+    header: Mapping[str, object], nodes: Iterable[str], footer: Mapping[str, object]
+) -> Iterator[str]:
+    """The text of an Execution Trace file, a node to a line: the members before its nodes, they, and those after."""
+    yield "{\n" + ",\n".join(f"  {as_json(key)}: {as_json(value)}" for key, value in header.items())
+    yield ',\n  "nodes": [\n    '
+    separator = ""
+    for node in nodes:
+        yield separator + node
+        separator = ",\n    "
+    yield (
+        "\n  ]" + "".join(f",\n  {as_json(key)}: {as_json(value)}" for key, value in footer.items()) + "\n}\n"
+    )
 
 
 def as_json(value: object) -> str:
     """A value as JSON text."""
     return msgspec.json.encode(value).decode()
+
+
+class Sides:
+    """The text of each node's inputs and outputs: the lists of their values, shapes, types and strides."""
+
+    def __init__(self, et: ExecutionTrace) -> None:
+        self.with_strides = et.values.get_column("strides").null_count() < et.values.height
+        self._rows: dict[tuple[int, bool], list[tuple[str, str, str, str]]] = defaultdict(list)
+        text = [pl.col(name).cast(pl.String) for name in ("value", "shape", "type", "strides")]
+        for node, is_output, *parts in et.values.select("node_id", "is_output", *text).iter_rows():
+            self._rows[node, is_output].append(tuple(parts))
+
+    def of(self, node: int, is_output: bool) -> tuple[str, str, str, str]:
+        """(values, shapes, types, strides) of one side of a node, each a JSON list."""
+        rows = self._rows.get((node, is_output), [])
+        values = ",".join(row[0] or "null" for row in rows)
+        shapes = ",".join(row[1] or "[]" for row in rows)
+        types = ",".join(as_json(row[2] or "") for row in rows)
+        strides = ",".join(row[3] for row in rows if row[3] is not None)
+        return f"[{values}]", f"[{shapes}]", f"[{types}]", f"[{strides}]"
 
 
 class Bodies:
@@ -48,11 +85,7 @@ class Bodies:
     """
 
     def __init__(self, et: ExecutionTrace, without: Collection[str] = ()) -> None:
-        self._with_strides = et.values.get_column("strides").null_count() < et.values.height
-        self._sides: dict[tuple[int, bool], list[tuple[str, str, str, str]]] = defaultdict(list)
-        text = [pl.col(name).cast(pl.String) for name in ("value", "shape", "type", "strides")]
-        for node, is_output, *parts in et.values.select("node_id", "is_output", *text).iter_rows():
-            self._sides[node, is_output].append(tuple(parts))
+        self._sides = Sides(et)
         self._attrs = _attrs(et, without)
 
     def of(self, node: int) -> str:
@@ -61,14 +94,9 @@ class Bodies:
         return f'"inputs": {self._side(node, False)}, "outputs": {self._side(node, True)}, "attrs": [{attrs}]'
 
     def _side(self, node: int, is_output: bool) -> str:
-        rows = self._sides.get((node, is_output), [])
-        values = ",".join(row[0] or "null" for row in rows)
-        shapes = ",".join(row[1] or "[]" for row in rows)
-        types = ",".join(as_json(row[2] or "") for row in rows)
-        strides = ""
-        if self._with_strides:
-            strides = f', "strides": [{",".join(row[3] for row in rows if row[3] is not None)}]'
-        return f'{{"values": [{values}], "shapes": [{shapes}], "types": [{types}]{strides}}}'
+        values, shapes, types, strides = self._sides.of(node, is_output)
+        last = f', "strides": {strides}' if self._sides.with_strides else ""
+        return f'{{"values": {values}, "shapes": {shapes}, "types": {types}{last}}}'
 
 
 def _attrs(et: ExecutionTrace, without: Collection[str]) -> dict[int, list[str]]:

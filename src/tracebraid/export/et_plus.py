@@ -1,8 +1,10 @@
 """`LinkedTrace` to ET+ JSON: the Execution Trace with times, and every device event as a node under its op.
 
-This is the form that Chakra's converter reads. Nodes of schema 1.0.1 are written in the form of 1.0.2, which
-holds the same and which the converter takes. Times are decimal µs with three digits, on the Kineto file's own
-clock (relative to `baseTimeNanoseconds`, which the header carries), where float64 still tells nanoseconds apart.
+This is the form that Chakra's converter reads. Nodes of schema 1.0.1 are written in the form of 1.0.2, which holds the
+same and which the converter takes. It also takes no `ncclKernel_SendRecv`, but the name that NCCL has given that kernel
+since 2.19, which is written instead; `kineto_name` has the other. Times are decimal µs with three digits, on the Kineto
+file's own clock (relative to `baseTimeNanoseconds`, which the header carries), where float64 still tells nanoseconds
+apart.
 """
 
 from __future__ import annotations
@@ -14,12 +16,15 @@ from typing import Any
 import polars as pl
 
 from tracebraid.errors import ArgumentError
-from tracebraid.export.et_json import Bodies, as_json, header_of
+from tracebraid.export.et_json import Bodies, as_json, document, header_of
+from tracebraid.export.et_times import decimal_us, device_events, host_times
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.output import write_whole
 
 __all__ = ["et_plus_lines", "write_et_plus"]
+
+_RENAMED = "ncclKernel_SendRecv", "ncclDevKernel_SendRecv"
 
 
 def write_et_plus(linked: LinkedTrace, path: str | Path) -> None:
@@ -49,20 +54,14 @@ def et_plus_lines(linked: LinkedTrace) -> Iterator[str]:
         )
     header = header_of(et)
     header["baseTimeNanoseconds"] = linked.timeline.base_time_ns
-    yield "{\n" + ",\n".join(f"  {as_json(key)}: {as_json(value)}" for key, value in header.items())
-    yield ',\n  "nodes": [\n    '
-    separator = ""
-    for node in _nodes(linked, et):
-        yield separator + node
-        separator = ",\n    "
     finish = et.header.get("finish_ts")
-    yield "\n  ]" + (f',\n  "finish_ts": {as_json(finish)}' if finish is not None else "") + "\n}\n"
+    yield from document(header, _nodes(linked, et), {} if finish is None else {"finish_ts": finish})
 
 
 def _nodes(linked: LinkedTrace, et: ExecutionTrace) -> Iterator[str]:
     """Host nodes in the order of ids, then device nodes in the order of their starts, with ids above all others."""
     bodies = Bodies(et)
-    times = _host_times(linked)
+    times = host_times(linked)
     base_ns = linked.timeline.base_time_ns
     for node_id, name, parent in et.nodes.select(
         "node_id", pl.col("name").cast(pl.String), "parent_id"
@@ -70,67 +69,37 @@ def _nodes(linked: LinkedTrace, et: ExecutionTrace) -> Iterator[str]:
         timing = ""
         if node_id in times:
             ts, inclusive, exclusive = times[node_id]
-            timing = f', "ts": {_us(ts - base_ns)}, "inclusive_dur": {_us(inclusive)}'
-            timing += f', "exclusive_dur": {_us(exclusive)}'
+            timing = f', "ts": {decimal_us(ts - base_ns)}, "inclusive_dur": {decimal_us(inclusive)}'
+            timing += f', "exclusive_dur": {decimal_us(exclusive)}'
         parent = node_id if parent is None else parent
         yield f'{{"id": {node_id}, "name": {as_json(name)}, "ctrl_deps": {parent}, {bodies.of(node_id)}{timing}}}'
     highest = et.nodes.get_column("node_id").max()
     root = et.nodes.get_column("node_id").min()
     assert isinstance(highest, int) and isinstance(root, int), "an Execution Trace has nodes"
-    for number, event in enumerate(_device_events(linked).iter_rows(named=True), start=highest + 1):
+    for number, event in enumerate(device_events(linked).iter_rows(named=True), start=highest + 1):
         yield _device_node(number, event, base_ns, root, bodies)
 
 
 def _device_node(number: int, event: dict[str, Any], base_ns: int, root: int, bodies: Bodies) -> str:
     node = event["node_id"]
     parent = root if node is None else node
+    name = event["name"].replace(*_RENAMED, 1)
     members = {
         "id": str(number),
-        "name": as_json(event["name"]),
+        "name": as_json(name),
         "ctrl_deps": str(parent),
         "cat": as_json(event["category"]),
         "ph": '"X"',
-        "ts": _us(event["ts_ns"] - base_ns),
-        "inclusive_dur": _us(event["dur_ns"]),
-        "exclusive_dur": _us(event["dur_ns"]),
+        "ts": decimal_us(event["ts_ns"] - base_ns),
+        "inclusive_dur": decimal_us(event["dur_ns"]),
+        "exclusive_dur": decimal_us(event["dur_ns"]),
         "stream": as_json(event["stream"]),
     }
+    if name != event["name"]:
+        members["kineto_name"] = as_json(event["name"])
     if event["pg_name"] is not None:
         members["pg_name"] = as_json(event["pg_name"])
     if node is None:
         members["orphan"] = as_json(event["reason"] or "the op that launched it has no node")
     head = ", ".join(f"{as_json(key)}: {value}" for key, value in members.items())
     return f"{{{head}, {bodies.of(parent)}}}"
-
-
-def _host_times(linked: LinkedTrace) -> dict[int, tuple[int, int, int]]:
-    """(start, inclusive, exclusive) in ns of each linked node; exclusive is less the ops inside, not less calls."""
-    rows = (
-        linked.node_links.filter(pl.col("event_id").is_not_null())
-        .join(linked.host_tree.select("event_id", "inclusive_ns", "op_exclusive_ns"), on="event_id")
-        .join(linked.timeline.events.select("event_id", "ts_ns"), on="event_id")
-        .select("node_id", "ts_ns", "inclusive_ns", "op_exclusive_ns")
-    )
-    return {node: (ts, inclusive, exclusive) for node, ts, inclusive, exclusive in rows.iter_rows()}
-
-
-def _device_events(linked: LinkedTrace) -> pl.DataFrame:
-    timeline = linked.timeline
-    text = (pl.col("name").cast(pl.String), pl.col("category").cast(pl.String))
-    return (
-        linked.device_links.select("event_id", "node_id", pl.col("reason").cast(pl.String))
-        .join(timeline.events.select("event_id", *text, "ts_ns", "dur_ns"), on="event_id")
-        .join(timeline.device_work.select("event_id", "stream"), on="event_id")
-        .join(
-            timeline.collectives.select("event_id", pl.col("pg_name").cast(pl.String)),
-            on="event_id",
-            how="left",
-        )
-        .sort("ts_ns", "event_id")
-    )
-
-
-def _us(ns: int) -> str:
-    """Nanoseconds as decimal microseconds, without going through a float."""
-    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
-    return f"{sign}{ns // 1000}.{ns % 1000:03d}"

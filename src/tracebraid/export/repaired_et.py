@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tracebraid.errors import ArgumentError
-from tracebraid.export.et_json import Bodies, as_json, header_of
+from tracebraid.export.et_json import Bodies, as_json, document, header_of
 from tracebraid.model.check import Repair
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
 from tracebraid.model.linked_trace import LinkedTrace
@@ -90,15 +90,14 @@ def _roots(et: ExecutionTrace) -> tuple[dict[int, int], int]:
 
 
 def _lines(et: ExecutionTrace, parents: dict[int, int | None]) -> Iterator[str]:
+    header = header_of(et)
+    rest = {key: value for key, value in et.header.items() if key not in header}
+    return document(header, _nodes(et, parents), rest)
+
+
+def _nodes(et: ExecutionTrace, parents: dict[int, int | None]) -> Iterator[str]:
     bodies = Bodies(et)
-    yield "{\n" + ",\n".join(f"  {as_json(key)}: {as_json(value)}" for key, value in header_of(et).items())
-    yield ',\n  "nodes": [\n    '
-    separator = ""
     for node, name in et.nodes.select("node_id", pl.col("name").cast(pl.String)).iter_rows():
         parent = parents[node]
         head = f'"id": {node}, "name": {as_json(name)}, "ctrl_deps": {node if parent is None else parent}'
-        yield f"{separator}{{{head}, {bodies.of(node)}}}"
-        separator = ",\n    "
-    first = header_of(et)
-    rest = [f",\n  {as_json(key)}: {as_json(value)}" for key, value in et.header.items() if key not in first]
-    yield "\n  ]" + "".join(rest) + "\n}\n"
+        yield f"{{{head}, {bodies.of(node)}}}"

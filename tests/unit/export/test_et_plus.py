@@ -356,3 +356,12 @@ def test_what_is_no_regular_file_is_never_replaced(made: LinkedTrace, tmp_path: 
     finally:
         os.close(reader)
     assert stat.S_ISFIFO(pipe.lstat().st_mode)
+
+
+def test_a_sendrecv_kernel_bears_the_name_that_chakra_takes(tmp_path: Path):
+    name = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)"
+    events = [op("mm", 0, 10, Record_function_id=52), call("launch", 1, 2, 7), kernel(name, 20, 5, 7)]
+    found = exported(linked_of(events, et_of(node(20, "mm", 1001, rf_id=52))), tmp_path)["nodes"]
+    assert found[-1]["name"] == "ncclDevKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)"
+    assert found[-1]["kineto_name"] == name
+    assert [one["name"] for one in found if "kineto_name" in one] == [found[-1]["name"]]

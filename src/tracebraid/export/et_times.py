@@ -1,0 +1,43 @@
+"""What a Kineto trace adds to an Execution Trace: the times of its nodes, and the events of the devices."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["decimal_us", "device_events", "host_times"]
+
+
+def host_times(linked: LinkedTrace) -> dict[int, tuple[int, int, int]]:
+    """(start, inclusive, exclusive) in ns of each linked node; exclusive is less the ops inside, not less calls."""
+    rows = (
+        linked.node_links.filter(pl.col("event_id").is_not_null())
+        .join(linked.host_tree.select("event_id", "inclusive_ns", "op_exclusive_ns"), on="event_id")
+        .join(linked.timeline.events.select("event_id", "ts_ns"), on="event_id")
+        .select("node_id", "ts_ns", "inclusive_ns", "op_exclusive_ns")
+    )
+    return {node: (ts, inclusive, exclusive) for node, ts, inclusive, exclusive in rows.iter_rows()}
+
+
+def device_events(linked: LinkedTrace) -> pl.DataFrame:
+    """Each device event with its node, or the reason why it has none, in the order of starts."""
+    timeline = linked.timeline
+    text = (pl.col("name").cast(pl.String), pl.col("category").cast(pl.String))
+    return (
+        linked.device_links.select("event_id", "node_id", pl.col("reason").cast(pl.String))
+        .join(timeline.events.select("event_id", *text, "ts_ns", "dur_ns"), on="event_id")
+        .join(timeline.device_work.select("event_id", "stream"), on="event_id")
+        .join(
+            timeline.collectives.select("event_id", pl.col("pg_name").cast(pl.String)),
+            on="event_id",
+            how="left",
+        )
+        .sort("ts_ns", "event_id")
+    )
+
+
+def decimal_us(ns: int) -> str:
+    """Nanoseconds as decimal microseconds, without going through a float."""
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    return f"{sign}{ns // 1000}.{ns % 1000:03d}"

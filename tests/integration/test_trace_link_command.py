@@ -1,0 +1,179 @@
+"""`tracebraid link` with the options of trace_link and of chakra_trace_link."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import typer
+
+from tests.builders import et_text, kineto_text, write
+from tests.integration.command import EVENTS, NODES, fail, run, run_process, succeed, write_pair
+from tests.peers import check_trace_link, is_device, load_et_plus, read_as_converter, read_as_replay
+from tracebraid.cli.trace_link import plus_path
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    """A pair of the test's own, as files are written beside it."""
+    return write_pair(tmp_path / "pair")
+
+
+def trace_link(pair: tuple[Path, Path]) -> list[object]:
+    return ["link", "--et-file", pair[0], "--kineto-file", pair[1]]
+
+
+def chakra(pair: tuple[Path, Path], out: Path) -> list[object]:
+    inputs: list[object] = ["--chakra-host-trace", pair[0], "--chakra-device-trace", pair[1]]
+    return ["link", *inputs, "--rank", 0, "--output-file", out]
+
+
+def test_trace_links_options_write_et_plus_beside_the_execution_trace(pair: tuple[Path, Path]):
+    succeed(*trace_link(pair), by=run_process)
+    found = load_et_plus(pair[0].with_name("torch_et_0_plus.json"))
+    check_trace_link(found)
+    read_as_replay(found)
+    by_name = {node["name"]: node for node in found["nodes"]}
+    assert (by_name["aten::mm"]["ts"], by_name["aten::mm"]["dur"]) == (10, 50)
+    assert (by_name["gemm"]["parent"], by_name["gemm"]["dur"]) == (20, 10)
+    assert [node["name"] for node in found["nodes"] if is_device(node)] == ["gemm", "lost"]
+
+
+def test_chakras_options_write_what_o_writes(pair: tuple[Path, Path], tmp_path: Path):
+    succeed("link", *pair, "-o", tmp_path / "ours.json")
+    succeed(*chakra(pair, tmp_path / "theirs.json"), by=run_process)
+    assert (tmp_path / "theirs.json").read_bytes() == (tmp_path / "ours.json").read_bytes()
+    read_as_converter(load_et_plus(tmp_path / "theirs.json"))
+
+
+def test_both_say_what_was_linked_as_our_own_form_does(pair: tuple[Path, Path], tmp_path: Path):
+    ours = succeed("link", *pair)
+    assert succeed(*trace_link(pair)) == ours
+    assert succeed(*chakra(pair, tmp_path / "x.json")) == ours
+    as_json = succeed("link", *pair, "--json")
+    assert succeed(*trace_link(pair), "--json") == as_json
+    assert succeed(*chakra(pair, tmp_path / "x.json"), "--json") == as_json
+
+
+def test_a_missed_threshold_ends_both_with_exit_code_1(pair: tuple[Path, Path], tmp_path: Path):
+    for command in (trace_link(pair), chakra(pair, tmp_path / "x.json")):
+        done = run(*command, "--min-coverage", "0.99")
+        assert (done.returncode, "coverage is below 0.99" in done.stderr) == (1, True)
+
+
+def test_options_that_change_nothing_here_are_taken(pair: tuple[Path, Path], tmp_path: Path):
+    succeed(*trace_link(pair), "--exact-match", "--annotation", "ProfilerStep", "--log-level", "DEBUG")
+    succeed(*chakra(pair, tmp_path / "x.json"), "--log-level", "INFO")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--et-file", "a"], "--kineto-file"),
+        (["--kineto-file", "a"], "--et-file"),
+        (["--exact-match"], "--et-file"),
+        (["--et-file", "-", "--kineto-file", "b"], "must be a file"),
+        (["--et-file", "", "--kineto-file", "b"], "must be a file"),
+        (["--et-file", "a", "--kineto-file", "b", "c"], "the paths cannot stand beside"),
+        (["--et-file", "a", "--kineto-file", "b", "--exact-match", "True"], "the paths cannot stand"),
+        (["--et-file", "a", "--kineto-file", "b", "-o", "c"], "--output cannot stand beside"),
+        (["--et-file", "a", "--kineto-file", "b", "--rank", "0"], "--rank cannot stand beside"),
+        (["--et-file", "a", "--chakra-host-trace", "b"], "cannot stand beside"),
+        (["--chakra-host-trace", "a", "--chakra-device-trace", "b"], "--output-file"),
+        (["--chakra-host-trace", "a", "--output-file", "b"], "--chakra-device-trace"),
+        (["--rank", "0", "a", "b"], "cannot stand beside --rank"),
+        (["--rank", "-1", "--output-file", "b"], "--rank"),
+        (["--rank", "one", "--output-file", "b"], "--rank"),
+        (["a", "b", "--output-file", "c"], "cannot stand beside --output-file"),
+        (["a", "b", "--exact-match"], "cannot stand beside --exact-match"),
+        (["a", "b", "--log-level", "INFO"], "--log-level cannot stand beside"),
+        (["--log-level", "INFO"], "give an Execution Trace"),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, list) else "",
+)
+def test_mixed_or_half_given_forms_are_wrong_usage(arguments: list[str], words: str):
+    done = run("link", *arguments, COLUMNS="400")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_wrong_usage_ends_a_process_with_exit_code_2(pair: tuple[Path, Path]):
+    done = run_process(*trace_link(pair), pair[1])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Usage: " in done.stderr
+    assert not pair[0].with_name("torch_et_0_plus.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("et.json", "et_plus.json"),
+        ("et.json.gz", "et_plus.json.gz"),
+        ("et.gz", "et_plus.json.gz"),
+        ("et", "et_plus.json"),
+        ("a.json.b.json", "a.json.b_plus.json"),
+        (".json", ".json_plus.json"),
+        ("et_plus.json", "et_plus_plus.json"),
+    ],
+)
+def test_the_name_of_the_et_plus(name: str, expected: str):
+    """A folder with `.json` in its name keeps it."""
+    assert plus_path(Path("run.json") / name) == Path("run.json") / expected
+
+
+def test_a_name_that_is_none_has_no_et_plus():
+    with pytest.raises(typer.BadParameter):
+        plus_path(Path("-"))
+
+
+def test_gzip_in_gzip_out(tmp_path: Path):
+    et = write(tmp_path / "et.json.gz", et_text(NODES))
+    kineto = write(tmp_path / "kineto_trace_0.json.gz", kineto_text(EVENTS))
+    succeed(*trace_link((et, kineto)))
+    assert json.loads(gzip.decompress((tmp_path / "et_plus.json.gz").read_bytes()))["nodes"]
+
+
+def test_an_input_is_never_written_over(pair: tuple[Path, Path], tmp_path: Path):
+    (tmp_path / "link.json").symlink_to(pair[0])
+    before = [path.read_bytes() for path in pair]
+    for place in (*pair, tmp_path / "link.json"):
+        assert "one of the traces to read" in fail(*chakra(pair, place))
+    et = pair[0].rename(pair[0].with_name("x.json"))
+    kineto = pair[1].rename(pair[1].with_name("x_plus.json"))
+    assert "one of the traces to read" in fail(*trace_link((et, kineto)))
+    assert [et.read_bytes(), kineto.read_bytes()] == before
+
+
+def test_traces_that_changed_places_are_said(pair: tuple[Path, Path]):
+    assert "did the two change places?" in fail(*trace_link((pair[1], pair[0])))
+
+
+def test_a_folder_or_nothing_at_all_is_one_error(pair: tuple[Path, Path], tmp_path: Path):
+    fail(*trace_link((tmp_path, pair[1])))
+    fail(*trace_link((tmp_path / "none.json", pair[1])))
+    fail(*chakra((pair[0], tmp_path), tmp_path / "x.json"))
+
+
+def test_the_rank_that_is_named_counts_where_the_trace_tells_none(tmp_path: Path):
+    et = write(tmp_path / "et.json", et_text(NODES))
+    kineto = write(tmp_path / "profile.json", kineto_text(EVENTS, {"distributedInfo": {}}))
+    command = ["link", "--chakra-host-trace", et, "--chakra-device-trace", kineto]
+    found = json.loads(succeed(*command, "--rank", 3, "--output-file", tmp_path / "x.json", "--json"))
+    assert [one["rank"] for one in found["ranks"]] == [3]
+    assert found["findings"] == []
+
+
+def test_a_rank_that_the_trace_denies_is_said(pair: tuple[Path, Path], tmp_path: Path):
+    command = [3 if one == 0 else one for one in chakra(pair, tmp_path / "x.json")]
+    found = json.loads(run(*command, "--json").stdout)
+    assert [one["rank"] for one in found["ranks"]] == [0]
+    assert [one["code"] for one in found["findings"]] == ["ranks-differ"]
+
+
+def test_the_rank_may_be_left_out(pair: tuple[Path, Path], tmp_path: Path):
+    inputs = ("--chakra-host-trace", pair[0], "--chakra-device-trace", pair[1])
+    succeed("link", *inputs, "--output-file", tmp_path / "x.json")
+    assert (tmp_path / "x.json").exists()
