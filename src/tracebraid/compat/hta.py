@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.api import link, read_execution_trace
-from tracebraid.compat.et_fields import IN_KINETO_TOO, field_of, fields
+from tracebraid.compat.et_fields import HTA_COLUMNS, IN_KINETO_TOO, field_of, fields
 from tracebraid.compat.hta_trace import Trace, TraceAnalysis
 from tracebraid.compat.rows import host_rows, nodes_of_rows, timeline_of_rows
 from tracebraid.errors import ArgumentError, InputError
@@ -27,6 +27,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.timeline import Timeline
 
 __all__ = [
+    "HTA_COLUMNS",
     "HtaTrace",
     "Trace",
     "TraceAnalysis",
