@@ -151,9 +151,9 @@ def add_et_column(trace_df: Any, et: ExecutionTrace, column: str) -> None:
         )
     field = field_of(et, column)
     if isinstance(trace_df, pl.DataFrame):
-        _check_nodes(trace_df.get_column("et_node"), et)
+        nodes = trace_df.select(pl.col("et_node").cast(pl.Float64).fill_nan(None).cast(pl.Int64))
+        _check_nodes(nodes.get_column("et_node"), et)
         values = field.values.rename({"node_id": "et_node", "value": column})
-        nodes = trace_df.select(pl.col("et_node").cast(pl.Int64))
         added = nodes.join(values, on="et_node", how="left", maintain_order="left").get_column(column)
         place = trace_df.get_column_index(column) if column in trace_df.columns else trace_df.width
         if place < trace_df.width:

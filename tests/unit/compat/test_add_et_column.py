@@ -114,6 +114,12 @@ def test_a_polars_frame_is_changed_in_place_too(et: ExecutionTrace):
     }
 
 
+def test_a_polars_frame_may_have_nan_for_no_node(et: ExecutionTrace):
+    frame = pl.DataFrame({"et_node": [4.0, math.nan]})
+    add_et_column(frame, et, "rf_id")
+    assert frame.get_column("rf_id").to_list() == [4, None]
+
+
 @pytest.mark.parametrize("column", ["schema", "node_id", "", "et_node", "et_rf_id", None, ["op_schema"]])
 def test_an_unknown_column_is_refused_with_the_known_ones(
     et: ExecutionTrace, frame: pd.DataFrame, column: Any
