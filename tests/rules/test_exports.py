@@ -6,11 +6,14 @@ import doctest
 import importlib
 import inspect
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import tracebraid
 import tracebraid.api.traces
+import tracebraid.compat.hta
+import tracebraid.compat.hta_trace
 
 PACKAGE = Path(tracebraid.__file__).parent
 MODULES = sorted(
@@ -59,7 +62,12 @@ def test_a_module_lists_what_is_public_and_documents_it(name: str) -> None:
     assert [key for key in own | classes if not inspect.getdoc(getattr(module, key))] == []
 
 
-def test_the_examples_in_docstrings_run() -> None:
-    failed, tried = doctest.testmod(tracebraid.api.traces)
+@pytest.mark.parametrize(
+    "module",
+    [tracebraid.api.traces, tracebraid.compat.hta, tracebraid.compat.hta_trace],
+    ids=lambda one: one.__name__,
+)
+def test_the_examples_in_docstrings_run(module: ModuleType) -> None:
+    failed, tried = doctest.testmod(module)
     assert tried > 0
     assert failed == 0

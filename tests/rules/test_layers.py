@@ -22,6 +22,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"model", "errors"},
     "export": {"model", "errors", "output"},
     "api": {"model", "errors", "output", "capture", "read", "link", "analyze", "check", "report", "export"},
+    # HTA's calls are the stages' own: it composes api, and hands out nouns of the model.
+    "compat": {"api", "errors", "model"},
     # The command line hands nouns of the model from api to report, and names them in its types.
     "cli": {"api", "errors", "model", "report", "version"},
     "__main__": {"cli"},
@@ -34,7 +36,7 @@ EXCEPTIONS: set[tuple[str, str]] = set()
 KNOWS_TORCH = {"capture/needs_torch.py"}
 """The one module that imports torch; the others of its room take it from there."""
 
-OPTIONAL_LIBRARIES = {"torch", "pandas", "jinja2", "plotly", "ray", "duckdb", "fsspec", "google"}
+OPTIONAL_LIBRARIES = {"torch", "pandas", "jinja2", "plotly", "ray", "duckdb", "fsspec", "google", "hta"}
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

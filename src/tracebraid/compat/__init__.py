@@ -1,0 +1,1 @@
+"""Other tools' calls over Tracebraid's rooms, for scripts that were written for those tools."""
