@@ -35,6 +35,7 @@ from tracebraid.model.schema.kineto import (
     SYNCS,
 )
 from tracebraid.model.schema.links import (
+    DEPENDENCIES,
     DEVICE_LINKS,
     FORWARD_BACKWARD,
     HOST_LINKS,
@@ -44,6 +45,7 @@ from tracebraid.model.schema.links import (
 
 __all__ = [
     "COLLECTIVES",
+    "DEPENDENCIES",
     "DETAIL_TABLES_BY_CATEGORY",
     "DEVICE_LINKS",
     "DEVICE_WORK",
