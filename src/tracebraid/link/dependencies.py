@@ -54,7 +54,9 @@ def find_dependencies(
     before = moments.places(found.get_column("before_event"), found.get_column("before_moment"))
     after = moments.places(found.get_column("after_event"), found.get_column("after_moment"))
     forward = pl.Series((before < after) & (before >= 0))
-    return Dependencies(_table(found.filter(forward), moments), _contradicted(found.filter(~forward), timeline))
+    return Dependencies(
+        _table(found.filter(forward), moments), _contradicted(found.filter(~forward), timeline)
+    )
 
 
 def _table(kept: pl.DataFrame, moments: Moments) -> pl.DataFrame:
@@ -79,7 +81,9 @@ def _contradicted(against: pl.DataFrame, timeline: Timeline) -> tuple[Finding, .
         first, second = rows.select("before_event", "after_event").row(0)
         text = f"dependencies of kind {kind} that go backward in time, and are left out"
         findings.append(
-            Finding("dependency-backward", text, timeline.path, f"events {first} and {second}, ...", rows.height)
+            Finding(
+                "dependency-backward", text, timeline.path, f"events {first} and {second}, ...", rows.height
+            )
         )
     return tuple(findings)
 

@@ -25,7 +25,11 @@ EDGES = {
 
 
 def edges(
-    pairs: pl.DataFrame, kind: str, moments: tuple[str, str], evidence: pl.Expr, asserted: pl.Expr | None = None
+    pairs: pl.DataFrame,
+    kind: str,
+    moments: tuple[str, str],
+    evidence: pl.Expr,
+    asserted: pl.Expr | None = None,
 ) -> pl.DataFrame:
     """Edges from pairs with the columns `before_event` and `after_event`.
 

@@ -43,5 +43,7 @@ def event_waits(timeline: Timeline, issued: pl.DataFrame) -> pl.DataFrame:
         .join(later, on="event_id")
         .sort("waited_ns", "event_id")
     )
-    text = pl.format("cuda_sync {} {}: stream {} waits for {}", pl.lit(_WAIT), "correlation", "waiting", "stream")
+    text = pl.format(
+        "cuda_sync {} {}: stream {} waits for {}", pl.lit(_WAIT), "correlation", "waiting", "stream"
+    )
     return edges(pairs, "event_wait", END_TO_START, text)

@@ -17,7 +17,9 @@ def issued_work(timeline: Timeline, device_links: pl.DataFrame) -> pl.DataFrame:
     Work without a call in the trace was issued before it started, and counts as issued then.
     """
     times = timeline.events.select("event_id", "ts_ns", (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"))
-    called = timeline.events.select(pl.col("event_id").alias("call_event"), pl.col("ts_ns").alias("called_ns"))
+    called = timeline.events.select(
+        pl.col("event_id").alias("call_event"), pl.col("ts_ns").alias("called_ns")
+    )
     return (
         timeline.device_work.select("event_id", *_STREAM)
         .join(times, on="event_id")

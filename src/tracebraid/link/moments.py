@@ -60,7 +60,11 @@ def moments_of(timeline: Timeline) -> Moments:
     """
     role = timeline.events.select(
         pl.col("category").cast(pl.String).is_in(categories_of(*_ON_THE_HOST)).fill_null(False).alias("host"),
-        pl.col("category").cast(pl.String).is_in(categories_of(Role.DEVICE_WORK)).fill_null(False).alias("device"),
+        pl.col("category")
+        .cast(pl.String)
+        .is_in(categories_of(Role.DEVICE_WORK))
+        .fill_null(False)
+        .alias("device"),
     )
     on_device = role.get_column("device").to_numpy()
     start = timeline.events.get_column("ts_ns").to_numpy()

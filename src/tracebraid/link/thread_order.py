@@ -98,8 +98,8 @@ def _signs(timeline: Timeline, tree: pl.DataFrame, moments: Moments) -> pl.DataF
 
     `busy`: what is open behind the moment is an op or a call, so that silence says nothing.
     """
-    kinds = {name: "op" for name in categories_of(Role.OP)} | {name: "call" for name in categories_of(Role.CALL)}
-    kinds |= {name: "range" for name in categories_of(Role.ANNOTATION)}
+    kinds = dict.fromkeys(categories_of(Role.OP), "op") | dict.fromkeys(categories_of(Role.CALL), "call")
+    kinds |= dict.fromkeys(categories_of(Role.ANNOTATION), "range")
     kind = pl.col("category").cast(pl.String).replace_strict(kinds, default=None, return_dtype=pl.String)
     events = timeline.events.select("event_id", "lane", kind.alias("kind"))
     host = events.join(tree.select("event_id", "op_event"), on="event_id")
@@ -156,7 +156,9 @@ def _handed_over(turns: _Turns, autograd: set[tuple[int, int]]) -> tuple[_Ints, 
         alive = ended & (until > turns.begin_ns) & (turns.end_ns[row] > turns.silent_since_ns)
         may = {
             "backward": alive & np.isin(turns.lane, [there for here, there in autograd if here == lane]),
-            "forward": alive & throughout & np.isin(turns.lane, [there for there, here in autograd if here == lane]),
+            "forward": alive
+            & throughout
+            & np.isin(turns.lane, [there for there, here in autograd if here == lane]),
             "alone": alive & throughout,
         }
         for proof, rows in may.items():
