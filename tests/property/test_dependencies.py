@@ -103,15 +103,34 @@ def test_the_same_trace_gives_the_same_dependencies(trace: list[Json]) -> None:
     assert linked_of(trace).dependencies.equals(linked_of(trace).dependencies)
 
 
-parents = st.lists(st.integers(0, 30), min_size=30, max_size=30)
+steps = st.lists(
+    st.tuples(threads, st.integers(0, 4), streams, st.integers(1, 12), st.booleans()), min_size=3, max_size=12
+)
+"""Thread of an op, how many later ops it lasts over, and its kernel's stream and length; whether the thread waits."""
+
+parents = st.lists(st.integers(0, 12), min_size=12, max_size=12)
+
+
+def job(drawn: list[tuple[int, int, int, int, bool]]) -> list[Json]:
+    """Ops that launch work and wait for the device, every 300 µs one."""
+    made = []
+    for number, (tid, over, stream, length, waits) in enumerate(drawn):
+        ts = 300 * number
+        made.append(op("op", ts, 100 + 300 * over, tid, Sequence_number=1, Fwd_thread_id=tid - 1))
+        made.append(call("cudaLaunchKernel", ts + 10, 5, 2 * number + 1, tid))
+        made.append(kernel("gemm", ts + 20, 50 * length, 2 * number + 1, stream))
+        if waits:
+            made.append(call("cudaDeviceSynchronize", ts + 30, 50 * length, 2 * number + 2, tid))
+    return made
 
 
 @steady
-@given(events, parents)
+@given(steps, parents)
 def test_nodes_of_et_plus_close_no_cycle_in_the_order_in_which_they_are_run(
-    trace: list[Json], drawn: list[int]
+    drawn_steps: list[tuple[int, int, int, int, bool]], drawn: list[int]
 ) -> None:
     """Parents are drawn at random, as if the observer had lost track of them."""
+    trace = job(drawn_steps)
     ops = [one for one in trace if one["cat"] == "cpu_op"]
     for number, one in enumerate(ops):
         one["args"]["Record function id"] = number + 1
