@@ -21,7 +21,7 @@ QUIET_NS = 100_000
 _EVIDENCE = {
     "backward": "thread {} is silent when its backward begins here",
     "forward": "thread {}, which runs the backward of this one, is silent meanwhile",
-    "alone": "thread {} ran last, and all others are silent meanwhile",
+    "alone": "thread {} alternates with this one, and all others are silent meanwhile",
 }
 
 _Ints = NDArray[np.int64]
@@ -58,7 +58,7 @@ def thread_order(
 
     A thread takes over from another that was alive after the first fell silent, and that is silent when it begins.
     Proof is one of these: it runs the backward ops of that other one; or that one runs its backward ops and stays
-    silent until its turn is over; or all other threads do so.
+    silent until its turn is over; or all other threads do so, and the two alternate.
     """
     signs = _signs(timeline, tree, moments)
     if signs.is_empty() or signs.get_column("lane").n_unique() < 2:
@@ -164,9 +164,20 @@ def _handed_over(turns: _Turns, autograd: set[tuple[int, int]]) -> tuple[_Ints, 
         for proof, rows in may.items():
             later = rows & ((best[proof] < 0) | (turns.end_ns[row] > turns.end_ns[best[proof]]))
             best[proof][later] = row[later]
-    best["alone"][silent < len(lanes) - 1] = -1
+    best["alone"][(silent < len(lanes) - 1) | ~_alternate(turns, best["alone"])] = -1
     proofs = np.select([found >= 0 for found in best.values()], list(best), default="")
     return np.select([found >= 0 for found in best.values()], list(best.values()), default=-1), proofs
+
+
+def _alternate(turns: _Turns, before: _Ints) -> NDArray[np.bool_]:
+    """Whether the thread of each turn had the turn ahead of `before` as well, or that of `before` has the next one."""
+    order = np.lexsort((turns.lane, turns.begin_ns))
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    lanes = np.concatenate([[-1], turns.lane[order], [-1]])
+    again = lanes[place[before]] == turns.lane
+    alternate: NDArray[np.bool_] = again | (lanes[place + 2] == turns.lane[before])
+    return alternate
 
 
 def _autograd_pairs(timeline: Timeline, forward_backward: pl.DataFrame) -> set[tuple[int, int]]:

@@ -54,7 +54,10 @@ PLAIN = [op("a1", 0, 300), op("b1", 400, 300, tid=2), op("a2", 900, 300)]
 
 def test_two_threads_that_alternate_wait_for_each_other() -> None:
     assert found(PLAIN, "inter_thread") == [("a1", "end", "b1", "start"), ("b1", "end", "a2", "start")]
-    assert evidence_of(PLAIN, "inter_thread")[0] == "thread 1 ran last, and all others are silent meanwhile"
+    assert (
+        evidence_of(PLAIN, "inter_thread")[0]
+        == "thread 1 alternates with this one, and all others are silent meanwhile"
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,6 +70,11 @@ def test_two_threads_that_alternate_wait_for_each_other() -> None:
 )
 def test_with_a_third_thread_alive_nobody_knows_who_handed_over(other: list[Json]) -> None:
     assert found([*PLAIN, *other], "inter_thread") == []
+
+
+def test_threads_of_a_pool_that_run_one_at_a_time_do_not_wait_for_each_other() -> None:
+    events = [op(f"task{i}", 400 * i, 300, tid=1 + i % 7) for i in range(20)]
+    assert found(events, "inter_thread") == []
 
 
 def test_threads_that_run_at_once_have_no_order() -> None:
