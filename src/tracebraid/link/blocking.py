@@ -33,6 +33,7 @@ def blocking_calls(timeline: Timeline, issued: pl.DataFrame, moments: Moments) -
     streams = issued.select("device", "stream").drop_nulls().unique(maintain_order=True)
     of_event = pl.col("call_name").str.contains(_WAITS_FOR_EVENT)
     asked = calls.join(streams, how="cross")
+    # For events the same search, by when work ended instead of when it was issued.
     by_end = issued.drop("issued_ns").with_columns(
         pl.Series("issued_ns", moments.end_place[issued.get_column("work_event").to_numpy()])
     )
