@@ -51,7 +51,7 @@ def blocking_calls(timeline: Timeline, issued: pl.DataFrame, moments: Moments) -
         < (moments.end_place[inside.get_column("call_event").to_numpy()])
     )
     inside = inside.filter(pl.Series(done)).sort("call_event", "end_ns", "work_event")
-    last = pl.struct("end_ns", "work_event").rank("ordinal", descending=True).over("call_event") == 1
+    last = pl.col("call_event").is_last_distinct()
     waited = inside.filter(pl.col("call_name").str.contains(_WAITS_FOR_ALL) | last)
     return _edges(waited.rename({"work_event": "before_event", "call_event": "after_event"}))
 
