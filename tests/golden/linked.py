@@ -15,7 +15,7 @@ from tests.builders import Json
 from tracebraid.api import link
 from tracebraid.model.linked_trace import LinkedTrace
 
-ADDED = ("ts", "inclusive_dur", "exclusive_dur")
+ADDED = ("ts", "inclusive_dur", "exclusive_dur", "inter_thread_dep", "sync_dep")
 
 
 def load(path: Path) -> Json:

@@ -79,3 +79,13 @@ def test_the_et_plus_of_dlrm_keeps_all_device_events_with_a_reason(real_traces: 
         "the op that launched it has no node": 262,
         "no call with its correlation is in the trace (launched before the profiler started, or dropped)": 64,
     }
+
+
+def test_simple_adds_measured_ops_wait_for_those_of_the_warm_up(real_traces: Path, tmp_path: Path):
+    write_et_plus(pair(real_traces / "pairs/simple_add_a100"), tmp_path / "et_plus.json")
+    found = json.loads((tmp_path / "et_plus.json").read_text())["nodes"]
+    by_id = {one["id"]: one for one in found}
+    waits = [(one["name"], one["sync_dep"], one["inter_thread_dep"]) for one in found if "sync_dep" in one]
+    assert [(name, [by_id[dep]["cat"] for dep in deps], deps == [last]) for name, deps, last in waits] == [
+        ("[param|torch.add|0|0|0|measure|forward]", ["kernel"], True)
+    ]

@@ -55,6 +55,10 @@ ADVICE: dict[str, tuple[Severity, str]] = {
         "No Execution Trace observer ran while Kineto recorded. Start and stop both together: tracebraid.capture does",
     ),
     "too-old-for-ids": (_ERROR, "torch before 2.4 writes none: capture with a newer one"),
+    "dependency-backward": (
+        _WARNING,
+        "The clocks of host and device are out of step: distrust what compares their times",
+    ),
     "hardly-overlap": (_WARNING, "Start and stop both recorders together: tracebraid.capture does"),
     "et-without-ids": (_ERROR, _CAPTURE_AGAIN),
     "no-overlap": (

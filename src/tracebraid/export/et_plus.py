@@ -4,7 +4,7 @@ This is the form that Chakra's converter reads. Nodes of schema 1.0.1 are writte
 same and which the converter takes. It also takes no `ncclKernel_SendRecv`, but the name that NCCL has given that kernel
 since 2.19, which is written instead; `kineto_name` has the other. Times are decimal µs with three digits, on the Kineto
 file's own clock (relative to `baseTimeNanoseconds`, which the header carries), where float64 still tells nanoseconds
-apart.
+apart. What nodes wait for beside their parents is in `inter_thread_dep` and `sync_dep`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import polars as pl
 from tracebraid.errors import ArgumentError
 from tracebraid.export.et_json import Bodies, as_json, document, header_of
 from tracebraid.export.et_times import decimal_us, device_events, host_times
+from tracebraid.export.node_dependencies import node_dependencies
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.output import write_whole
@@ -63,6 +64,12 @@ def _nodes(linked: LinkedTrace, et: ExecutionTrace) -> Iterator[str]:
     bodies = Bodies(et)
     times = host_times(linked)
     base_ns = linked.timeline.base_time_ns
+    highest = et.nodes.get_column("node_id").max()
+    root = et.nodes.get_column("node_id").min()
+    assert isinstance(highest, int) and isinstance(root, int), "an Execution Trace has nodes"
+    events = device_events(linked)
+    numbers = {event: highest + 1 + row for row, event in enumerate(events.get_column("event_id"))}
+    waits = node_dependencies(linked, et, numbers)
     for node_id, name, parent in et.nodes.select(
         "node_id", pl.col("name").cast(pl.String), "parent_id"
     ).iter_rows():
@@ -71,21 +78,25 @@ def _nodes(linked: LinkedTrace, et: ExecutionTrace) -> Iterator[str]:
             ts, inclusive, exclusive = times[node_id]
             timing = f', "ts": {decimal_us(ts - base_ns)}, "inclusive_dur": {decimal_us(inclusive)}'
             timing += f', "exclusive_dur": {decimal_us(exclusive)}'
+        if node_id in waits.inter_thread:
+            timing += f', "inter_thread_dep": {waits.inter_thread[node_id]}'
+        if node_id in waits.sync:
+            timing += f', "sync_dep": {as_json(waits.sync[node_id])}'
         parent = node_id if parent is None else parent
         yield f'{{"id": {node_id}, "name": {as_json(name)}, "ctrl_deps": {parent}, {bodies.of(node_id)}{timing}}}'
-    highest = et.nodes.get_column("node_id").max()
-    root = et.nodes.get_column("node_id").min()
-    assert isinstance(highest, int) and isinstance(root, int), "an Execution Trace has nodes"
-    for number, event in enumerate(device_events(linked).iter_rows(named=True), start=highest + 1):
-        yield _device_node(number, event, base_ns, root, bodies)
+    for event in events.iter_rows(named=True):
+        number = numbers[event["event_id"]]
+        yield _device_node(
+            {"number": number, "waits": waits.sync.get(number), **event}, base_ns, root, bodies
+        )
 
 
-def _device_node(number: int, event: dict[str, Any], base_ns: int, root: int, bodies: Bodies) -> str:
+def _device_node(event: dict[str, Any], base_ns: int, root: int, bodies: Bodies) -> str:
     node = event["node_id"]
     parent = root if node is None else node
     name = event["name"].replace(*_RENAMED, 1)
     members = {
-        "id": str(number),
+        "id": str(event["number"]),
         "name": as_json(name),
         "ctrl_deps": str(parent),
         "cat": as_json(event["category"]),
@@ -99,6 +110,8 @@ def _device_node(number: int, event: dict[str, Any], base_ns: int, root: int, bo
         members["kineto_name"] = as_json(event["name"])
     if event["pg_name"] is not None:
         members["pg_name"] = as_json(event["pg_name"])
+    if event["waits"]:
+        members["sync_dep"] = as_json(event["waits"])
     if node is None:
         members["orphan"] = as_json(event["reason"] or "the op that launched it has no node")
     head = ", ".join(f"{as_json(key)}: {value}" for key, value in members.items())

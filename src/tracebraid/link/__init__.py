@@ -1,1 +1,1 @@
-"""`ExecutionTrace` and `Timeline` to `LinkedTrace`: nesting, host links, launches, forward-backward, coverage."""
+"""`ExecutionTrace` and `Timeline` to `LinkedTrace`: nesting, host links, launches, dependencies, coverage."""

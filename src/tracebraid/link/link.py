@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.link.agreement import parents_that_differ
 from tracebraid.link.coverage import count_coverage
+from tracebraid.link.dependencies import find_dependencies
 from tracebraid.link.forward_backward import link_forward_backward
 from tracebraid.link.hosts import link_hosts
 from tracebraid.link.launches import link_launches
@@ -36,6 +37,8 @@ def link_traces(
     tree = host_tree(timeline)
     hosts = link_hosts(et, timeline, tree, matching)
     device_links = link_launches(timeline, tree, hosts.hosts)
+    forward_backward = link_forward_backward(timeline)
+    dependencies = find_dependencies(timeline, tree, device_links, forward_backward)
     coverage = count_coverage(timeline, hosts.hosts, hosts.nodes, device_links, et is not None)
     return LinkedTrace(
         timeline=timeline,
@@ -44,10 +47,11 @@ def link_traces(
         host_links=hosts.hosts,
         node_links=hosts.nodes,
         device_links=device_links,
-        forward_backward=link_forward_backward(timeline),
+        forward_backward=forward_backward,
+        dependencies=dependencies.table,
         coverage=coverage,
         matched=hosts.matched,
-        findings=_findings(timeline, et, tree, hosts.hosts),
+        findings=(*_findings(timeline, et, tree, hosts.hosts), *dependencies.findings),
     )
 
 

@@ -27,6 +27,7 @@ class LinkedTrace:
         node_links: node to host op, see `model.schema.NODE_LINKS`.
         device_links: device event to what launched it, see `model.schema.DEVICE_LINKS`.
         forward_backward: see `model.schema.FORWARD_BACKWARD`.
+        dependencies: what waits for what, and by what evidence, see `model.schema.DEPENDENCIES`.
         coverage: how much was linked, how, and why the rest was not.
         matched: what was matched with what, where ids did not tell; None where they did.
         findings: what was noticed while linking.
@@ -39,6 +40,7 @@ class LinkedTrace:
     node_links: pl.DataFrame
     device_links: pl.DataFrame
     forward_backward: pl.DataFrame
+    dependencies: pl.DataFrame
     coverage: Coverage
     matched: Matched | None = None
     findings: tuple[Finding, ...] = field(default=())

@@ -36,6 +36,7 @@ from tracebraid.model.schema.kineto import (
     SYNCS,
 )
 from tracebraid.model.schema.links import (
+    DEPENDENCIES,
     DEVICE_LINKS,
     FORWARD_BACKWARD,
     HOST_LINKS,
@@ -46,6 +47,7 @@ from tracebraid.model.schema.matching import ITERATIONS, NODE_TIMES
 
 __all__ = [
     "COLLECTIVES",
+    "DEPENDENCIES",
     "DETAIL_TABLES_BY_CATEGORY",
     "DEVICE_LINKS",
     "DEVICE_WORK",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tracebraid.model.column import Column, Kind, Table
 
 __all__ = [
+    "DEPENDENCIES",
     "DEVICE_LINKS",
     "FORWARD_BACKWARD",
     "HOST_LINKS",
@@ -12,7 +13,7 @@ __all__ = [
     "NODE_LINKS",
 ]
 
-_INT, _FLOAT, _NAME, _INTS = Kind.INT, Kind.FLOAT, Kind.NAME, Kind.INTS
+_INT, _FLOAT, _NAME, _TEXT, _INTS = Kind.INT, Kind.FLOAT, Kind.NAME, Kind.TEXT, Kind.INTS
 
 _EVENT_ID = Column("event_id", _INT, "the event: its row in `events`")
 _NODE_ID = Column("node_id", _INT, "the Execution Trace node")
@@ -83,5 +84,23 @@ FORWARD_BACKWARD = Table(
         Column("forward_event", _INT, "the forward op that made the autograd node"),
         Column("backward_event", _INT, "the backward op"),
         Column("sequence_number", _INT, "the sequence number that both carry"),
+    ),
+)
+
+DEPENDENCIES = Table(
+    "dependencies",
+    "One row per dependency: a moment of one event that waits for a moment of another.",
+    (
+        Column("before_event", _INT, "the event that is waited for"),
+        Column("before_moment", _NAME, "`start` or `end`: which moment of it is waited for"),
+        Column("after_event", _INT, "the event that waits"),
+        Column("after_moment", _NAME, "`start` or `end`: which moment of it waits"),
+        Column(
+            "kind",
+            _NAME,
+            "`launch`, `stream_order`, `event_wait`, `sync`, `inter_thread` or `forward_backward`",
+        ),
+        Column("slack_ns", _INT, "from the one moment to the other; below 0 by rounding only"),
+        Column("evidence", _TEXT, "what proves it"),
     ),
 )
