@@ -69,9 +69,12 @@ __all__ = [
     "InputError",
     "Job",
     "LinkedTrace",
+    "Matched",
+    "Matching",
     "MissingLibraryError",
     "NotATraceError",
     "OutputError",
+    "ProgramError",
     "Timeline",
     "TracebraidError",
     "WrongTraceError",
@@ -100,7 +103,7 @@ _HOMES = {
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
-        "OutputError TracebraidError WrongTraceError"
+        "OutputError ProgramError TracebraidError WrongTraceError"
     ),
     "tracebraid.capture.observer": "ExecutionTraceObserver",
     "tracebraid.model.check": "Check",
@@ -109,6 +112,8 @@ _HOMES = {
     "tracebraid.model.finding": "Finding",
     "tracebraid.model.job": "Job",
     "tracebraid.model.linked_trace": "LinkedTrace",
+    "tracebraid.model.matched": "Matched",
+    "tracebraid.model.matching": "Matching",
     "tracebraid.model.timeline": "Timeline",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -45,15 +45,17 @@ __all__ = [
 ]
 
 
-def open(path: str | Path, processes: int | None = None) -> Job:
+def open(path: str | Path, processes: int | None = None, matching: Matching | str = "auto") -> Job:
     """Open a folder of traces, or one Kineto trace, as a job. Traces are read when their rank is asked for.
 
     Args:
         path: the folder or file.
         processes: how many processes may decode one file; None: as many as its size is worth.
+        matching: as in `link`.
 
     Raises:
         InputError: there is no Kineto trace.
+        ArgumentError: there is no such matching.
 
     Example:
         >>> import tracebraid
@@ -64,10 +66,11 @@ def open(path: str | Path, processes: int | None = None) -> Job:
         1.0
     """
     files, findings = find_rank_files(path)
+    how = Matching(matching) if isinstance(matching, str) else matching
 
     def load(one: RankFiles, progress: Progress | None) -> LinkedTrace:
         assert one.kineto is not None, "a job opens only ranks that have a Kineto trace"
-        return link(one.et, read_timeline(one.kineto, processes, progress))
+        return link(one.et, read_timeline(one.kineto, processes, progress), matching=how)
 
     return Job(str(path), files, load, findings)
 

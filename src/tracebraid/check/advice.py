@@ -55,6 +55,7 @@ ADVICE: dict[str, tuple[Severity, str]] = {
         "No Execution Trace observer ran while Kineto recorded. Start and stop both together: tracebraid.capture does",
     ),
     "too-old-for-ids": (_ERROR, "torch before 2.4 writes none: capture with a newer one"),
+    "matched": (_NOTE, "Nothing: it says what was linked with what, since ids did not tell"),
     "dependency-backward": (
         _WARNING,
         "The clocks of host and device are out of step: distrust what compares their times",

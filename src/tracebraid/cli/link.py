@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -12,7 +13,6 @@ from tracebraid import api
 from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, read_ranks
 from tracebraid.cli.trace_link import (
-    Annotation,
     ChakraTraceLink,
     DeviceTrace,
     EtFile,
@@ -30,6 +30,7 @@ from tracebraid.errors import CoverageError, InputError, OutputError
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.matching import BEST, Matching
 from tracebraid.report.machine import coverage_data, finding_data
 from tracebraid.report.terminal import coverage_table, orphans_table
 
@@ -49,10 +50,29 @@ def link(
         float | None,
         typer.Option("--min-coverage", min=0.0, max=1.0, help="End with exit code 1 where less is linked."),
     ] = None,
+    match: Annotated[
+        str,
+        typer.Option(
+            "--match",
+            metavar="auto|exact|approximate",
+            help="Link by ids, by alignment, or by ids where they are proven.",
+        ),
+    ] = "auto",
+    annotation: Annotated[
+        str | None,
+        typer.Option(
+            "--annotation", metavar="NAME", help="What marks an iteration, where one trace has more of them."
+        ),
+    ] = None,
+    iteration: Annotated[
+        str,
+        typer.Option(
+            "--iteration", metavar="best|median|N", help="Which iteration of the longer trace to link."
+        ),
+    ] = BEST,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
     et_file: EtFile = None,
     kineto_file: KinetoFile = None,
-    annotation: Annotation = None,
     exact_match: ExactMatch = False,
     chakra_host_trace: HostTrace = None,
     chakra_device_trace: DeviceTrace = None,
@@ -61,12 +81,13 @@ def link(
     log_level: LogLevel = None,
 ) -> None:
     """Link Execution Traces and Kineto traces, and say how much was linked, how, and why the rest was not."""
-    trace_link = TraceLink(et_file, kineto_file, annotation, exact_match)
+    trace_link = TraceLink(et_file, kineto_file, exact_match)
     chakra = ChakraTraceLink(chakra_host_trace, chakra_device_trace, rank, output_file)
     call = call_of(Options(paths, out, trace_link, chakra, log_level))
+    number = int(iteration) if iteration.isdecimal() else iteration
+    matching = Matching("exact" if call.exact else match, annotation, number)
     with progress("linking") as update:
-        # Where the linker takes them, `call.annotation` and `call.exact` (match="exact") are handed on here.
-        ledger, findings = link_all(call.paths, call.out, update, call.write)
+        ledger, findings = link_all(call.paths, call.out, update, call.write, matching)
     ledger, findings = call.named(ledger, findings)
     if json:
         ranks = [coverage_data(rank, coverage) for rank, coverage in ledger]
@@ -103,11 +124,12 @@ def link_all(
     out: Path | None,
     update: api.Progress,
     write: Callable[[LinkedTrace, Path], None] = api.write_et_plus,
+    matching: Matching | None = None,
 ) -> tuple[Ledger, list[Finding]]:
     """Link a pair or all ranks of a folder, write ET+ where asked to, and keep the ledger and what was found."""
     ledger: Ledger = []
     findings: list[Finding] = []
-    for linked, target in _ranks(paths, out, findings, update):
+    for linked, target in _ranks(_Pairs(paths, out, matching or Matching()), findings, update):
         ledger.append((linked.rank, linked.coverage))
         findings += linked.all_findings
         if target is not None:
@@ -120,16 +142,26 @@ def show_ledger(ledger: Ledger) -> None:
     say(*(table for table in (coverage_table(ledger), orphans_table(ledger)) if table is not None))
 
 
+@dataclass(frozen=True)
+class _Pairs:
+    """What is to be linked, how, and where its ET+ goes."""
+
+    paths: list[Path]
+    out: Path | None
+    matching: Matching
+
+
 def _ranks(
-    paths: list[Path], out: Path | None, findings: list[Finding], update: api.Progress
+    pairs: _Pairs, findings: list[Finding], update: api.Progress
 ) -> Iterator[tuple[LinkedTrace, Path | None]]:
     """Each rank's linked trace, and where its ET+ goes."""
+    paths, out = pairs.paths, pairs.out
     if len(paths) == 2:
         if out is not None and out.exists() and any(path.exists() and out.samefile(path) for path in paths):
             raise OutputError(str(out), "this is one of the traces to read", "Write the ET+ to another file")
-        yield api.link(paths[0], api.read_timeline(paths[1], progress=update)), out
+        yield api.link(paths[0], api.read_timeline(paths[1], progress=update), matching=pairs.matching), out
         return
-    job = api.open(paths[0])
+    job = api.open(paths[0], matching=pairs.matching)
     findings += job.findings
     if out is not None:
         _make_folder(out)

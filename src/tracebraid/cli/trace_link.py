@@ -15,7 +15,6 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = [
-    "Annotation",
     "Call",
     "ChakraTraceLink",
     "DeviceTrace",
@@ -45,12 +44,6 @@ EtFile: TypeAlias = Annotated[
 KinetoFile: TypeAlias = Annotated[
     Path | None,
     typer.Option("--kineto-file", metavar="KINETO", help="The Kineto trace.", rich_help_panel=_TRACE_LINK),
-]
-Annotation: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--annotation", metavar="NAME", help="The annotation of an iteration.", rich_help_panel=_TRACE_LINK
-    ),
 ]
 ExactMatch: TypeAlias = Annotated[
     bool, typer.Option("--exact-match", help="Match exactly.", rich_help_panel=_TRACE_LINK)
@@ -86,7 +79,6 @@ class TraceLink:
 
     et_file: Path | None = None
     kineto_file: Path | None = None
-    annotation: str | None = None
     exact_match: bool = False
 
 
@@ -128,7 +120,6 @@ class Call:
         out: where ET+ goes; None for nowhere.
         write: writes it.
         rank: the rank that was named; None where none was.
-        annotation: the annotation of an iteration that was named; None where none was.
         exact: whether an exact match was asked for.
     """
 
@@ -136,7 +127,6 @@ class Call:
     out: Path | None
     write: Callable[[LinkedTrace, Path], None] = api.write_et_plus
     rank: int | None = None
-    annotation: str | None = None
     exact: bool = False
 
     def named(
@@ -183,7 +173,7 @@ def _trace_link_call(given: TraceLink) -> Call:
         raise typer.BadParameter("give --et-file and --kineto-file")
     paths = [given.et_file, given.kineto_file]
     out = plus_path(given.et_file)
-    return Call(paths, out, api.write_trace_link_et, None, given.annotation, given.exact_match)
+    return Call(paths, out, api.write_trace_link_et, None, given.exact_match)
 
 
 def _chakra_call(given: ChakraTraceLink) -> Call:

@@ -82,7 +82,8 @@ def _parent_rows(rows: pl.DataFrame) -> _Ints:
     found = rows.select("parent").join(
         placed, left_on="parent", right_on="id", how="left", maintain_order="left"
     )
-    return found.get_column("row").cast(pl.Int64).fill_null(NONE).to_numpy()
+    parents: _Ints = found.get_column("row").cast(pl.Int64).fill_null(NONE).to_numpy()
+    return parents
 
 
 def _align_thread(node_rows: _Ints, op_rows: _Ints, codes: tuple[Codes, Codes], matches: _Matches) -> None:
@@ -135,7 +136,8 @@ def _nearest(parent: _Ints, wanted: NDArray[np.bool_]) -> _Ints:
     while not np.array_equal(further := step[step], step):
         step = further
     found = np.where(parent == NONE, NONE, step[np.maximum(parent, 0)])
-    return np.where((found != NONE) & wanted[np.maximum(found, 0)], found, NONE)
+    nearest: _Ints = np.where((found != NONE) & wanted[np.maximum(found, 0)], found, NONE)
+    return nearest
 
 
 def _aligned(nodes: Side, ops: Side, parents: tuple[_Ints, _Ints], matches: _Matches) -> Aligned:

@@ -8,7 +8,7 @@ import polars as pl
 
 from tracebraid.errors import ProgramError
 from tracebraid.link.alignment import align_sides
-from tracebraid.link.intervals import choose_interval
+from tracebraid.link.intervals import Interval, choose_interval
 from tracebraid.link.node_times import node_times
 from tracebraid.link.program import program_of
 from tracebraid.link.sides import Side, side_of_nodes, side_of_ops
@@ -67,18 +67,9 @@ def link_approximately(
     ops = _within(side_of_ops(timeline, tree), open_ops)
     interval = choose_interval(nodes, ops, matching)
     aligned = align_sides(interval.nodes, interval.ops)
-    smaller = min(interval.nodes.rows.height, interval.ops.rows.height)
-    agreement = aligned.pairs.height / smaller if smaller else 1.0
-    if agreement < _LEAST_AGREEMENT and smaller >= _FEW and open_nodes.len() == node_links.height:
-        raise ProgramError(
-            et.path,
-            f"it is not of the program of {timeline.path}: of {smaller:,} ops, {aligned.pairs.height:,} have a "
-            f"partner in the other trace ({agreement:.0%})",
-            "Give traces of one program, or link with match='exact'",
-        )
     pairs = aligned.pairs
     matched = Matched(
-        agreement,
+        _agreement(interval, pairs, (et, timeline), is_all=open_nodes.len() == node_links.height),
         (program_of(interval.nodes), program_of(interval.ops)),
         interval.why,
         interval.table,
@@ -102,6 +93,23 @@ def link_approximately(
         ),
         matched,
     )
+
+
+def _agreement(
+    interval: Interval, pairs: pl.DataFrame, traces: tuple[ExecutionTrace, Timeline], is_all: bool
+) -> float:
+    """The share of the smaller side's ops that are paired; an error where that is too little for one program."""
+    smaller = min(interval.nodes.rows.height, interval.ops.rows.height)
+    agreement = pairs.height / smaller if smaller else 1.0
+    if is_all and agreement < _LEAST_AGREEMENT and smaller >= _FEW:
+        et, timeline = traces
+        raise ProgramError(
+            et.path,
+            f"it is not of the program of {timeline.path}: of {smaller:,} ops, {pairs.height:,} have a partner in the "
+            f"other trace ({agreement:.0%})",
+            "Give traces of one program, or match them exactly, which links by ids alone",
+        )
+    return agreement
 
 
 def _within(side: Side, ids: pl.Series) -> Side:
@@ -137,14 +145,10 @@ def _updated(
         .otherwise(pl.col("reason").cast(pl.String))
     )
     extra = {
-        name: pl.when(is_found).then(pl.col(f"{name}_found")).otherwise(pl.col(name))
-        for name in ("method", "confidence")
+        name: pl.when(is_found).then(f"{name}_found").otherwise(pl.col(name).cast(dtype))
+        for name, dtype in (("method", pl.String), ("confidence", pl.Float64))
         if name in schema
     }
-    if "method" in extra:
-        extra["method"] = (
-            pl.when(is_found).then(pl.col("method_found")).otherwise(pl.col("method").cast(pl.String))
-        )
     return (
         found.with_columns(
             reason.alias("reason"),

@@ -10,7 +10,7 @@ from tracebraid.link.approximate import link_approximately
 from tracebraid.link.names import SAME_NAME, as_kineto_writes
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.matched import Matched
-from tracebraid.model.matching import Matching
+from tracebraid.model.matching import BEST, Matching
 from tracebraid.model.schema import HOST_LINKS, NODE_LINKS
 from tracebraid.model.timeline import Timeline
 
@@ -59,7 +59,7 @@ def link_hosts(
         hosts = ops.select("event_id").with_columns(reason=pl.lit(_NO_ET))
         return HostLinks(_as_hosts(hosts), NODE_LINKS.empty())
     nodes = _nodes(et)
-    if matching.match == "approximate" or matching.chooses_iteration:
+    if matching.match == "approximate" or (matching.match == "auto" and matching.iteration != BEST):
         exact = _exact(ops, nodes.with_columns(rf_id=pl.lit(0)))
     else:
         exact = _exact(ops, nodes)

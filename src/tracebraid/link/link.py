@@ -8,12 +8,13 @@ from tracebraid.link.agreement import parents_that_differ
 from tracebraid.link.coverage import count_coverage
 from tracebraid.link.dependencies import find_dependencies
 from tracebraid.link.forward_backward import link_forward_backward
-from tracebraid.link.hosts import link_hosts
+from tracebraid.link.hosts import HostLinks, link_hosts
 from tracebraid.link.launches import link_launches
 from tracebraid.link.nesting import host_tree
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.matched import Matched
 from tracebraid.model.matching import Matching
 from tracebraid.model.timeline import Timeline
 
@@ -51,17 +52,25 @@ def link_traces(
         dependencies=dependencies.table,
         coverage=coverage,
         matched=hosts.matched,
-        findings=(*_findings(timeline, et, tree, hosts.hosts), *dependencies.findings),
+        findings=(*_findings(timeline, et, tree, hosts), *dependencies.findings),
     )
 
 
 def _findings(
-    timeline: Timeline, et: ExecutionTrace | None, tree: pl.DataFrame, host_links: pl.DataFrame
+    timeline: Timeline, et: ExecutionTrace | None, tree: pl.DataFrame, hosts: HostLinks
 ) -> tuple[Finding, ...]:
     if et is None:
         return ()
-    findings = parents_that_differ(et, tree, host_links)
+    findings = parents_that_differ(et, tree, hosts.hosts)
+    if hosts.matched is not None:
+        findings.append(Finding("matched", _told(hosts.matched), timeline.path))
     if et.rank is not None and et.rank != timeline.rank:
         text = f"the Execution Trace's name says rank {et.rank}, the Kineto trace is of rank {timeline.rank}"
         findings.append(Finding("ranks-differ", text, et.path))
     return tuple(findings)
+
+
+def _told(matched: Matched) -> str:
+    program = "the same program" if matched.is_same_program else "not the same program in every op"
+    text = f"matched by alignment, without ids: {matched.agreement:.1%} of the smaller trace's ops, {program}"
+    return f"{text}; {matched.why}" if matched.why else text

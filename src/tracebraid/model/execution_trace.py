@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from tracebraid.model import et_iterations
 from tracebraid.model.finding import Finding
 
 __all__ = ["MISSING_PARENT", "ExecutionTrace"]
@@ -53,3 +54,15 @@ class ExecutionTrace:
     def op_nodes(self) -> pl.DataFrame:
         """The nodes that stand for operators and annotations: all but the process's and the threads' roots."""
         return self.nodes.filter(~pl.col("is_root"))
+
+    def iterations(self, annotation: str = "ProfilerStep") -> pl.DataFrame:
+        """Its iterations, each from a node whose name contains the annotation to the next: `ET_ITERATIONS`."""
+        return et_iterations.iterations(self, annotation)
+
+    def trimmed(self, iteration: int, annotation: str = "ProfilerStep") -> ExecutionTrace:
+        """One of its iterations alone, by its place from 0, as a trace of its own.
+
+        Raises:
+            ArgumentError: there is no such iteration.
+        """
+        return et_iterations.trimmed(self, iteration, annotation)

@@ -43,7 +43,7 @@ from tracebraid.model.schema.links import (
     HOST_TREE,
     NODE_LINKS,
 )
-from tracebraid.model.schema.matching import ITERATIONS, NODE_TIMES
+from tracebraid.model.schema.matching import ET_ITERATIONS, ITERATIONS, NODE_TIMES
 
 __all__ = [
     "COLLECTIVES",
@@ -53,6 +53,7 @@ __all__ = [
     "DEVICE_WORK",
     "ET_COLLECTIVES",
     "ET_EXTRA_ATTRS",
+    "ET_ITERATIONS",
     "ET_NODES",
     "ET_TENSORS",
     "ET_TENSOR_EDGES",

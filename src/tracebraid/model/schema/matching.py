@@ -1,10 +1,10 @@
-"""What matching without ids adds: the tables of a `Matched`."""
+"""Iterations, and what matching without ids adds: the tables of a `Matched`."""
 
 from __future__ import annotations
 
 from tracebraid.model.column import Column, Kind, Table
 
-__all__ = ["ITERATIONS", "NODE_TIMES"]
+__all__ = ["ET_ITERATIONS", "ITERATIONS", "NODE_TIMES"]
 
 _INT, _FLOAT, _BOOL, _TEXT = Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.TEXT
 
@@ -24,6 +24,18 @@ ITERATIONS = Table(
             "share of the shorter trace's ops with the same name in the same order from here on; null: it ends before",
         ),
         Column("is_chosen", _BOOL, "it was matched"),
+    ),
+)
+
+ET_ITERATIONS = Table(
+    "et_iterations",
+    "One row per iteration of an Execution Trace, in order.",
+    (
+        Column("iteration", _INT, "its place, from 0"),
+        Column("name", _TEXT, "the name of its annotation"),
+        Column("first_node", _INT, "the node that begins it"),
+        Column("last_node", _INT, "its last node to start, on any thread"),
+        Column("nodes", _INT, "number of its nodes"),
     ),
 )
 

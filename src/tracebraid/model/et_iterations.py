@@ -1,0 +1,68 @@
+"""The iterations of an Execution Trace, and a part of it as a trace of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracebraid.errors import ArgumentError
+from tracebraid.model.schema import ET_ITERATIONS
+
+if TYPE_CHECKING:
+    from tracebraid.model.execution_trace import ExecutionTrace
+
+__all__ = ["iterations", "trimmed"]
+
+
+def iterations(et: ExecutionTrace, annotation: str) -> pl.DataFrame:
+    """The table `model.schema.ET_ITERATIONS`: from each node whose name contains the annotation to the next such."""
+    marks = et.op_nodes.filter(pl.col("name").cast(pl.String).str.contains(annotation, literal=True))
+    # Of annotations inside of each other the outer one counts.
+    marks = marks.filter(~pl.col("parent_id").is_in(marks.get_column("node_id").implode()).fill_null(False))
+    starts = marks.sort("node_id").select(
+        pl.int_range(pl.len()).alias("iteration"),
+        pl.col("name").cast(pl.String),
+        pl.col("node_id").alias("first_node"),
+    )
+    nodes = et.op_nodes.select("node_id").sort("node_id")
+    within = nodes.join_asof(
+        starts.select("iteration", "first_node"), left_on="node_id", right_on="first_node"
+    )
+    counts = (
+        within.drop_nulls("iteration")
+        .group_by("iteration")
+        .agg(pl.col("node_id").max().alias("last_node"), pl.len().alias("nodes"))
+    )
+    schema = ET_ITERATIONS.polars_schema()
+    return starts.join(counts, on="iteration", maintain_order="left").select(list(schema)).cast(schema)  # type: ignore[arg-type]
+
+
+def trimmed(et: ExecutionTrace, iteration: int, annotation: str) -> ExecutionTrace:
+    """One iteration alone, with the roots of the process and the threads, and what its nodes take and give.
+
+    Raises:
+        ArgumentError: there is no such iteration.
+    """
+    found = iterations(et, annotation)
+    if not 0 <= iteration < found.height:
+        raise ArgumentError(f"there is no iteration {iteration}; {annotation!r} begins {found.height}")
+    first, last = found.select("first_node", "last_node").row(iteration)
+    nodes = et.nodes.filter(pl.col("is_root") | pl.col("node_id").is_between(first, last))
+    kept = nodes.get_column("node_id").implode()
+    uses = et.tensor_uses.filter(pl.col("node_id").is_in(kept))
+    tensors = et.tensors.filter(pl.col("tensor").is_in(uses.get_column("tensor").implode())).with_columns(
+        pl.when(pl.col("producer").is_in(kept)).then("producer")
+    )
+    edges = pl.col("producer").is_in(kept) & pl.col("consumer").is_in(kept)
+    return replace(
+        et,
+        nodes=nodes,
+        values=et.values.filter(pl.col("node_id").is_in(kept)),
+        tensors=tensors,
+        tensor_uses=uses,
+        tensor_edges=et.tensor_edges.filter(edges),
+        collectives=et.collectives.filter(pl.col("node_id").is_in(kept)),
+        extra_attrs=et.extra_attrs.filter(pl.col("node_id").is_in(kept)),
+    )
