@@ -82,6 +82,18 @@ def test_an_operator_may_take_any_size(tmp_path: Path) -> None:
     assert [name for name in names_of(nodes_of(tmp_path / "et.json")) if name[0] == "x"] == names
 
 
+def test_files_of_every_size_are_whole(tmp_path: Path) -> None:
+    # A file is written a mebibyte at a time: also where that is full just at the end.
+    for size in range(MEBI - 2600, MEBI, 200):
+        recording = recorder(tmp_path / "et.json", 8 * MEBI)
+        with torch.profiler.record_function("x" * size):
+            pass
+        recording.close()
+        nodes = nodes_of(tmp_path / "et.json")
+        assert [len(name) for name in names_of(nodes)] == [size]
+        assert len(nodes) == 3
+
+
 def test_many_names_are_all_kept(tmp_path: Path) -> None:
     with native(tmp_path / "et.json"):
         for number in range(5000):

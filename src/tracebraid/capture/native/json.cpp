@@ -105,8 +105,6 @@ class Writer {
       node(entered, nullptr);
     }
     root(kProcessNode, "[pytorch|profiler|execution_trace|process]", 0);
-    // The last comma.
-    out_.pop_back();
     out_ += "\n  ],\n  \"finish_ts\": ";
     add_integer(out_, header.finish_ts);
     out_ += "\n}\n";
@@ -236,7 +234,8 @@ class Writer {
   }
 
   void begin(uint64_t id, std::string_view name, uint64_t parent) {
-    out_ += "\n      {\n        \"id\": ";
+    out_ += has_nodes_ ? ",\n      {\n        \"id\": " : "\n      {\n        \"id\": ";
+    has_nodes_ = true;
     add_unsigned(out_, id);
     out_ += ", \"name\": ";
     add_quoted(out_, name);
@@ -255,13 +254,14 @@ class Writer {
   }
 
   void end() {
-    out_ += "]\n      },";
+    out_ += "]\n      }";
     if (out_.size() >= kFlushBytes) file_.write(out_);
   }
 
   Recorder& recorder_;
   File file_;
   std::string out_;
+  bool has_nodes_ = false;
   Lists inputs_, outputs_;
   std::unordered_map<uint64_t, Kept> entered_, exited_;
   Written written_;
