@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracebraid.errors import ProgramError
-from tracebraid.link.alignment import align_sides
+from tracebraid.link.alignment import Aligned, align_sides
 from tracebraid.link.intervals import Interval, choose_interval
 from tracebraid.link.node_times import node_times
 from tracebraid.link.program import program_of
@@ -75,24 +75,29 @@ def link_approximately(
         interval.table,
         node_times(interval, pairs, timeline),
     )
-    candidates = aligned.candidates
-    return Approximate(
-        _updated(
-            hosts,
-            pairs.rename({"node_id": "found"}),
-            candidates.rename({"node_id": "could_be"}),
-            interval.ops,
-            HOST_LINKS.polars_schema(),
-        ),
-        _updated(
-            node_links,
-            pairs.select("node_id", pl.col("event_id").alias("found")),
-            candidates.rename({"event_id": "could_be"}),
-            interval.nodes,
-            NODE_LINKS.polars_schema(),
-        ),
-        matched,
+    return Approximate(*_tables((hosts, node_links), interval, aligned), matched)
+
+
+def _tables(
+    known: tuple[pl.DataFrame, pl.DataFrame], interval: Interval, aligned: Aligned
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Both link tables, with what was found."""
+    pairs, candidates = aligned.pairs, aligned.candidates
+    hosts = _updated(
+        known[0],
+        pairs.rename({"node_id": "found"}),
+        candidates.rename({"node_id": "could_be"}),
+        interval.ops,
+        HOST_LINKS.polars_schema(),
     )
+    nodes = _updated(
+        known[1],
+        pairs.select("node_id", pl.col("event_id").alias("found")),
+        candidates.rename({"event_id": "could_be"}),
+        interval.nodes,
+        NODE_LINKS.polars_schema(),
+    )
+    return hosts, nodes
 
 
 def _agreement(
