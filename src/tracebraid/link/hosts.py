@@ -30,6 +30,7 @@ _NODE_UNPROVEN = "host ops carry no record-function id, and External id proves n
 _PROCESS_GROUP_INIT = "## process_group:init ##"
 _ENOUGH_NAMES = 3
 _MOST = 0.5
+_ALMOST_ALL = 0.9
 _EVENT_OTHER_NAME = "the host op with its rf_id has another name"
 
 
@@ -63,7 +64,7 @@ def link_hosts(
         exact = _exact(ops, nodes.with_columns(rf_id=pl.lit(0)))
     else:
         exact = _exact(ops, nodes)
-    if matching.match == "exact" or _are_proven(exact, et, timeline):
+    if matching.match == "exact" or _are_proven(exact, et.op_nodes.height):
         return exact
     if _has_rf_ids(ops):
         # Of another run: what links there, links by chance.
@@ -92,18 +93,15 @@ def _has_rf_ids(ops: pl.DataFrame) -> bool:
     return ops.select((pl.col("record_function_id").fill_null(0) > 0).any()).item() is True
 
 
-def _are_proven(exact: HostLinks, et: ExecutionTrace, timeline: Timeline) -> bool:
-    """Whether ids tell all there is to tell: both traces are of one run, and most of one of them is linked."""
-    lanes = timeline.events.select("event_id", "lane").join(
-        exact.hosts.select("event_id"), on="event_id", how="semi"
-    )
-    pids = timeline.lanes.join(lanes, on="lane", how="semi").get_column("pid").drop_nulls().unique().to_list()
-    pid = et.header.get("pid")
-    if isinstance(pid, int) and pids and pid not in pids:
-        return False
+def _are_proven(exact: HostLinks, node_count: int) -> bool:
+    """Whether ids tell all there is to tell: most of one trace is linked, and ids that agree have names that do.
+
+    Ids of another run would agree here and there, but then most of their names do not.
+    """
     linked = exact.hosts.get_column("node_id").count()
-    expected = min(exact.hosts.height, et.op_nodes.height)
-    return linked >= _MOST * expected
+    named_otherwise = exact.hosts.filter(pl.col("reason").cast(pl.String) == _OTHER_NAME).height
+    expected = min(exact.hosts.height, node_count)
+    return linked >= _MOST * expected and linked >= _ALMOST_ALL * (linked + named_otherwise)
 
 
 def _ops(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:

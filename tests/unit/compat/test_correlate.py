@@ -95,10 +95,10 @@ def test_the_execution_trace_of_another_program_is_refused(
     job: tracebraid.Job, et: ExecutionTrace, tmp_path: Path
 ):
     kineto, other = files(tmp_path, [op("aten::a", 0, 1)], [et_node(3, "aten::a", 2, rf_id=10**9)])
-    with pytest.raises(InputError, match=r"no op of rank 0 .* no node has its record-function id\. Give the"):
+    with pytest.raises(InputError, match="no op of rank 0"):
         correlate_execution_trace(job, 0, load_execution_trace(other))
     trace = trace_of(kineto)
-    with pytest.raises(InputError, match="External id proves nothing"):
+    with pytest.raises(InputError, match="no op of rank 0"):
         correlate_execution_trace(trace, 0, et)
     assert "et_node" not in trace.get_trace(0)
 

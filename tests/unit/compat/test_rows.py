@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.compat.made import et_node, files, op, trace_of, without_files
 from tracebraid.compat.hta import Trace, correlate_execution_trace, load_execution_trace
-from tracebraid.errors import ArgumentError, InputError
+from tracebraid.errors import ArgumentError
 
 EVENTS = [
     op("step", 0, 100, cat="user_annotation", External_id=1, Record_function_id=11),
@@ -116,13 +116,12 @@ def test_without_the_file_external_ids_link_where_they_are_proven(tmp_path: Path
     assert nodes(without_files(trace_of(kineto)), et) == [3, 4, 5, 6]
 
 
-def test_without_the_file_external_ids_that_drift_do_not_link(tmp_path: Path):
+def test_without_the_file_and_where_external_ids_drift_ops_link_by_their_places(tmp_path: Path):
     events = [op(f"aten::{name}", 20 * i, 10, External_id=4 + i) for i, name in enumerate("abcd")]
     kineto, et = files(
         tmp_path, events, [et_node(3 + i, f"aten::{n}", 2, rf_id=3 + i) for i, n in enumerate("abcd")]
     )
-    with pytest.raises(InputError, match="External id proves nothing"):
-        nodes(without_files(trace_of(kineto)), et)
+    assert nodes(without_files(trace_of(kineto)), et) == [3, 4, 5, 6]
 
 
 def test_without_the_file_durations_that_hta_rounded_below_zero_do_no_harm(made: tuple[Trace, str]):

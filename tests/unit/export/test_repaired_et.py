@@ -126,7 +126,7 @@ def test_a_parent_that_began_before_kineto_did_is_kept(tmp_path: Path) -> None:
 def test_after_a_repair_no_parent_differs_although_an_op_in_between_was_never_written(tmp_path: Path) -> None:
     nodes = et_of(node(10, "ProfilerStep#1", 1001), node(12, "inner", 10), node(13, "after", 12))
     repaired(tmp_path, EVENTS, nodes)
-    again = link(tmp_path / "new.json", tmp_path / "kineto_trace_0.json", processes=1)
+    again = link(tmp_path / "new.json", tmp_path / "kineto_trace_0.json", 1, "exact")
     assert again.findings == ()
 
 
