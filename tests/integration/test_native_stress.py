@@ -19,5 +19,5 @@ def test_a_minute_of_everything_at_once(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     told = re.fullmatch(r"(\d+) recordings of (\d+) nodes\n", done.stdout)
     assert told
-    assert int(told[1]) > 50
-    assert int(told[2]) > 50_000
+    assert int(told[1]) > 10
+    assert int(told[2]) > 10_000
