@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from tests.golden.linked import names_of, node_names_of, pair, reasons
-from tracebraid.api import link
+from tracebraid.api import link, write_et_plus
 from tracebraid.errors import ArgumentError
 from tracebraid.model.coverage import Count
 from tracebraid.model.linked_trace import LinkedTrace
@@ -82,6 +83,16 @@ def test_the_spread_over_all_iterations_of_linear_is_given(real_traces: Path):
     joined = times.join(whole, on="node_id")
     assert joined.select((pl.col("dur_ns").is_between("min_ns", "max_ns")).all()).item()
     assert joined.select((pl.col("median_ns").is_between("min_ns", "max_ns")).all()).item()
+
+
+def test_the_et_plus_of_linear_holds_the_device_events_of_its_iteration(real_traces: Path, tmp_path: Path):
+    linked = pair(real_traces / "pairs/linear_2080ti")
+    write_et_plus(linked, tmp_path / "et_plus.json")
+    nodes = json.loads((tmp_path / "et_plus.json").read_text())["nodes"]
+    device = [one for one in nodes if "cat" in one]
+    mine = linked.device_links.filter(pl.col("node_id").is_not_null())
+    assert len(device) == mine.height == 261
+    assert all("orphan" not in one for one in device)
 
 
 def test_an_iteration_of_linear_can_be_asked_for(real_traces: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.matched import OTHER_ITERATION
 
 __all__ = ["decimal_us", "device_events", "host_times"]
 
@@ -21,11 +22,16 @@ def host_times(linked: LinkedTrace) -> dict[int, tuple[int, int, int]]:
 
 
 def device_events(linked: LinkedTrace) -> pl.DataFrame:
-    """Each device event with its node, or the reason why it has none, in the order of starts."""
+    """Each device event with its node, or the reason why it has none, in the order of starts.
+
+    What was launched in iterations that were not matched is left out, as their ops are.
+    """
     timeline = linked.timeline
+    elsewhere = linked.host_links.filter(pl.col("reason").cast(pl.String) == OTHER_ITERATION)
     text = (pl.col("name").cast(pl.String), pl.col("category").cast(pl.String))
     return (
-        linked.device_links.select("event_id", "node_id", pl.col("reason").cast(pl.String))
+        linked.device_links.join(elsewhere, left_on="op_event", right_on="event_id", how="anti")
+        .select("event_id", "node_id", pl.col("reason").cast(pl.String))
         .join(timeline.events.select("event_id", *text, "ts_ns", "dur_ns"), on="event_id")
         .join(timeline.device_work.select("event_id", "stream"), on="event_id")
         .join(

@@ -65,7 +65,7 @@ def node_dependencies(
     Args:
         linked: a rank.
         et: its Execution Trace.
-        device_nodes: the node id of each device event.
+        device_nodes: the node id of each device event that the file holds.
     """
     starts = _starts(linked)
     clock = NodeClock(et, dict(starts.select("node_id", "ts_ns").iter_rows()))
@@ -75,6 +75,9 @@ def node_dependencies(
     waits: dict[int, set[int]] = defaultdict(set)
     ends: dict[int, int] = {}
     for kind, before, after, lane, after_ns, before_ns in _waits(linked):
+        # Not all are in the file: of iterations that were not matched, none are.
+        if before not in device_nodes or (kind == "event_wait" and after not in device_nodes):
+            continue
         ends[device_nodes[before]] = before_ns
         if kind == "event_wait":
             if clocks[before] < clocks[after]:

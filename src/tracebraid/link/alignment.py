@@ -16,9 +16,9 @@ __all__ = ["CONFIDENCE", "Aligned", "align_sides"]
 
 _Ints = NDArray[np.int64]
 
-CONFIDENCE = {"alignment": 0.999, "alignment_name": 0.99, "place": 0.95}
+CONFIDENCE = {"alignment": 0.999, "alignment_name": 0.97, "place": 0.99}
 """How likely a link is right, by method; measured, see docs/linking.md."""
-_OTHER_PARENT = 0.98
+_OTHER_PARENT = 0.998
 """By how much less where what is around the two is no pair: PyTorch's recorder gets parents wrong."""
 _MOST_IN_PLACE = 4
 

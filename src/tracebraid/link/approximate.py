@@ -13,7 +13,7 @@ from tracebraid.link.node_times import node_times
 from tracebraid.link.program import program_of
 from tracebraid.link.sides import Side, side_of_nodes, side_of_ops
 from tracebraid.model.execution_trace import ExecutionTrace
-from tracebraid.model.matched import Matched
+from tracebraid.model.matched import OTHER_ITERATION, Matched
 from tracebraid.model.matching import Matching
 from tracebraid.model.schema import HOST_LINKS, NODE_LINKS
 from tracebraid.model.timeline import Timeline
@@ -25,7 +25,6 @@ _LEAST_AGREEMENT = 0.5
 _FEW = 20
 _PROCESS_GROUP_INIT = "## process_group:init ##"
 
-_OTHER_ITERATION = "it is not in the iterations that were matched"
 _SEVERAL = "it could be several: see candidates"
 _NOTHING_THERE = "in its place the other trace has nothing like it"
 
@@ -144,7 +143,7 @@ def _updated(
         .when(pl.col("could_be").is_not_null())
         .then(pl.lit(_SEVERAL))
         .when(expected & ~in_scope)
-        .then(pl.lit(_OTHER_ITERATION))
+        .then(pl.lit(OTHER_ITERATION))
         .when(expected)
         .then(pl.lit(_NOTHING_THERE))
         .otherwise(pl.col("reason").cast(pl.String))

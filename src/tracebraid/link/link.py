@@ -71,6 +71,7 @@ def _findings(
 
 
 def _told(matched: Matched) -> str:
-    program = "the same program" if matched.is_same_program else "not the same program in every op"
+    program = "the same program" if matched.is_same_program else "their op trees differ in places"
     text = f"matched by alignment, without ids: {matched.agreement:.1%} of the smaller trace's ops, {program}"
-    return f"{text}; {matched.why}" if matched.why else text
+    left_out = "; ET+ holds the device events of the iterations that were matched"
+    return f"{text}; {matched.why}{left_out}" if matched.why else text
