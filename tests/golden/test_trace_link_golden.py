@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import Counter
 import os
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
