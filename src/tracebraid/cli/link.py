@@ -26,7 +26,7 @@ from tracebraid.cli.trace_link import (
     TraceLink,
     call_of,
 )
-from tracebraid.errors import CoverageError, InputError, OutputError
+from tracebraid.errors import ArgumentError, CoverageError, InputError, OutputError
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
@@ -84,8 +84,7 @@ def link(
     trace_link = TraceLink(et_file, kineto_file, exact_match)
     chakra = ChakraTraceLink(chakra_host_trace, chakra_device_trace, rank, output_file)
     call = call_of(Options(paths, out, trace_link, chakra, log_level))
-    number = int(iteration) if iteration.isdecimal() else iteration
-    matching = Matching("exact" if call.exact else match, annotation, number)
+    matching = _matching("exact" if call.exact else match, annotation, iteration)
     with progress("linking") as update:
         ledger, findings = link_all(call.paths, call.out, update, call.write, matching)
     ledger, findings = call.named(ledger, findings)
@@ -96,6 +95,13 @@ def link(
         show_ledger(ledger)
         say_findings(findings)
     _check(ledger, findings, min_coverage)
+
+
+def _matching(match: str, annotation: str | None, iteration: str) -> Matching:
+    try:
+        return Matching(match, annotation, int(iteration) if iteration.isdecimal() else iteration)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _check(ledger: Ledger, findings: list[Finding], min_coverage: float | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.coverage import Count, Coverage, Orphans
+from tracebraid.model.matched import OTHER_ITERATION
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["count_coverage"]
@@ -17,20 +18,24 @@ def count_coverage(
     device_links: pl.DataFrame,
     has_et: bool,
 ) -> Coverage:
-    """Count links by method and orphans by reason; process and thread roots are not expected to link."""
-    expected = node_links.filter(
-        ~pl.col("reason").cast(pl.String).fill_null("").str.starts_with("it stands for")
-    )
+    """Count links by method and orphans by reason.
+
+    Roots of the process and of threads are not expected to link, nor is what lies in iterations that were not matched.
+    """
+    reason = pl.col("reason").cast(pl.String).fill_null("")
+    in_scope = reason != OTHER_ITERATION
+    nodes = node_links.filter(~reason.str.starts_with("it stands for"))
+    expected = nodes.filter(in_scope)
     node_count = expected.filter(pl.col("event_id").is_not_null()).height
     durations = device_links.join(timeline.events.select("event_id", "dur_ns"), on="event_id")
     attributed = durations.filter(pl.col("op_event").is_not_null())
     orphans = [
         *(_orphans("host_op", host_links.filter(pl.col("node_id").is_null())) if has_et else []),
-        *_orphans("et_node", expected.filter(pl.col("event_id").is_null())),
+        *_orphans("et_node", nodes.filter(pl.col("event_id").is_null())),
         *_orphans("gpu_event", device_links.filter(pl.col("op_event").is_null())),
     ]
     return Coverage(
-        host_ops=_count(host_links),
+        host_ops=_count(host_links.filter(in_scope)),
         et_nodes=Count(expected.height, node_count, {}),
         gpu_events=_count(device_links),
         gpu_time_ns=(int(durations.get_column("dur_ns").sum()), int(attributed.get_column("dur_ns").sum())),
