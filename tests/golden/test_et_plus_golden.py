@@ -45,7 +45,7 @@ def nested(flat: Json) -> Json:
 
 @pytest.mark.parametrize("name", ["simple_add_a100", "dlrm_v100_8rank", "linear_2080ti"])
 def test_every_node_of_the_flat_schema_comes_back_from_et_plus(real_traces: Path, tmp_path: Path, name: str):
-    linked = pair(real_traces / "pairs" / name)
+    linked = pair(real_traces / "pairs" / name, match="exact")
     write_et_plus(linked, tmp_path / "et_plus.json")
     found = json.loads((tmp_path / "et_plus.json").read_text(), parse_float=Decimal)["nodes"]
     host = [{k: v for k, v in one.items() if k not in ADDED} for one in found if "cat" not in one]

@@ -65,15 +65,17 @@ def choose_interval(nodes: Side, ops: Side, matching: Matching) -> Interval:
         return Interval(nodes, ops)
     ops_are_longer = sizes[1] >= sizes[0]
     shorter, longer = (nodes, ops) if ops_are_longer else (ops, nodes)
-    many, few = marked(longer, matching.annotation), marked(shorter, matching.annotation)
+    many = marked(longer, matching.annotation)
     if matching.annotation is not None and many is None:
         raise ArgumentError(f"no op of the longer trace has {matching.annotation!r} in its name")
-    if many is None:
-        many, few = recurring(longer, shorter), None
+    few = None if many is None else marked(shorter, many.marks)
+    many = many or recurring(longer, shorter)
     if many is None or len(many) < 2:
         return Interval(nodes, ops)
-    if few is None or few.marks != many.marks:
-        few = Iterations(many.marks, ("the whole",), np.zeros(shorter.rows.height, dtype=np.int64))
+    if few is None or (len(few) == 1 and matching.annotation is None):
+        # All of it is one iteration, wherever in it the mark stands.
+        name = "the whole" if few is None else few.names[0]
+        few = Iterations(many.marks, (name,), np.zeros(shorter.rows.height, dtype=np.int64))
     if len(few) > len(many):
         return Interval(nodes, ops)
     places = _Places(shorter, few, longer, many)

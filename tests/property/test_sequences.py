@@ -1,0 +1,68 @@
+"""Aligned sequences: what is sure is true, and found in time that grows with their length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracebraid.link.sequences import NONE, align, gaps
+
+codes = st.lists(st.integers(0, 5), max_size=40).map(lambda found: np.array(found, dtype=np.int64))
+
+
+@given(codes, codes)
+def test_pairs_rise_and_are_of_equal_codes(one: np.ndarray, other: np.ndarray):
+    found = align(one, other)
+    for way in (found.first, found.last, found.sure):
+        matched = way != NONE
+        assert np.all(np.diff(way[matched]) > 0)
+        assert np.array_equal(one[matched], other[way[matched]])
+    assert (found.first != NONE).sum() == (found.last != NONE).sum()
+
+
+@given(codes)
+def test_equal_sequences_are_sure_throughout(one: np.ndarray):
+    assert np.array_equal(align(one, one.copy()).sure, np.arange(len(one)))
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=60))
+def test_of_different_codes_all_that_is_there_is_found(kept: list[bool]):
+    one = np.arange(len(kept))
+    there = np.flatnonzero(kept)
+    expected = np.full(len(kept), NONE)
+    expected[there] = np.arange(len(there))
+    assert np.array_equal(align(one, there).sure, expected)
+
+
+@given(st.integers(1, 20), st.integers(1, 20))
+def test_of_equal_codes_none_is_sure_where_their_numbers_differ(many: int, few: int):
+    sure = align(np.zeros(many, np.int64), np.zeros(few, np.int64)).sure
+    assert np.all(sure == NONE) == (many != few)
+
+
+@given(codes, codes)
+def test_gaps_are_what_is_left_on_both_sides(one: np.ndarray, other: np.ndarray):
+    sure = align(one, other).sure
+    for left, right in gaps(sure, len(other)):
+        assert np.all(sure[left] == NONE)
+        assert not np.isin(np.arange(right.start, right.stop), sure).any()
+        assert left.stop > left.start
+        assert right.stop > right.start
+
+
+@pytest.mark.parametrize("inserted", [0, 1, 500, 3000])
+def test_long_sequences_over_many_windows(inserted: int):
+    random = np.random.default_rng(inserted)
+    steps = np.tile(random.integers(0, 60, 930), 40)
+    kept = random.random(len(steps)) >= 0.01
+    other = steps[kept]
+    place = np.where(kept, np.cumsum(kept) - 1, NONE)
+    if inserted:
+        other = np.insert(other, 10_000, np.full(inserted, 99))
+        place = np.where(place >= 10_000, place + inserted, place)
+    sure = align(steps, other).sure
+    matched = sure != NONE
+    assert (sure[matched] == place[matched]).mean() > 0.999
+    assert (sure[place != NONE] == place[place != NONE]).mean() > 0.97
