@@ -84,7 +84,7 @@ def link(
     trace_link = TraceLink(et_file, kineto_file, exact_match)
     chakra = ChakraTraceLink(chakra_host_trace, chakra_device_trace, rank, output_file)
     call = call_of(Options(paths, out, trace_link, chakra, log_level))
-    matching = _matching("exact" if call.exact else match, annotation, iteration)
+    matching = _matching(match, annotation, iteration)
     with progress("linking") as update:
         ledger, findings = link_all(call.paths, call.out, update, call.write, matching)
     ledger, findings = call.named(ledger, findings)

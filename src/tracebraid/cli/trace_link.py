@@ -46,7 +46,7 @@ KinetoFile: TypeAlias = Annotated[
     typer.Option("--kineto-file", metavar="KINETO", help="The Kineto trace.", rich_help_panel=_TRACE_LINK),
 ]
 ExactMatch: TypeAlias = Annotated[
-    bool, typer.Option("--exact-match", help="Match exactly.", rich_help_panel=_TRACE_LINK)
+    bool, typer.Option("--exact-match", help="Taken, and changes nothing.", rich_help_panel=_TRACE_LINK)
 ]
 HostTrace: TypeAlias = Annotated[
     Path | None,
@@ -120,14 +120,12 @@ class Call:
         out: where ET+ goes; None for nowhere.
         write: writes it.
         rank: the rank that was named; None where none was.
-        exact: whether an exact match was asked for.
     """
 
     paths: list[Path]
     out: Path | None
     write: Callable[[LinkedTrace, Path], None] = api.write_et_plus
     rank: int | None = None
-    exact: bool = False
 
     def named(
         self, ledger: list[tuple[int, Coverage]], findings: list[Finding]
@@ -173,7 +171,7 @@ def _trace_link_call(given: TraceLink) -> Call:
         raise typer.BadParameter("give --et-file and --kineto-file")
     paths = [given.et_file, given.kineto_file]
     out = plus_path(given.et_file)
-    return Call(paths, out, api.write_trace_link_et, None, given.exact_match)
+    return Call(paths, out, api.write_trace_link_et)
 
 
 def _chakra_call(given: ChakraTraceLink) -> Call:
