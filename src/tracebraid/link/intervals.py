@@ -61,11 +61,11 @@ def choose_interval(nodes: Side, ops: Side, matching: Matching) -> Interval:
         ArgumentError: the annotation or the iteration that was asked for is not there.
     """
     sizes = nodes.rows.height, ops.rows.height
-    if min(sizes) == 0 or (not matching.chooses_iteration and max(sizes) < _MUCH_LONGER * min(sizes)):
-        return Interval(nodes, ops)
     ops_are_longer = sizes[1] >= sizes[0]
     shorter, longer = (nodes, ops) if ops_are_longer else (ops, nodes)
     many = marked(longer, matching.annotation)
+    if min(sizes) == 0 or not (matching.chooses_iteration or _hold_other_iterations(shorter, longer, many)):
+        return Interval(nodes, ops)
     if matching.annotation is not None and many is None:
         raise ArgumentError(f"no op of the longer trace has {matching.annotation!r} in its name")
     few = None if many is None else marked(shorter, many.marks)
@@ -100,6 +100,14 @@ def choose_interval(nodes: Side, ops: Side, matching: Matching) -> Interval:
         _table(places, agreement, chosen, ops_are_longer),
         why,
     )
+
+
+def _hold_other_iterations(shorter: Side, longer: Side, many: Iterations | None) -> bool:
+    """Whether one has much more ops than the other, or both have several iterations, and not the same number."""
+    if longer.rows.height >= _MUCH_LONGER * shorter.rows.height:
+        return True
+    few = None if many is None else marked(shorter, many.marks)
+    return few is not None and many is not None and 1 < len(few) < len(many)
 
 
 class _Places:

@@ -145,7 +145,7 @@ def _plain(name: pl.Expr) -> pl.Expr:
 
 def _as_one_writes(shapes: pl.Expr) -> pl.Expr:
     """Shapes in one form: an Execution Trace gives each number of a list a shape of its own, Kineto gives none."""
-    plain = shapes.str.replace_all(" ", "", literal=True)
+    plain = shapes.str.replace_all(r"\s", "")
     for _ in range(2):
         plain = plain.str.replace_all(r"\[\[\](,\[\])*\]", "[]")
     return plain

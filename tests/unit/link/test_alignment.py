@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from tests.builders import tensor
 from tests.unit.link.unlabelled import linked, methods, pairs
 from tracebraid.errors import ArgumentError, ProgramError
 from tracebraid.model.matching import Matching
@@ -60,6 +61,14 @@ def test_sequence_numbers_tell_equal_ops_apart_also_where_all_are_larger():
     found = linked({1: ["aten::a", *ops, "aten::b"]}, {7: ["aten::a", *later[:4], *later[5:], "aten::b"]})
     assert 5 not in pairs(found)
     assert len(pairs(found)) == 11
+
+
+def test_shapes_tell_equal_ops_apart_however_they_are_spaced():
+    sizes = [[4, 8], [2], [3, 3]]
+    ops = [("aten::neg", {"inputs": [tensor(1, 2, size)]}) for size in sizes]
+    events = [("aten::neg", {"Input_Dims": [size]}) for size in sizes]
+    found = linked({1: ["aten::a", *ops, "aten::b"]}, {7: ["aten::a", events[0], events[2], "aten::b"]})
+    assert pairs(found) == {0: 0, 1: 1, 3: 2, 4: 3}
 
 
 def test_numbers_of_annotations_and_kinetos_way_of_writing_make_no_difference():

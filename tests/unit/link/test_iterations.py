@@ -61,6 +61,14 @@ def test_several_iterations_lie_in_a_row_within_more():
     assert found.matched.node_times.is_empty()
 
 
+def test_an_iteration_more_is_an_iteration_more_also_where_traces_are_about_as_long():
+    nodes, events = steps("ProfilerStep#{}", range(5, 14)), steps("ProfilerStep#{}", range(4, 14))
+    found = linked({1: nodes}, {7: events})
+    assert pairs(found) == {n: 9 + n for n in range(81)}
+    assert found.matched is not None
+    assert "ProfilerStep#5 to ProfilerStep#13 was matched" in found.matched.why
+
+
 def test_an_execution_trace_of_many_and_a_kineto_trace_of_one():
     found = linked({1: steps("ProfilerStep#{}", range(3, 9))}, {7: steps("ProfilerStep#{}", range(5, 6))})
     assert pairs(found) == {2 * 9 + n: n for n in range(9)}
