@@ -52,6 +52,12 @@ def test_gaps_are_what_is_left_on_both_sides(one: np.ndarray, other: np.ndarray)
         assert right.stop > right.start
 
 
+def test_equal_codes_over_several_windows_rise():
+    found = align(np.zeros(9000, np.int64), np.zeros(9500, np.int64))
+    for way in (found.first, found.last):
+        assert np.all(np.diff(way[way != NONE]) > 0)
+
+
 @pytest.mark.parametrize("inserted", [0, 1, 500, 3000])
 def test_long_sequences_over_many_windows(inserted: int):
     random = np.random.default_rng(inserted)

@@ -139,9 +139,13 @@ def _solid(first: _Ints, last: _Ints, limit: int) -> int:
     """How many places lie before the end of the last solid stretch within the limit; 0: there is none."""
     sure = (first == last) & (first != NONE)
     step = sure[1:] & sure[:-1] & (np.diff(first) == 1)
-    broken = np.concatenate([[0], np.flatnonzero(~step) + 1, [len(first)]])
-    ends = broken[1:][np.diff(broken) >= _SOLID]
-    ends = ends[(ends <= limit) & (first[np.maximum(ends - 1, 0)] < limit)]
+    begins = np.concatenate([[0], np.flatnonzero(~step) + 1])
+    ends = np.append(begins[1:], len(first))
+    # A stretch that goes on behind the limit is cut there.
+    ends = np.minimum(ends, limit)
+    solid = (ends - begins >= _SOLID) & sure[begins]
+    ends = ends[solid]
+    ends = ends[first[ends - 1] < limit]
     return int(ends[-1]) if len(ends) else 0
 
 

@@ -49,20 +49,35 @@ def trimmed(et: ExecutionTrace, iteration: int, annotation: str) -> ExecutionTra
     if not 0 <= iteration < found.height:
         raise ArgumentError(f"there is no iteration {iteration}; {annotation!r} begins {found.height}")
     first, last = found.select("first_node", "last_node").row(iteration)
-    nodes = et.nodes.filter(pl.col("is_root") | pl.col("node_id").is_between(first, last))
+    nodes = _under_roots(et.nodes.filter(pl.col("is_root") | pl.col("node_id").is_between(first, last)))
     kept = nodes.get_column("node_id").implode()
     uses = et.tensor_uses.filter(pl.col("node_id").is_in(kept))
-    tensors = et.tensors.filter(pl.col("tensor").is_in(uses.get_column("tensor").implode())).with_columns(
-        pl.when(pl.col("producer").is_in(kept)).then("producer")
+    tensors = et.tensors.filter(pl.col("tensor").is_in(uses.get_column("tensor").implode()))
+    # A tensor is its row.
+    row = pl.col("tensor").replace_strict(
+        tensors.get_column("tensor"), range(tensors.height), return_dtype=pl.Int64
     )
     edges = pl.col("producer").is_in(kept) & pl.col("consumer").is_in(kept)
     return replace(
         et,
         nodes=nodes,
         values=et.values.filter(pl.col("node_id").is_in(kept)),
-        tensors=tensors,
-        tensor_uses=uses,
-        tensor_edges=et.tensor_edges.filter(edges),
+        tensors=tensors.with_columns(row, pl.when(pl.col("producer").is_in(kept)).then("producer")),
+        tensor_uses=uses.with_columns(row),
+        tensor_edges=et.tensor_edges.filter(edges).with_columns(row),
         collectives=et.collectives.filter(pl.col("node_id").is_in(kept)),
         extra_attrs=et.extra_attrs.filter(pl.col("node_id").is_in(kept)),
+    )
+
+
+def _under_roots(nodes: pl.DataFrame) -> pl.DataFrame:
+    """The nodes; what hung under one that is not among them hangs under its thread's root."""
+    roots = nodes.filter("is_root").group_by("tid").agg(pl.col("node_id").min().alias("root"))
+    is_there = (
+        pl.col("parent_id").is_in(nodes.get_column("node_id").implode()) | pl.col("parent_id").is_null()
+    )
+    return (
+        nodes.join(roots, on="tid", how="left", maintain_order="left")
+        .with_columns(pl.when(is_there).then("parent_id").otherwise("root").alias("parent_id"))
+        .drop("root")
     )

@@ -5,11 +5,18 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+import tracebraid
 from tests.unit.link.unlabelled import Ops, linked, pairs
 from tracebraid.errors import ArgumentError
+from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.matching import Matching
 
 BODY = ["aten::" + letter for letter in "abcdefgh"]
+
+
+@pytest.fixture(scope="module")
+def demo_et() -> ExecutionTrace:
+    return tracebraid.read_execution_trace(tracebraid.demo_path() / "torch_et_0.json.gz")
 
 
 def steps(mark: str, numbers: range, body: Ops = BODY) -> list[object]:
@@ -136,3 +143,16 @@ def test_an_execution_trace_can_be_cut_to_one_iteration():
     assert et.iterations("nothing").is_empty()
     with pytest.raises(ArgumentError, match="no iteration 3; 'ProfilerStep' begins 3"):
         et.trimmed(3)
+
+
+def test_what_is_cut_out_hangs_under_its_thread_and_numbers_its_tensors_anew(demo_et: ExecutionTrace):
+    one = demo_et.trimmed(1)
+    nodes = set(one.nodes.get_column("node_id"))
+    assert set(one.nodes.get_column("parent_id").drop_nulls()) <= nodes
+    assert one.tensors.get_column("tensor").to_list() == list(range(one.tensors.height))
+    assert one.tensor_uses.get_column("tensor").is_in(one.tensors.get_column("tensor").implode()).all()
+    numbers = demo_et.tensor_uses.filter(pl.col("node_id").is_in(list(nodes))).get_column("tensor")
+    before = demo_et.tensors.filter(pl.col("tensor").is_in(numbers.implode())).get_column("tensor_id")
+    assert one.tensors.get_column("tensor_id").to_list() == before.to_list()
+    assert not one.tensor_edges.is_empty()
+    assert one.tensor_edges.get_column("tensor").max() < one.tensors.height
