@@ -60,11 +60,13 @@ def align_sides(nodes: Side, ops: Side) -> Aligned:
         np.full(nodes.rows.height, NONE), np.zeros(nodes.rows.height, dtype=np.int8), candidates=[]
     )
     node_rows, op_rows = _rows_by_thread(nodes), _rows_by_thread(ops)
-    for thread, lane in threads_of(nodes, ops, codes):
-        _align_thread(node_rows[thread], op_rows[lane], codes, matches)
+    threads = [(node_rows[thread], op_rows[lane]) for thread, lane in threads_of(nodes, ops, codes)]
+    for of_nodes, of_ops in threads:
+        _align_thread(of_nodes, of_ops, codes, matches)
     parents = _parent_rows(nodes.rows), _parent_rows(ops.rows)
-    for thread, lane in threads_of(nodes, ops, codes):
-        _align_places(node_rows[thread], op_rows[lane], parents, matches)
+    doubtful = {node for node, _ in matches.candidates}, {op for _, op in matches.candidates}
+    for of_nodes, of_ops in threads:
+        _align_places((of_nodes, of_ops), parents, doubtful, matches)
     return _aligned(nodes, ops, parents, matches)
 
 
@@ -106,18 +108,22 @@ def _align_thread(node_rows: _Ints, op_rows: _Ints, codes: tuple[Codes, Codes], 
             )
 
 
-def _align_places(node_rows: _Ints, op_rows: _Ints, parents: tuple[_Ints, _Ints], matches: _Matches) -> None:
+def _align_places(
+    rows: tuple[_Ints, _Ints],
+    parents: tuple[_Ints, _Ints],
+    doubtful: tuple[set[int], set[int]],
+    matches: _Matches,
+) -> None:
     """Pair what stands alone between the same neighbours: as many ops on both sides, under the same parents."""
+    node_rows, op_rows = rows
     place = np.full(int(op_rows.max()) + 1, NONE)
     place[op_rows] = np.arange(len(op_rows))
     matched = matches.op[node_rows]
-    doubtful_nodes = {row for row, _ in matches.candidates}
-    doubtful_ops = {row for _, row in matches.candidates}
     for one, other in gaps(np.where(matched == NONE, NONE, place[matched]), len(op_rows)):
         nodes, ops = node_rows[one].tolist(), op_rows[other].tolist()
         if len(nodes) != len(ops) or len(nodes) > _MOST_IN_PLACE:
             continue
-        if doubtful_nodes.intersection(nodes) or doubtful_ops.intersection(ops):
+        if doubtful[0].intersection(nodes) or doubtful[1].intersection(ops):
             continue
         for node, op in zip(nodes, ops, strict=True):
             around, op_around = int(parents[0][node]), int(parents[1][op])

@@ -9,6 +9,7 @@ import polars as pl
 from tracebraid.errors import ProgramError
 from tracebraid.link.alignment import Aligned, align_sides
 from tracebraid.link.intervals import Interval, choose_interval
+from tracebraid.link.names import PROCESS_GROUP_INIT
 from tracebraid.link.node_times import node_times
 from tracebraid.link.program import program_of
 from tracebraid.link.sides import Side, side_of_nodes, side_of_ops
@@ -23,7 +24,6 @@ __all__ = ["Approximate", "link_approximately"]
 _LEAST_AGREEMENT = 0.5
 """Where fewer ops of the smaller trace find a partner, the two are of different programs."""
 _FEW = 20
-_PROCESS_GROUP_INIT = "## process_group:init ##"
 
 _SEVERAL = "it could be several: see candidates"
 _NOTHING_THERE = "in its place the other trace has nothing like it"
@@ -62,7 +62,7 @@ def link_approximately(
     open_nodes = node_links.filter(pl.col("event_id").is_null()).get_column("node_id")
     open_ops = hosts.filter(pl.col("node_id").is_null()).get_column("event_id")
     nodes = _within(side_of_nodes(et), open_nodes)
-    nodes = Side(nodes.rows.filter(pl.col("name") != _PROCESS_GROUP_INIT))
+    nodes = Side(nodes.rows.filter(pl.col("name") != PROCESS_GROUP_INIT))
     ops = _within(side_of_ops(timeline, tree), open_ops)
     interval = choose_interval(nodes, ops, matching)
     aligned = align_sides(interval.nodes, interval.ops)
@@ -74,11 +74,11 @@ def link_approximately(
         interval.table,
         node_times(interval, pairs, timeline),
     )
-    return Approximate(*_tables((hosts, node_links), interval, aligned), matched)
+    return Approximate(*_tables(known, (nodes, ops), interval, aligned), matched)
 
 
 def _tables(
-    known: tuple[pl.DataFrame, pl.DataFrame], interval: Interval, aligned: Aligned
+    known: tuple[pl.DataFrame, pl.DataFrame], sides: tuple[Side, Side], interval: Interval, aligned: Aligned
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Both link tables, with what was found."""
     pairs, candidates = aligned.pairs, aligned.candidates
@@ -86,14 +86,14 @@ def _tables(
         known[0],
         pairs.rename({"node_id": "found"}),
         candidates.rename({"node_id": "could_be"}),
-        interval.ops,
+        (sides[1], interval.ops),
         HOST_LINKS.polars_schema(),
     )
     nodes = _updated(
         known[1],
         pairs.select("node_id", pl.col("event_id").alias("found")),
         candidates.rename({"event_id": "could_be"}),
-        interval.nodes,
+        (sides[0], interval.nodes),
         NODE_LINKS.polars_schema(),
     )
     return hosts, nodes
@@ -124,19 +124,18 @@ def _updated(
     links: pl.DataFrame,
     pairs: pl.DataFrame,
     candidates: pl.DataFrame,
-    scope: Side,
+    sides: tuple[Side, Side],
     schema: dict[str, pl.DataType],
 ) -> pl.DataFrame:
     """A link table with what was found: its first column is the key, its second one what it is linked to."""
     key, partner = list(schema)[:2]
     could_be = candidates.group_by(key).agg(pl.col("could_be").unique().sort())
-    in_scope = pl.col(key).is_in(scope.rows.get_column("id").implode())
+    # What could be linked, and of it what was in scope.
+    expected, in_scope = (pl.col(key).is_in(side.rows.get_column("id").implode()) for side in sides)
     found = links.join(pairs, on=key, how="left", suffix="_found", maintain_order="left").join(
         could_be, on=key, how="left", maintain_order="left"
     )
-    is_open = pl.col(partner).is_null()
     is_found = pl.col("found").is_not_null()
-    expected = is_open & ~pl.col("reason").cast(pl.String).fill_null("").str.starts_with("it ")
     reason = (
         pl.when(is_found)
         .then(None)

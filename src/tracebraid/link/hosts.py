@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracebraid.link.approximate import link_approximately
-from tracebraid.link.names import SAME_NAME, as_kineto_writes
+from tracebraid.link.names import PROCESS_GROUP_INIT, SAME_NAME, as_kineto_writes
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.matched import Matched
 from tracebraid.model.matching import BEST, Matching
@@ -27,7 +27,6 @@ _NO_EVENT = (
     "no host op has its rf_id (a thread or process that the profiler did not see, or outside its window)"
 )
 _NODE_UNPROVEN = "host ops carry no record-function id, and External id proves nothing"
-_PROCESS_GROUP_INIT = "## process_group:init ##"
 _ENOUGH_NAMES = 3
 _MOST = 0.5
 _ALMOST_ALL = 0.9
@@ -152,7 +151,7 @@ def _proven_pairs(ops: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.col("op_event").is_null() | pl.col("around_id").is_null())
         .alias("nested")
     )
-    expected = nodes.filter(~pl.col("is_root") & (pl.col("node_name") != _PROCESS_GROUP_INIT))
+    expected = nodes.filter(~pl.col("is_root") & (pl.col("node_name") != PROCESS_GROUP_INIT))
     threads = (
         nested.group_by("tid")
         .agg(
@@ -223,7 +222,7 @@ def _node_links(
         .then(pl.lit(_SEVERAL))
         .when(node.is_in(any_pair.implode()))
         .then(pl.lit(_EVENT_OTHER_NAME))
-        .when(pl.col("node_name") == _PROCESS_GROUP_INIT)
+        .when(pl.col("node_name") == PROCESS_GROUP_INIT)
         .then(pl.lit(_BEFORE_START))
         .when(pl.lit(has_rf_ids))
         .then(pl.lit(_NO_EVENT))
