@@ -67,7 +67,7 @@ def test_a_signal_reaches_the_command_and_ends_both(tmp_path: Path, number: sign
     assert_sound(tmp_path)
     manifest = manifest_of(tmp_path)
     assert manifest["ended_by"] == ("SIGTERM" if number == signal.SIGTERM else "KeyboardInterrupt")
-    assert manifest["steps_seen"] > 10
+    assert manifest["steps_seen"] >= 10  # the window ends with step 9, and the signal may come at once
 
 
 def test_a_command_that_is_over_before_the_window_says_so(tmp_path: Path) -> None:
