@@ -25,7 +25,7 @@ from statistics import median
 import torch
 
 import tracebraid
-from tracebraid.capture.native_recorder import NativeRecorder
+from tracebraid.capture.native.recorder import NativeRecorder
 from tracebraid.output import write_whole
 
 __all__: list[str] = []

@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 from torch.utils.cpp_extension import include_paths, library_paths
 
-from tracebraid.capture import native_library
-from tracebraid.capture.native_build import FLAGS, SOURCES
+from tracebraid.capture.native import library
+from tracebraid.capture.native.build import FLAGS, SOURCES
 
 STRESS = Path(__file__).parents[1] / "tests" / "integration" / "scripts" / "native_stress.py"
 
@@ -30,13 +30,13 @@ OPTIONS = {
 }
 
 
-def build(library: Path, kind: str) -> None:
+def build(path: Path, kind: str) -> None:
     """Compile the recorder, instrumented."""
-    library.parent.mkdir(parents=True, exist_ok=True)
-    places = [f"-I{path}" for path in include_paths()] + [f"-L{path}" for path in library_paths()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    places = [f"-I{one}" for one in include_paths()] + [f"-L{one}" for one in library_paths()]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     sources = map(str, sorted(SOURCES.glob("*.cpp")))
-    more = ["-O1", "-g", f"-fsanitize={kind}", "-fPIC", "-shared", abi, "-o", str(library)]
+    more = ["-O1", "-g", f"-fsanitize={kind}", "-fPIC", "-shared", abi, "-o", str(path)]
     subprocess.run(["g++", *FLAGS, *more, *sources, *places, "-lc10", "-ltorch_cpu"], check=True)
 
 
@@ -49,7 +49,7 @@ def main(seconds: str = "60", kind: str = "thread") -> int:
     )
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRACEBRAID_CACHE"] = folder
-        build(native_library.library_path(), kind)
+        build(library.library_path(), kind)
         env = {**os.environ, **OPTIONS, "LD_PRELOAD": runtime.stdout.strip()}
         # A fork of a process with threads ends ThreadSanitizer.
         command = [sys.executable, str(STRESS), seconds, folder, *(["no-fork"] if kind == "thread" else [])]

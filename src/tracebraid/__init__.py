@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         MissingLibraryError,
         NotATraceError,
         OutputError,
+        ProgramError,
         TracebraidError,
         WrongTraceError,
     )
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from tracebraid.model.finding import Finding
     from tracebraid.model.job import Job
     from tracebraid.model.linked_trace import LinkedTrace
+    from tracebraid.model.matched import Matched
+    from tracebraid.model.matching import Matching
     from tracebraid.model.timeline import Timeline
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -29,6 +30,13 @@ def test_all_names_of_the_package_can_be_had() -> None:
 
 def test_the_package_exposes_nothing_but_its_list() -> None:
     assert dir(tracebraid) == sorted(tracebraid.__all__)
+
+
+def test_type_checkers_see_every_name_where_it_is_loaded_from() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    (seen,) = [item for item in tree.body if isinstance(item, ast.If)]
+    imports = [item for item in seen.body if isinstance(item, ast.ImportFrom)]
+    assert {alias.name: item.module for item in imports for alias in item.names} == tracebraid._HOME_OF
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

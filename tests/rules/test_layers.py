@@ -33,6 +33,13 @@ MAY_IMPORT: dict[str, set[str]] = {
 EXCEPTIONS: set[tuple[str, str]] = set()
 """(module, room) pairs that break the table on purpose."""
 
+INNER_ROOMS: dict[str, set[str]] = {
+    "link.align": {"link.names"},
+    "link.depend": {"link.nesting"},
+    "capture.native": {"capture.needs_torch"},
+}
+"""Rooms within a room, and what of the room around them they may import."""
+
 KNOWS_TORCH = {"capture/needs_torch.py"}
 """The one module that imports torch; the others of its room take it from there."""
 
@@ -63,6 +70,16 @@ def test_a_room_imports_only_what_the_table_allows(module: Path) -> None:
     known = {other for other in rooms if other in MAY_IMPORT}
     forbidden = known - MAY_IMPORT[room] - {room}
     assert not {(module.stem, other) for other in forbidden} - EXCEPTIONS
+
+
+@pytest.mark.parametrize("inner", sorted(INNER_ROOMS))
+def test_a_room_within_a_room_imports_only_what_the_table_allows(inner: str) -> None:
+    modules = sorted((PACKAGE / inner.replace(".", "/")).glob("*.py"))
+    around = f"tracebraid.{inner.split('.')[0]}."
+    own, allowed = f"tracebraid.{inner}", {f"tracebraid.{name}" for name in INNER_ROOMS[inner]}
+    taken = {name for module in modules for name in imports_of(module) if name.startswith(around)}
+    assert len(modules) > 1
+    assert [name for name in sorted(taken) if not any(name.startswith(one) for one in {own, *allowed})] == []
 
 
 def test_the_table_names_every_room() -> None:

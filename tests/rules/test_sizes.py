@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tracebraid"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-NATIVE = sorted((PACKAGE / "capture" / "native").iterdir())
+NATIVE = sorted([*PACKAGE.rglob("*.cpp"), *PACKAGE.rglob("*.h")])
 LINES_OF_A_FILE = 400
 LINES_OF_A_FUNCTION = 50
 PARAMETERS = 5

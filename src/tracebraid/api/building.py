@@ -21,6 +21,6 @@ def build_recorder(anew: bool = True) -> Path:
         CaptureError: there is no compiler, or it has complaints.
         OutputError: the cache cannot be written.
     """
-    from tracebraid.capture import native_library
+    from tracebraid.capture.native import library
 
-    return native_library.build(anew)
+    return library.build(anew)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from tracebraid.capture.native_library import load
-from tracebraid.capture.native_recorder import NativeRecorder
+from tracebraid.capture.native.library import load
+from tracebraid.capture.native.recorder import NativeRecorder
 from tracebraid.capture.settings import BACKENDS
 from tracebraid.capture.torch_recorder import TorchRecorder
 from tracebraid.errors import ArgumentError, CaptureError, OutputError

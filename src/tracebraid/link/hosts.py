@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracebraid.link.approximate import link_approximately
+from tracebraid.link.align.approximate import link_approximately
 from tracebraid.link.names import PROCESS_GROUP_INIT, SAME_NAME, as_kineto_writes
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.matched import Matched

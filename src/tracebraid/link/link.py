@@ -6,7 +6,7 @@ import polars as pl
 
 from tracebraid.link.agreement import parents_that_differ
 from tracebraid.link.coverage import count_coverage
-from tracebraid.link.dependencies import find_dependencies
+from tracebraid.link.depend.dependencies import find_dependencies
 from tracebraid.link.forward_backward import link_forward_backward
 from tracebraid.link.hosts import HostLinks, link_hosts
 from tracebraid.link.launches import link_launches

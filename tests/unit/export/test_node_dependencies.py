@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from tests.builders import Json, call, kernel, node, op
+from tests.unit.link.depend.test_dependencies import WAIT, WAITS, sync
 from tests.unit.link.made import et_of, linked_of
-from tests.unit.link.test_dependencies import WAIT, WAITS, sync
 from tracebraid.api import write_et_plus
 
 

@@ -14,12 +14,12 @@ from tracebraid.errors import CaptureError, OutputError
 
 torch = pytest.importorskip("torch")
 
-from tracebraid.capture import native_library  # noqa: E402
-from tracebraid.capture.native_library import build, library_path  # noqa: E402
+from tracebraid.capture.native import library  # noqa: E402
+from tracebraid.capture.native.library import build, library_path  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
-BUILD = "from tracebraid.capture.native_library import build; print(build())"
+BUILD = "from tracebraid.capture.native.library import build; print(build())"
 
 
 @pytest.fixture(autouse=True)
@@ -90,14 +90,14 @@ def test_another_abi_or_machine_has_another_library(monkeypatch: pytest.MonkeyPa
 def test_other_sources_or_flags_have_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = {library_path()}
     sources = tmp_path / "native"
-    shutil.copytree(native_library.SOURCES, sources)
-    monkeypatch.setattr(native_library, "SOURCES", sources)
+    shutil.copytree(library.SOURCES, sources)
+    monkeypatch.setattr(library, "SOURCES", sources)
     assert {library_path()} == paths
     for change in (
         lambda: (sources / "recorder.h").write_text("// changed\n"),
         lambda: (sources / "recorder.h").rename(sources / "renamed.h"),
         lambda: (sources / "new.cpp").touch(),
-        lambda: monkeypatch.setattr(native_library, "FLAGS", ["-O0"]),
+        lambda: monkeypatch.setattr(library, "FLAGS", ["-O0"]),
     ):
         change()
         paths.add(library_path())
@@ -136,7 +136,7 @@ def test_what_is_there_and_is_no_library_is_one_clear_error() -> None:
     library_path().parent.mkdir(parents=True)
     library_path().write_text("no library")
     with pytest.raises(CaptureError, match=r"cannot be loaded .*`tracebraid build-recorder` tries again"):
-        native_library.load.__wrapped__()
+        library.load.__wrapped__()
 
 
 # --- what cannot ------------------------------------------------------------------------------------

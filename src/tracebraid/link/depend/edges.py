@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.link.moments import END, START
+from tracebraid.link.depend.moments import END, START
 
 __all__ = ["ASSERTED", "EDGES", "END_TO_END", "END_TO_START", "START_TO_START", "edges", "no_edges"]
 

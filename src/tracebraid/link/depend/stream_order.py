@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.link.edges import END_TO_START, edges, no_edges
-from tracebraid.link.moments import Moments
+from tracebraid.link.depend.edges import END_TO_START, edges, no_edges
+from tracebraid.link.depend.moments import Moments
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["stream_order"]

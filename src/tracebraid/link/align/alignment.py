@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.link.sequences import NONE, align, gaps
-from tracebraid.link.sides import Codes, Side, codes_of
-from tracebraid.link.threads import threads_of
+from tracebraid.link.align.sequences import NONE, align, gaps
+from tracebraid.link.align.sides import Codes, Side, codes_of
+from tracebraid.link.align.threads import threads_of
 
 __all__ = ["CONFIDENCE", "Aligned", "align_sides"]
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracebraid.link.blocking import blocking_calls, blocking_copies
-from tracebraid.link.edges import ASSERTED, END_TO_START, START_TO_START, edges
-from tracebraid.link.event_waits import event_waits
-from tracebraid.link.issued import issued_work
-from tracebraid.link.moments import Moments, moments_of
-from tracebraid.link.stream_order import stream_order
-from tracebraid.link.syncs import recorded_syncs
-from tracebraid.link.thread_order import thread_order
+from tracebraid.link.depend.blocking import blocking_calls, blocking_copies
+from tracebraid.link.depend.edges import ASSERTED, END_TO_START, START_TO_START, edges
+from tracebraid.link.depend.event_waits import event_waits
+from tracebraid.link.depend.issued import issued_work
+from tracebraid.link.depend.moments import Moments, moments_of
+from tracebraid.link.depend.stream_order import stream_order
+from tracebraid.link.depend.syncs import recorded_syncs
+from tracebraid.link.depend.thread_order import thread_order
 from tracebraid.model.finding import Finding
 from tracebraid.model.schema import DEPENDENCIES
 from tracebraid.model.timeline import Timeline

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracebraid.errors import ProgramError
-from tracebraid.link.alignment import Aligned, align_sides
-from tracebraid.link.intervals import Interval, choose_interval
+from tracebraid.link.align.alignment import Aligned, align_sides
+from tracebraid.link.align.intervals import Interval, choose_interval
+from tracebraid.link.align.node_times import node_times
+from tracebraid.link.align.program import program_of
+from tracebraid.link.align.sides import Side, side_of_nodes, side_of_ops
 from tracebraid.link.names import PROCESS_GROUP_INIT
-from tracebraid.link.node_times import node_times
-from tracebraid.link.program import program_of
-from tracebraid.link.sides import Side, side_of_nodes, side_of_ops
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.matched import OTHER_ITERATION, Matched
 from tracebraid.model.matching import Matching

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.link.sides import Side
+from tracebraid.link.align.sides import Side
 
 __all__ = ["ANNOTATIONS", "Iterations", "marked", "numbered", "recurring"]
 

@@ -1,4 +1,4 @@
-"""Compiles the native recorder: `python -m tracebraid.capture.native_build FOLDER`, in a process of its own.
+"""Compiles the native recorder: `python -m tracebraid.capture.native.build FOLDER`, in a process of its own.
 
 torch's builder changes the environment, loads what it built and prints what it does; none of that belongs into a
 process that somebody wants to record.
@@ -13,7 +13,7 @@ from pathlib import Path
 __all__ = ["FLAGS", "NAME", "SOURCES", "main"]
 
 NAME = "tracebraid_recorder"
-SOURCES = Path(__file__).parent / "native"
+SOURCES = Path(__file__).parent
 # Without NDEBUG a RecordFunction has a member more here than in the torch that was built with it.
 FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-fvisibility=hidden"]
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tracebraid.capture.native_build import FLAGS, NAME, SOURCES
+from tracebraid.capture.native.build import FLAGS, NAME, SOURCES
 from tracebraid.capture.needs_torch import torch
 from tracebraid.errors import CaptureError
 from tracebraid.output import writing
@@ -115,7 +115,7 @@ def load() -> ctypes.CDLL:
 
 def _fingerprint() -> str:
     told = hashlib.sha256(" ".join(FLAGS).encode())
-    for source in sorted(SOURCES.iterdir()):
+    for source in sorted([*SOURCES.glob("*.cpp"), *SOURCES.glob("*.h")]):
         told.update(source.name.encode() + b"\0" + source.read_bytes())
     return told.hexdigest()[:12]
 
@@ -154,7 +154,7 @@ def _compile(path: Path) -> str:
         "tracebraid: building the native recorder for torch %s: once, about half a minute", torch.__version__
     )
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        command = [sys.executable, "-m", "tracebraid.capture.native_build", folder]
+        command = [sys.executable, "-m", "tracebraid.capture.native.build", folder]
         ran = subprocess.run(
             command,
             env=_environment(),

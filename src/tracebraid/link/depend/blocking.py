@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.link.edges import END_TO_END, edges
-from tracebraid.link.issued import last_before
-from tracebraid.link.moments import Moments
+from tracebraid.link.depend.edges import END_TO_END, edges
+from tracebraid.link.depend.issued import last_before
+from tracebraid.link.depend.moments import Moments
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["blocking_calls", "blocking_copies"]

@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import polars as pl
 
-from tracebraid.link.sides import Side
+from tracebraid.link.align.sides import Side
 
 __all__ = ["program_of"]
 

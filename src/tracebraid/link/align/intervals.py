@@ -9,10 +9,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
-from tracebraid.link.iterations import Iterations, marked, numbered, recurring
-from tracebraid.link.sequences import NONE, align
-from tracebraid.link.sides import Side, codes_of
-from tracebraid.link.threads import threads_of
+from tracebraid.link.align.iterations import Iterations, marked, numbered, recurring
+from tracebraid.link.align.sequences import NONE, align
+from tracebraid.link.align.sides import Side, codes_of
+from tracebraid.link.align.threads import threads_of
 from tracebraid.model.matching import BEST, MEDIAN, Matching
 from tracebraid.model.schema import ITERATIONS
 

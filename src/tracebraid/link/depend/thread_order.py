@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.link.edges import edges, no_edges
-from tracebraid.link.moments import END, START, Moments
+from tracebraid.link.depend.edges import edges, no_edges
+from tracebraid.link.depend.moments import END, START, Moments
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.timeline import Timeline
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.link.edges import END_TO_START, edges
-from tracebraid.link.issued import calls_by_correlation, first_after, last_before
+from tracebraid.link.depend.edges import END_TO_START, edges
+from tracebraid.link.depend.issued import calls_by_correlation, first_after, last_before
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["event_waits"]

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.link.intervals import Interval
-from tracebraid.link.sequences import NONE, align
+from tracebraid.link.align.intervals import Interval
+from tracebraid.link.align.sequences import NONE, align
 from tracebraid.model.schema import NODE_TIMES
 from tracebraid.model.timeline import Timeline
 

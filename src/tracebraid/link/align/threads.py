@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.link.sides import Codes, Side
+from tracebraid.link.align.sides import Codes, Side
 
 __all__ = ["threads_of"]
 

@@ -1,4 +1,4 @@
-"""Tracebraid's own recorder of Execution Traces: C++ in `native/`, driven from here."""
+"""The native recorder as one of the recorders: drives the library."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from tracebraid.capture import native_library
+from tracebraid.capture.native import library
 from tracebraid.errors import CaptureError, OutputError
 
 __all__ = ["NativeRecorder"]
@@ -27,9 +27,9 @@ class NativeRecorder:
 
     def __init__(self, path: Path, memory_bytes: int = MEMORY_BYTES) -> None:
         self.path = path
-        self.counts = native_library.Counts()
+        self.counts = library.Counts()
         self._memory_bytes = memory_bytes
-        self._library = native_library.load()
+        self._library = library.load()
         self._recording: int | None = None
         self._pid = 0
 

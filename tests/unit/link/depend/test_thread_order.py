@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import Json, call, op
-from tests.unit.link.test_dependencies import evidence_of, found
+from tests.unit.link.depend.test_dependencies import evidence_of, found
 
 FORWARD = [op("forward", 0, 500, Sequence_number=3), op("loss", 500, 100)]
 BACKWARD = [
