@@ -58,6 +58,12 @@ def test_equal_codes_over_several_windows_rise():
         assert np.all(np.diff(way[way != NONE]) > 0)
 
 
+@pytest.mark.parametrize(("many", "few"), [(1001, 1000), (1000, 1001), (4000, 1)])
+def test_over_several_windows_too_nothing_is_sure_of_what_recurs(many: int, few: int):
+    pattern = np.array([0, 1, 2, 1, 3], np.int64)
+    assert np.all(align(np.tile(pattern, many), np.tile(pattern, few)).sure == NONE)
+
+
 @pytest.mark.parametrize("inserted", [0, 1, 500, 3000])
 def test_long_sequences_over_many_windows(inserted: int):
     random = np.random.default_rng(inserted)

@@ -8,14 +8,14 @@ from pathlib import Path
 import polars as pl
 
 from tracebraid.api.traces import Progress, link
-from tracebraid.check.advice import diagnose
+from tracebraid.check.advice import diagnose, diagnosis_of
 from tracebraid.check.clocks import collective_clock_findings, collectives_of
 from tracebraid.check.identity import et_findings, identity_findings
 from tracebraid.check.manifest import leftover_findings, manifest_findings
 from tracebraid.check.ranks import rank_findings
 from tracebraid.check.window import Step, rank_step_findings, steps_of, window_findings
 from tracebraid.errors import InputError
-from tracebraid.model.check import Check, CheckedRank
+from tracebraid.model.check import Check, CheckedRank, Severity
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import RankFiles
@@ -25,7 +25,7 @@ from tracebraid.read.file_kind import is_candidate
 from tracebraid.read.kineto import read_timeline
 from tracebraid.read.trace import read_trace
 
-__all__ = ["check"]
+__all__ = ["check", "is_note"]
 
 
 @dataclass
@@ -76,6 +76,11 @@ def check(path: str | Path, progress: Progress | None = None, only_rank: int | N
     if only_rank is not None and not ranks and not manifests:
         raise InputError(str(path), f"it has no rank {only_rank}", "Check the folder")
     return Check(str(path), tuple(ranks), diagnose(findings))
+
+
+def is_note(finding: Finding) -> bool:
+    """Whether a finding is good to know, and nothing is wrong."""
+    return diagnosis_of(finding).severity is Severity.NOTE
 
 
 def _check_window(window: _Window, only_rank: int | None, progress: Progress | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tracebraid.model.check import Diagnosis, Severity
 from tracebraid.model.finding import Finding
 
-__all__ = ["ADVICE", "diagnose"]
+__all__ = ["ADVICE", "diagnose", "diagnosis_of"]
 
 _ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 _CAPTURE_AGAIN = "Capture again, with tracebraid.capture or `tracebraid capture`, which write whole files"
@@ -56,6 +56,11 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     ),
     "too-old-for-ids": (_ERROR, "torch before 2.4 writes none: capture with a newer one"),
     "matched": (_NOTE, "Nothing: it says what was linked with what, since ids did not tell"),
+    "ambiguous": (
+        _WARNING,
+        "Both hold equal iterations, not as many: mark them (record_function, or the profiler's step), or record both "
+        "traces of one iteration",
+    ),
     "dependency-backward": (
         _WARNING,
         "The clocks of host and device are out of step: distrust what compares their times",
@@ -105,8 +110,9 @@ _ORDER = {severity: place for place, severity in enumerate(Severity)}
 
 def diagnose(findings: Iterable[Finding]) -> tuple[Diagnosis, ...]:
     """Each finding with its weight and advice; errors first, else in their order."""
-    found = [
-        Diagnosis(finding, *ADVICE.get(finding.code, (_WARNING, "Look at the place named")))
-        for finding in findings
-    ]
-    return tuple(sorted(found, key=lambda one: _ORDER[one.severity]))
+    return tuple(sorted(map(diagnosis_of, findings), key=lambda one: _ORDER[one.severity]))
+
+
+def diagnosis_of(finding: Finding) -> Diagnosis:
+    """A finding with its weight and advice."""
+    return Diagnosis(finding, *ADVICE.get(finding.code, (_WARNING, "Look at the place named")))

@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from tracebraid.api.checking import is_note
 from tracebraid.model.finding import Finding
 from tracebraid.report.text import printable
 
@@ -54,7 +55,7 @@ def say_error(text: str) -> None:
 def say_findings(findings: Iterable[Finding]) -> None:
     """Print what was noticed in the input."""
     for finding in findings:
-        note(f"warning: {finding}")
+        note(f"{'note' if is_note(finding) else 'warning'}: {finding}")
 
 
 def note(text: str) -> None:

@@ -23,6 +23,10 @@ __all__ = ["link_traces"]
 _AUTO = Matching()
 
 
+_MANY = 0.1
+"""Where more ops than this share could be several, there is something that recurs, and that can be told apart."""
+
+
 def link_traces(
     timeline: Timeline, et: ExecutionTrace | None = None, matching: Matching = _AUTO
 ) -> LinkedTrace:
@@ -64,6 +68,9 @@ def _findings(
     findings = parents_that_differ(et, tree, hosts.hosts)
     if hosts.matched is not None:
         findings.append(Finding("matched", _told(hosts.matched), timeline.path))
+        if hosts.matched.ambiguous > _MANY:
+            text = f"{hosts.matched.ambiguous:.1%} of the smaller trace's ops could be several, and are linked to none"
+            findings.append(Finding("ambiguous", text, timeline.path))
     if et.rank is not None and et.rank != timeline.rank:
         text = f"the Execution Trace's name says rank {et.rank}, the Kineto trace is of rank {timeline.rank}"
         findings.append(Finding("ranks-differ", text, et.path))

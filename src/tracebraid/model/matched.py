@@ -22,6 +22,7 @@ class Matched:
         agreement: share of the smaller trace's ops in scope that were paired, 0 to 1.
         programs: hash of the names and nesting of the Execution Trace's ops in scope, and of Kineto's. Equal: it is
             the same program, op by op.
+        ambiguous: share of them that could be several, and are linked to none, 0 to 1.
         why: which iterations were matched and why, in a sentence; empty where all were.
         iterations: see `model.schema.ITERATIONS`; empty where all were matched.
         node_times: see `model.schema.NODE_TIMES`; empty where Kineto does not hold one iteration several times.
@@ -29,6 +30,7 @@ class Matched:
 
     agreement: float
     programs: tuple[str, str]
+    ambiguous: float = 0.0
     why: str = ""
     iterations: pl.DataFrame = field(default_factory=ITERATIONS.empty)
     node_times: pl.DataFrame = field(default_factory=NODE_TIMES.empty)

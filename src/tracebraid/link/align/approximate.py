@@ -23,6 +23,8 @@ __all__ = ["Approximate", "link_approximately"]
 
 _LEAST_AGREEMENT = 0.5
 """Where fewer ops of the smaller trace find a partner, the two are of different programs."""
+_LEAST_LIKENESS = 0.9
+"""Unless so many have a partner, or could be several."""
 _FEW = 20
 
 _SEVERAL = "it could be several: see candidates"
@@ -67,9 +69,13 @@ def link_approximately(
     interval = choose_interval(nodes, ops, matching)
     aligned = align_sides(interval.nodes, interval.ops)
     pairs = aligned.pairs
+    agreement, ambiguous = _shares(interval, aligned)
+    if open_nodes.len() == node_links.height:
+        _check_program(interval, agreement, ambiguous, (et, timeline))
     matched = Matched(
-        _agreement(interval, pairs, (et, timeline), is_all=open_nodes.len() == node_links.height),
+        agreement,
         (program_of(interval.nodes), program_of(interval.ops)),
+        ambiguous,
         interval.why,
         interval.table,
         node_times(interval, pairs, timeline),
@@ -99,21 +105,30 @@ def _tables(
     return hosts, nodes
 
 
-def _agreement(
-    interval: Interval, pairs: pl.DataFrame, traces: tuple[ExecutionTrace, Timeline], is_all: bool
-) -> float:
-    """The share of the smaller side's ops that are paired; an error where that is too little for one program."""
+def _shares(interval: Interval, aligned: Aligned) -> tuple[float, float]:
+    """The shares of the smaller side's ops that are paired, and that could be several."""
+    nodes, ops = interval.nodes.rows.height, interval.ops.rows.height
+    if min(nodes, ops) == 0:
+        return 1.0, 0.0
+    doubtful = aligned.candidates.get_column("node_id" if nodes <= ops else "event_id").n_unique()
+    return aligned.pairs.height / min(nodes, ops), doubtful / min(nodes, ops)
+
+
+def _check_program(
+    interval: Interval, agreement: float, ambiguous: float, traces: tuple[ExecutionTrace, Timeline]
+) -> None:
+    """An error where too little of one trace is in the other for both to be of one program."""
     smaller = min(interval.nodes.rows.height, interval.ops.rows.height)
-    agreement = pairs.height / smaller if smaller else 1.0
-    if is_all and agreement < _LEAST_AGREEMENT and smaller >= _FEW:
-        et, timeline = traces
-        raise ProgramError(
-            et.path,
-            f"it is not of the program of {timeline.path}: of {smaller:,} ops, {pairs.height:,} have a partner in the "
-            f"other trace ({agreement:.0%})",
-            "Give traces of one program, or match them exactly, which links by ids alone",
-        )
-    return agreement
+    # What recurs has its like everywhere: all of it could be several, and it is the same program.
+    if smaller < _FEW or agreement >= _LEAST_AGREEMENT or agreement + ambiguous >= _LEAST_LIKENESS:
+        return
+    et, timeline = traces
+    raise ProgramError(
+        et.path,
+        f"it is not of the program of {timeline.path}: of {smaller:,} ops, {round(agreement * smaller):,} have a "
+        f"partner in the other trace ({agreement:.0%})",
+        "Give traces of one program, or match them exactly, which links by ids alone",
+    )
 
 
 def _within(side: Side, ids: pl.Series) -> Side:

@@ -45,12 +45,18 @@ def align(one: _Ints, other: _Ints) -> Alignment:
     """Align two sequences of codes by their longest common subsequence, in time that grows with their lengths.
 
     Codes that both have once, in the same order, are fixed first. What lies between two of these is aligned in
-    windows: within one exactly, by Hyyrö's bit-parallel algorithm; a window begins where the last one was solid.
+    windows: within one exactly, by Hyyrö's bit-parallel algorithm; a window begins where the last one was solid. From
+    the front that gives the earliest matches, from the back the latest: a window alone does not see that both
+    sequences recur, and that one does so once more.
     """
     found = Alignment(np.full(len(one), NONE), np.full(len(one), NONE))
     begin = (0, 0)
     for end in [*_splits(one, other), (len(one), len(other))]:
-        _align_segment(one, other, begin, end, found)
+        here, there = slice(begin[0], end[0]), slice(begin[1], end[1])
+        for into, part in zip(
+            (found.first, found.last), _align_segment(one[here], other[there]), strict=True
+        ):
+            into[here] = np.where(part == NONE, NONE, part + begin[1])
         begin = end
     return found
 
@@ -111,15 +117,22 @@ def _longest_rising(values: _Ints) -> _Ints:
     return np.array(rising[::-1])
 
 
-def _align_segment(
-    one: _Ints, other: _Ints, begin: tuple[int, int], end: tuple[int, int], found: Alignment
-) -> None:
-    i, j = begin
+def _align_segment(one: _Ints, other: _Ints) -> tuple[_Ints, _Ints]:
+    """As early as it can, and as late as it can."""
+    if max(len(one), len(other)) <= _WINDOW or np.array_equal(one, other):
+        return _both_ways(one, other)
+    return _in_windows(one, other), _turned(_in_windows(one[::-1], other[::-1]), len(other))
+
+
+def _in_windows(one: _Ints, other: _Ints) -> _Ints:
+    """Matches as early as it can, window after window."""
+    matched = np.full(len(one), NONE)
+    i = j = 0
     width = _WINDOW
-    while i < end[0] and j < end[1]:
-        i_end, j_end = min(i + width, end[0]), min(j + width, end[1])
+    while i < len(one) and j < len(other):
+        i_end, j_end = min(i + width, len(one)), min(j + width, len(other))
         first, last = _both_ways(one[i:i_end], other[j:j_end])
-        if (i_end, j_end) == end:
+        if (i_end, j_end) == (len(one), len(other)):
             taken = i_end - i
         else:
             taken = _solid(first, last, 3 * width // 4)
@@ -128,11 +141,12 @@ def _align_segment(
                 continue
         taken = taken or 3 * width // 4
         width = _WINDOW
-        found.first[i : i + taken] = np.where(first[:taken] == NONE, NONE, first[:taken] + j)
-        found.last[i : i + taken] = np.where(last[:taken] == NONE, NONE, last[:taken] + j)
-        matched = first[:taken][first[:taken] != NONE]
-        j += int(matched[-1]) + 1 if len(matched) else 3 * width // 4
+        part = first[:taken]
+        matched[i : i + taken] = np.where(part == NONE, NONE, part + j)
+        within = part[part != NONE]
+        j += int(within[-1]) + 1 if len(within) else 3 * width // 4
         i += taken
+    return matched
 
 
 def _solid(first: _Ints, last: _Ints, limit: int) -> int:
@@ -154,8 +168,12 @@ def _both_ways(one: _Ints, other: _Ints) -> tuple[_Ints, _Ints]:
         same = np.arange(len(one))
         return same, same
     first = _common(one, other)
-    last = _common(one[::-1], other[::-1])[::-1]
-    return first, np.where(last == NONE, NONE, len(other) - 1 - last)
+    return first, _turned(_common(one[::-1], other[::-1]), len(other))
+
+
+def _turned(matched: _Ints, length: int) -> _Ints:
+    """What was matched from the back, told from the front; `length` is the second sequence's."""
+    return np.where(matched == NONE, NONE, length - 1 - matched)[::-1]
 
 
 def _common(one: _Ints, other: _Ints) -> _Ints:

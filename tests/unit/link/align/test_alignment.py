@@ -117,6 +117,20 @@ def test_traces_of_two_programs_are_refused():
     assert pairs(linked({1: one}, {7: other}, "exact")) == {}
 
 
+@pytest.mark.parametrize("iterations", [5, 1000])
+def test_equal_iterations_of_which_one_trace_has_one_more_are_linked_to_none(iterations: int):
+    """They could be the first ones or the last ones: which is not guessed, and it is no other program."""
+    found = linked({1: LETTERS * iterations}, {1: LETTERS * (iterations + 1)})
+    assert pairs(found) == {}
+    assert found.matched is not None
+    assert (found.matched.agreement, found.matched.ambiguous) == (0.0, 1.0)
+    assert [one.code for one in found.findings] == ["matched", "ambiguous"]
+    reasons = found.host_links.get_column("reason").cast(pl.String).unique().to_list()
+    assert reasons == ["it could be several: see candidates"]
+    one = found.node_links.row(by_predicate=pl.col("node_id") == 1000, named=True)
+    assert one["candidates"] == [0, len(LETTERS)]
+
+
 def test_a_matching_that_there_is_not_is_refused():
     with pytest.raises(ArgumentError, match="no match 'nearly'; there is auto, exact, approximate"):
         Matching("nearly")
