@@ -12,7 +12,7 @@ demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
 
 test: lint types
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

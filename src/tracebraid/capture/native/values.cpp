@@ -5,8 +5,10 @@
 #include <ATen/ops/aminmax.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
 
 #include "format.h"
+#include "python_error.h"
 
 namespace tracebraid {
 namespace {
@@ -125,8 +127,9 @@ void write_value(Bytes& out, const c10::IValue& value, Identities& identities, S
   size_t before = out.size();
   try {
     write_known(out, value, identities, seen);
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
     // A tensor of somebody's own class may refuse to tell its sizes.
+    if (dynamic_cast<const c10::Error*>(&error) == nullptr) forget_python_error();
     out.truncate(before);
     out.reserve(1);
     out.byte(kOther);
