@@ -12,47 +12,56 @@ const void* data_of(c10::StorageImpl& storage) {
   return storage._mutable_data_ptr_no_checks().get();
 }
 
+uint64_t number_of(const c10::intrusive_ptr_target* object) { return reinterpret_cast<uintptr_t>(object); }
+
 size_t bytes_in_main_memory(c10::StorageImpl& storage) {
   return storage.device_type() == c10::kCPU ? storage.sym_nbytes().maybe_as_int().value_or(0) : 0;
-}
-
-c10::intrusive_ptr_target* object_of(const PointerMap::Entry& entry) {
-  return static_cast<c10::intrusive_ptr_target*>(const_cast<void*>(entry.key));
 }
 
 }  // namespace
 
 Identities::~Identities() {
-  held_.each([](const PointerMap::Entry& entry) { raw::decref(object_of(entry)); });
+  for (const auto* queue : {&young_, &old_}) {
+    for (const Held& one : *queue) raw::decref(one.object);
+  }
 }
 
 uint64_t Identities::look_up(c10::StorageImpl* storage) {
-  std::vector<c10::intrusive_ptr_target*> dead;
+  Dead dead;
   uint64_t id;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    dead = sweep_if_due();
     c10::intrusive_ptr_target* object = storage;
-    uint64_t* known = held_.find(object);
-    const void* data = known ? nullptr : data_of(*storage);
-    if (!known) fresh_bytes_ += bytes_in_main_memory(*storage);
-    if (data == nullptr) {
-      id = hold(object, 0);
-    } else {
-      id = hold(object, alias_of(data));
-      storage_at_.set(data, reinterpret_cast<uintptr_t>(storage));
-    }
+    if (uint64_t* known = held_.find(object)) return *known;
+    dead = take_some_dead(bytes_in_main_memory(*storage));
+    const void* data = data_of(*storage);
+    id = data == nullptr ? 0 : alias_of(data);
+    if (id == 0) id = new_id();
+    hold({object, data}, id);
+    if (data != nullptr) storage_at_.set(data, number_of(object));
   }
   for (auto* object : dead) raw::decref(object);
   return id;
 }
 
 uint64_t Identities::of_tensor_alone(const at::Tensor& tensor) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (tensor.defined()) return hold(tensor.unsafeGetTensorImpl(), 0);
-  // There is one such object, and it is not counted.
-  if (undefined_id_ == 0) undefined_id_ = new_id();
-  return undefined_id_;
+  Dead dead;
+  uint64_t id;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!tensor.defined()) {
+      // There is one such object, and it is not counted.
+      if (undefined_id_ == 0) undefined_id_ = new_id();
+      return undefined_id_;
+    }
+    c10::intrusive_ptr_target* object = tensor.unsafeGetTensorImpl();
+    if (uint64_t* known = held_.find(object)) return *known;
+    dead = take_some_dead(0);
+    id = new_id();
+    hold({object, nullptr}, id);
+  }
+  for (auto* object : dead) raw::decref(object);
+  return id;
 }
 
 TensorPlace* Identities::look_up_place(const void* tensor) {
@@ -76,12 +85,10 @@ void Identities::settle(TensorPlace& place, uint64_t storage) {
   }
 }
 
-uint64_t Identities::hold(c10::intrusive_ptr_target* object, uint64_t id) {
-  if (uint64_t* known = held_.find(object)) return *known;
-  if (id == 0) id = new_id();
-  raw::incref(object);
-  held_.set(object, id);
-  return id;
+void Identities::hold(Held one, uint64_t id) {
+  raw::incref(one.object);
+  held_.set(one.object, id);
+  young_.push_back(one);
 }
 
 uint64_t Identities::alias_of(const void* data) {
@@ -89,34 +96,32 @@ uint64_t Identities::alias_of(const void* data) {
   if (at == nullptr) return 0;
   // It is held, and may be letting its memory go right now. It is not locked for that: where it has a wrapper in Python,
   // that would take Python's lock. While it has this memory, both have it.
-  auto* other = reinterpret_cast<c10::StorageImpl*>(*at);
-  auto* object = static_cast<c10::intrusive_ptr_target*>(other);
-  return raw::use_count(object) > 0 && data_of(*other) == data ? *held_.find(object) : 0;
+  auto* other = reinterpret_cast<c10::intrusive_ptr_target*>(*at);
+  bool has_it = raw::use_count(other) > 0 && data_of(static_cast<c10::StorageImpl&>(*other)) == data;
+  return has_it ? *held_.find(other) : 0;
 }
 
-std::vector<c10::intrusive_ptr_target*> Identities::sweep_if_due() {
-  std::vector<c10::intrusive_ptr_target*> dead;
-  bool is_large = fresh_bytes_ >= std::max(kFewestBytes, kBytesEach * held_.size());
-  if (held_.size() < sweep_at_ && !is_large) return dead;
-  PointerMap living, living_at;
-  held_.each([&](const PointerMap::Entry& entry) {
-    if (raw::use_count(object_of(entry)) == 0) {
-      dead.push_back(object_of(entry));
-    } else {
-      living.set(entry.key, entry.value);
-    }
-  });
-  storage_at_.each([&](const PointerMap::Entry& entry) {
-    auto* storage = reinterpret_cast<c10::StorageImpl*>(entry.value);
-    if (living.find(static_cast<c10::intrusive_ptr_target*>(storage))) living_at.set(entry.key, entry.value);
-  });
-  held_ = std::move(living);
-  storage_at_ = std::move(living_at);
-  sweep_at_ = std::max(kFewest, 2 * held_.size());
-  fresh_bytes_ = 0;
-  // Before the dead are let go, and with them their addresses.
-  epoch_.fetch_add(1, std::memory_order_release);
+Identities::Dead Identities::take_some_dead(size_t new_bytes) {
+  Dead dead;
+  take_dead(old_, 1 + new_bytes / kBytesEach, dead);
+  if (young_.size() > kYoung) take_dead(young_, 1, dead);
   return dead;
+}
+
+void Identities::take_dead(std::deque<Held>& queue, size_t count, Dead& dead) {
+  for (count = std::min(count, queue.size()); count > 0; count--) {
+    Held one = queue.front();
+    queue.pop_front();
+    if (raw::use_count(one.object) > 0) {
+      old_.push_back(one);
+      continue;
+    }
+    held_.erase(one.object);
+    uint64_t* at = one.data == nullptr ? nullptr : storage_at_.find(one.data);
+    if (at != nullptr && *at == number_of(one.object)) storage_at_.erase(one.data);
+    let_go_[SeenLately::place_of(one.object)].fetch_add(1, std::memory_order_release);
+    dead.push_back(one.object);
+  }
 }
 
 }  // namespace tracebraid

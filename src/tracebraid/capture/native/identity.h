@@ -1,7 +1,7 @@
 // Ids of tensors and storages that stay true when an address is used again.
 //
 // A storage that was seen is held by a weak pointer: its memory is freed as ever, but its own few bytes are not given
-// back, so no other storage can come to lie at its address. From time to time the pointers of dead ones are let go. A
+// back, so no other storage can come to lie at its address. With each new storage some of the dead ones are let go. A
 // tensor without storage is held in the same way.
 //
 // Tensors with storage come and go too fast for that. Such a tensor is known by its address and its storage: one that
@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
-#include <vector>
 
 #include <ATen/core/TensorBody.h>
+#include <c10/util/SmallVector.h>
 
 #include "format.h"
 #include "pointer_map.h"
@@ -33,6 +33,7 @@ struct TensorPlace {
 struct SeenLately {
   struct Storage {
     const void* object = nullptr;
+    uint64_t let_go = 0;  // how many were, of its place, when it was looked up
     uint64_t id = 0;
   };
   struct Tensor {
@@ -40,10 +41,10 @@ struct SeenLately {
     TensorPlace* place = nullptr;
   };
   static constexpr int kBits = 8;
+  static constexpr size_t kPlaces = 1 << kBits;
 
-  uint64_t epoch = 0;
-  std::array<Storage, 1 << kBits> storages{};
-  std::array<Tensor, 1 << kBits> tensors{};
+  std::array<Storage, kPlaces> storages{};
+  std::array<Tensor, kPlaces> tensors{};
 
   static size_t place_of(const void* object) {
     return (reinterpret_cast<uintptr_t>(object) * 0x9E3779B97F4A7C15ull) >> (64 - kBits);
@@ -55,25 +56,24 @@ struct Ids {
 };
 
 class Identities {
+  using Dead = c10::SmallVector<c10::intrusive_ptr_target*, 16>;
+
  public:
   Identities() = default;
   ~Identities();
   Identities(const Identities&) = delete;
   Identities& operator=(const Identities&) = delete;
 
-  // To be called before a thread asks for ids; what it asks about must be alive until its next call of this.
-  void refresh(SeenLately& seen) {
-    uint64_t epoch = epoch_.load(std::memory_order_acquire);
-    if (seen.epoch != epoch) {
-      seen.storages.fill({});
-      seen.epoch = epoch;
-    }
-  }
-
+  // The tensor must be alive while it is asked about.
   Ids of_tensor_with_storage(const c10::TensorImpl& tensor, SeenLately& seen) {
     c10::StorageImpl* storage = tensor.unsafe_storage().unsafeGetStorageImpl();
-    auto& known_storage = seen.storages[SeenLately::place_of(storage)];
-    if (known_storage.object != storage) known_storage = {storage, look_up(storage)};
+    const c10::intrusive_ptr_target* object = storage;
+    size_t place_of_storage = SeenLately::place_of(object);
+    auto& known_storage = seen.storages[place_of_storage];
+    uint64_t let_go = let_go_[place_of_storage].load(std::memory_order_acquire);
+    if (known_storage.object != object || known_storage.let_go != let_go) {
+      known_storage = {object, let_go, look_up(storage)};
+    }
     auto& known_tensor = seen.tensors[SeenLately::place_of(&tensor)];
     if (known_tensor.object != &tensor) known_tensor = {&tensor, look_up_place(&tensor)};
     TensorPlace& place = *known_tensor.place;
@@ -84,34 +84,43 @@ class Identities {
   uint64_t of_tensor_alone(const at::Tensor& tensor);
 
  private:
+  struct Held {
+    c10::intrusive_ptr_target* object;
+    const void* data;  // where its memory lay; null where it had none
+  };
+
   uint64_t look_up(c10::StorageImpl* storage);
   TensorPlace* look_up_place(const void* tensor);
   // A tensor over this storage is at the place now. Another thread may find that at the same time.
   void settle(TensorPlace& place, uint64_t storage);
-  // The id of an object that is alive; it is held from now on. A new one gets `id`, or if that is 0 a new id.
-  uint64_t hold(c10::intrusive_ptr_target* object, uint64_t id);
+  // Under the mutex:
+  // A living object that is not held yet is from now on, by this id.
+  void hold(Held one, uint64_t id);
   // The id of the storage over the same memory that is alive (from_numpy twice, DLPack there and back), or 0.
   uint64_t alias_of(const void* data);
-  std::vector<c10::intrusive_ptr_target*> sweep_if_due();
+  // Takes the dead among the first ones out of a queue and out of what is known; the living go into `old_`.
+  void take_dead(std::deque<Held>& queue, size_t count, Dead& dead);
+  Dead take_some_dead(size_t new_bytes);
   // Odd numbers: the others are for nodes.
   uint64_t new_id() { return next_id_.fetch_add(2, std::memory_order_relaxed); }
 
-  // The dead are let go by their number. They lie between blocks of memory that are free, and keep these apart: so they
-  // are let go by their former sizes, too, unless that would mean to look at more of them than is worth it.
-  static constexpr size_t kFewest = 512;
-  static constexpr size_t kFewestBytes = 64 << 20;
+  // Most die young: each is looked at when so many newer ones were seen. The others are looked at in turn: one for each
+  // new one; and as the dead lie between blocks of memory that are free, and keep these apart, one more for so many
+  // bytes.
+  static constexpr size_t kYoung = 16;
   static constexpr size_t kBytesEach = 16 << 10;
 
   std::atomic<uint64_t> next_id_{kProcessNode + 2};
-  std::atomic<uint64_t> epoch_{1};
+  // How many were let go of those that have this place in `SeenLately`. Counted before they are, and with them their
+  // addresses.
+  std::array<std::atomic<uint64_t>, SeenLately::kPlaces> let_go_{};
   std::mutex mutex_;
   uint64_t undefined_id_ = 0;
   PointerMap held_;        // storages, and tensors without: their ids
   PointerMap storage_at_;  // memory: the storage seen last over it, as a number
   PointerMap place_at_;    // addresses of tensors: their places, as numbers
   std::deque<TensorPlace> places_;
-  size_t sweep_at_ = kFewest;
-  size_t fresh_bytes_ = 0;  // of storages in main memory that were seen first since the last sweep
+  std::deque<Held> young_, old_;
 };
 
 }  // namespace tracebraid

@@ -6,37 +6,34 @@
 
 namespace tracebraid {
 
-std::pair<uint32_t, const Name*> Names::intern(
-    std::string_view text, std::string_view schema, bool is_operator) {
+NumberedName Names::intern(std::string_view text, std::string_view schema, bool is_operator) {
   std::string key(is_operator ? "o" : "t");
   key.append(is_operator ? schema : text);
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = numbers_.find(key);
   if (found != numbers_.end()) return {found->second, names_[found->second - 1].get()};
-  if (names_.size() >= kMost) return {0, nullptr};
+  if (names_.size() >= kMost) return {};
   names_.push_back(std::make_unique<Name>(Name{std::string(text), std::string(schema), is_operator}));
   auto number = static_cast<uint32_t>(names_.size());
   numbers_.emplace(std::move(key), number);
   return {number, names_.back().get()};
 }
 
-std::pair<uint32_t, const Name*> KnownNames::look_up(const at::RecordFunction& function, const char* text) {
+NumberedName KnownNames::look_up(const at::RecordFunction& function, const char* text) {
   bool is_operator = function.operator_name().has_value();
   if (!is_operator) {
     auto found = others_.find(text);
-    if (found != others_.end()) return {found->second.number, found->second.name};
-    auto interned = names_.intern(text, "", false);
-    if (interned.first != 0) others_[interned.second->text] = {nullptr, interned.second, interned.first};
+    if (found != others_.end()) return found->second;
+    NumberedName interned = names_.intern(text, "", false);
+    if (interned.number != 0) others_[interned.name->text] = interned;
     return interned;
   }
   auto found = operators_.find(text);
-  if (found != operators_.end() && found->second.name->text == text) {
-    return {found->second.number, found->second.name};
-  }
+  if (found != operators_.end() && found->second.name->text == text) return found->second;
   std::ostringstream schema;
   schema << *function.operator_schema();
-  auto interned = names_.intern(text, schema.str(), true);
-  if (interned.first != 0) operators_[text] = {text, interned.second, interned.first};
+  NumberedName interned = names_.intern(text, schema.str(), true);
+  if (interned.number != 0) operators_[text] = interned;
   return interned;
 }
 
