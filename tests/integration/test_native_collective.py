@@ -18,6 +18,7 @@ from tests.integration.native import (
     record_builtin,
     the,
 )
+from tests.integration.native_columns import assert_same_trace, record_in_both_forms
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -60,6 +61,12 @@ def test_all_that_a_collective_says_is_there(tmp_path: Path, all_to_all: Collect
         "pg_size": 16,
         "is_asynchronized_op": 1,
     }
+
+
+def test_columns_hold_it_too(tmp_path: Path, all_to_all: Collective) -> None:
+    in_json, in_columns = record_in_both_forms(tmp_path, lambda: all_to_all(b'a "group"'))
+    assert_same_trace(in_json, in_columns)
+    assert in_columns.collectives.get_column("pg_desc").to_list() == ['a "group"']
 
 
 def test_quotes_in_the_description_of_a_group(tmp_path: Path, all_to_all: Collective) -> None:

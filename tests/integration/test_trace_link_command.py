@@ -116,6 +116,7 @@ def test_wrong_usage_ends_a_process_with_exit_code_2(pair: tuple[Path, Path]):
         ("et", "et_plus.json"),
         ("a.json.b.json", "a.json.b_plus.json"),
         (".json", ".json_plus.json"),
+        ("et.arrow.zip", "et_plus.json"),
         ("et_plus.json", "et_plus_plus.json"),
     ],
 )

@@ -13,6 +13,7 @@ from tracebraid.check.identity import identity_findings
 from tracebraid.errors import InputError
 from tracebraid.export.repaired_et import write_repaired_et
 from tracebraid.model.check import Repair, Severity
+from tracebraid.model.et_arrow import is_arrow
 from tracebraid.model.job import RankFiles
 from tracebraid.output import part_beside, write_whole, writing
 from tracebraid.read.capture_folder import manifests_of, windows_of
@@ -26,7 +27,8 @@ def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, 
     """Rewrite each Execution Trace whose parents are not those of the nesting in its Kineto trace.
 
     The file as it was stays beside the new one, as `<name>.orig` (`.orig2` and so on where there is one already). A
-    rank that cannot be read is left out, one with an error of another kind is left as it is: `check` says why.
+    rank that cannot be read is left out, one with an error of another kind is left as it is: `check` says why. So is
+    one in columns, `.arrow.zip`: the recorder that writes these gets parents right.
 
     Args:
         path: a folder of traces, or of windows.
@@ -69,7 +71,7 @@ def _repair_one(et: Path, kineto: str, progress: Progress | None) -> list[Repair
         return []
     assert linked.et is not None
     errors = [*linked.et.findings, *identity_findings(linked)]
-    if any(one.severity is Severity.ERROR for one in diagnose(errors)):
+    if is_arrow(et.name) or any(one.severity is Severity.ERROR for one in diagnose(errors)):
         return [Repair(str(et), linked.et.nodes.height, (), False)]
     new = part_beside(et, "repaired").with_suffix(et.suffix)
     done = write_repaired_et(linked, new)

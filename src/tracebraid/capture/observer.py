@@ -20,6 +20,7 @@ from tracebraid.capture.mend_text import first_error, pieces_with
 from tracebraid.capture.needs_torch import torch
 from tracebraid.capture.recorders import Recorder, check_backend, choose, recorder
 from tracebraid.errors import CaptureWarning, OutputError
+from tracebraid.model.et_arrow import SUFFIX, is_arrow
 from tracebraid.model.finding import Finding
 from tracebraid.output import keep_broken, part_beside, write_whole, writing
 
@@ -100,13 +101,15 @@ class ExecutionTraceObserver:
         return observer
 
     def register_callback(self, output_file_path: str | Path) -> ExecutionTraceObserver:
-        """Get ready to record into a file, `.json` or `.json.gz`; nothing is recorded before `start()`.
+        """Get ready to record into a file; nothing is recorded before `start()`.
 
-        Where this observer is registered already, nothing happens. From here on `backend` says which recorder it is.
+        It is `.json` or `.json.gz`; or `.arrow.zip`, the same in columns, which only the native recorder writes, and
+        which is read many times faster, but not by other tools. Where this observer is registered already, nothing
+        happens. From here on `backend` says which recorder it is.
 
         Raises:
             CaptureError: another observer of PyTorch's recorder is registered in this process, or four native ones
-                are; or the native one was asked for, and cannot be built.
+                are; or the native one was asked for, and cannot be built; or PyTorch's is to write columns.
             OutputError: the file cannot be written.
         """
         if self.is_registered:
@@ -117,7 +120,7 @@ class ExecutionTraceObserver:
         with writing(part):
             part.touch()
             part.unlink()
-        opened = recorder(self.backend, part)
+        opened = recorder(self.backend, part, is_arrow(target.name))
         opened.open()
         self._recorder = opened
         self.output_file_path = str(output_file_path)
@@ -220,7 +223,7 @@ class ExecutionTraceObserver:
                 else:
                     write_whole(target, pieces_with(text, []), self._overwrite)
                     findings = ()
-        report = target.with_name(target.name.split(".json")[0] + "_report.json")
+        report = target.with_name(_stem(target.name) + "_report.json")
         report.unlink(missing_ok=True)
         if findings:
             rows = [
@@ -236,6 +239,10 @@ class ExecutionTraceObserver:
         return resources.resources_dir(trace_path, create_dir)
 
 
+def _stem(name: str) -> str:
+    return name[: -len(SUFFIX)] if is_arrow(name) else name.split(".json")[0]
+
+
 def _warn(message: str) -> None:
     warnings.warn(message, CaptureWarning, stacklevel=4)
 
@@ -248,7 +255,7 @@ def _follow(reference: weakref.ref[ExecutionTraceObserver]) -> None:
     # Not here any more; and what is forked from here is to follow the new one.
     observer._running = False
     name = Path(observer.output_file_path).name
-    stem = name.split(".json")[0]
+    stem = _stem(name)
     mine = ExecutionTraceObserver("native", follow_forks=True)
     mine.register_callback(
         Path(observer.output_file_path).with_name(f"{stem}_pid{os.getpid()}{name[len(stem) :]}")

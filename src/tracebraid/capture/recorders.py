@@ -11,6 +11,7 @@ from tracebraid.capture.native.recorder import NativeRecorder
 from tracebraid.capture.settings import BACKENDS
 from tracebraid.capture.torch_recorder import TorchRecorder
 from tracebraid.errors import ArgumentError, CaptureError, OutputError
+from tracebraid.model.et_arrow import SUFFIX
 
 __all__ = ["Recorder", "check_backend", "choose", "recorder"]
 
@@ -74,11 +75,21 @@ def choose(backend: str, warn: Callable[[str], None]) -> str:
     return "native"
 
 
-def recorder(backend: str, path: Path) -> Recorder:
+def recorder(backend: str, path: Path, in_columns: bool = False) -> Recorder:
     """A recorder that writes to a path.
 
     Args:
         backend: `native` or `torch`.
         path: where it writes; there must be no such file yet.
+        in_columns: whether it writes `.arrow.zip`, not JSON.
+
+    Raises:
+        CaptureError: PyTorch's recorder is to write columns.
     """
-    return NativeRecorder(path) if backend == "native" else TorchRecorder(path)
+    if backend == "native":
+        return NativeRecorder(path, in_columns=in_columns)
+    if in_columns:
+        raise CaptureError(
+            f"PyTorch's recorder writes .json or .json.gz, and no {SUFFIX}; the native one does"
+        )
+    return TorchRecorder(path)

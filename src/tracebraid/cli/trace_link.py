@@ -11,6 +11,7 @@ import typer
 
 from tracebraid import api
 from tracebraid.model.coverage import Coverage
+from tracebraid.model.et_arrow import SUFFIX, is_arrow
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -191,11 +192,15 @@ def _given(options: dict[str, object]) -> list[str]:
 def plus_path(et: Path) -> Path:
     """Where trace_link writes the ET+ of an Execution Trace: `x_plus.json` for `x.json`, and so with `.json.gz`.
 
+    For `x.arrow.zip` it is `x_plus.json`.
+
     Raises:
         BadParameter: it is no file's name.
     """
     if str(et) == "-" or not et.name:
         raise typer.BadParameter("--et-file must be a file, as its ET+ is written beside it")
+    if is_arrow(et.name):
+        return et.with_name(et.name[: -len(SUFFIX)] + "_plus.json")
     for ending in (".json", ".json.gz", ".gz"):
         if et.name.endswith(ending) and et.name != ending:
             stem, last = et.name.removesuffix(ending), ending if ".json" in ending else ".json" + ending

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 
 from tracebraid.model.column import INT64_NULL, Kind
-from tracebraid.model.schema import ET_COLLECTIVES
 from tracebraid.read.collector import without_collector
 from tracebraid.read.columns import (
     ColumnData,
@@ -19,6 +18,7 @@ from tracebraid.read.columns import (
     int_column,
     interned_column,
 )
+from tracebraid.read.et_attrs import collective_table, fits, fits_collective
 from tracebraid.read.et_tensors import tensor_table
 from tracebraid.read.pieces import boundary_pattern
 from tracebraid.read.salvage import Issue, salvage
@@ -79,7 +79,6 @@ _FLAT_LIST = msgspec.json.Decoder(list[_FlatNode])
 _INT_ATTRS = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid")
 _TEXT_ATTRS = ("op_schema", "kernel_backend", "kernel_file")
 _NODE_ATTR_KINDS = {**dict.fromkeys(_INT_ATTRS, Kind.INT), **dict.fromkeys(_TEXT_ATTRS, Kind.NAME)}
-_COLLECTIVE_COLUMN = {key: column for column in ET_COLLECTIVES.columns for key in column.keys}
 
 
 @dataclass
@@ -180,7 +179,7 @@ def _nodes_table(nodes: list[_Node]) -> TableData:
     attrs: dict[str, list[Any]] = {name: [None] * len(nodes) for name in (*_INT_ATTRS, *_TEXT_ATTRS)}
     for row, node in enumerate(nodes):
         for attr in node.attrs:
-            if attr.name in attrs and _fits(_NODE_ATTR_KINDS[attr.name], attr.value):
+            if attr.name in attrs and fits(_NODE_ATTR_KINDS[attr.name], attr.value):
                 attrs[attr.name][row] = attr.value
     columns: dict[str, ColumnData] = {
         "node_id": int_column(list(map(attrgetter("id"), nodes))),
@@ -238,15 +237,10 @@ def _attr_tables(nodes: list[_Node]) -> dict[str, TableData]:
     for node in nodes:
         for attr in node.attrs:
             kind = _NODE_ATTR_KINDS.get(attr.name)
-            column = _COLLECTIVE_COLUMN.get(attr.name)
-            if column is not None and _fits(column.kind, attr.value):
+            if fits_collective(attr.name, attr.value):
                 collective_rows.setdefault(node.id, {})[attr.name] = attr.value
-            elif kind is None or not _fits(kind, attr.value):
+            elif kind is None or not fits(kind, attr.value):
                 extra.append((node.id, attr.name, attr.type, msgspec.json.encode(attr.value)))
-    columns: dict[str, ColumnData] = {"node_id": np.array(list(collective_rows), dtype=np.int64)}
-    for name, column in _COLLECTIVE_COLUMN.items():
-        values = [row.get(name) for row in collective_rows.values()]
-        columns[column.name] = int_column(values) if column.kind is Kind.INT else interned_column(values)
     extra_columns: dict[str, ColumnData] = {
         "node_id": np.array([row[0] for row in extra], dtype=np.int64),
         "key": interned_column([row[1] for row in extra]),
@@ -254,12 +248,6 @@ def _attr_tables(nodes: list[_Node]) -> dict[str, TableData]:
         "value": interned_column([row[3] for row in extra]),
     }
     return {
-        "collectives": TableData(len(collective_rows), columns),
+        "collectives": collective_table(collective_rows),
         "extra_attrs": TableData(len(extra), extra_columns),
     }
-
-
-def _fits(kind: Kind, value: object) -> bool:
-    if kind is Kind.INT:
-        return type(value) is int and INT64_NULL < value < 2**63
-    return isinstance(value, bool if kind is Kind.BOOL else str)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tracebraid.errors import InputError
 from tracebraid.model.finding import Finding
+from tracebraid.read.et_arrow import is_et_arrow
 from tracebraid.read.pieces import open_array
 from tracebraid.read.rank import as_rank, rank_from_name
 from tracebraid.read.source import open_source, read_range
@@ -16,7 +17,7 @@ __all__ = ["ET", "KINETO", "Found", "is_candidate", "look", "rank_in_tail", "wri
 
 ET, KINETO = "et", "kineto"
 
-_TRACE_FILE = re.compile(r"\.json(\.gz)?$|^nsys.*\.sqlite$", re.I)
+_TRACE_FILE = re.compile(r"\.json(\.gz)?$|\.arrow\.zip$|^nsys.*\.sqlite$", re.I)
 _ET_NAME = re.compile(
     r"(?:^|[._-])(?:torch_)?et(?:[._-]|\.json|$)|execution_trace|chakra_host|pytorch_et", re.I
 )
@@ -57,6 +58,8 @@ def look(path: Path) -> tuple[Found | None, list[Finding]]:
         return Found(str(path), ET, rank), []
     if path.suffix == ".sqlite":
         return Found(str(path), KINETO, None), []
+    if is_et_arrow(path):
+        return Found(str(path), ET, rank), []
     try:
         file = open_array(open_source(path))
     except InputError as error:

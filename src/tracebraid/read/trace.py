@@ -7,6 +7,7 @@ from pathlib import Path
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.job import Progress
 from tracebraid.model.timeline import Timeline
+from tracebraid.read.et_arrow import is_et_arrow, read_et_arrow
 from tracebraid.read.execution_trace import execution_trace_of
 from tracebraid.read.kineto import timeline_of
 from tracebraid.read.nsys import is_nsys_export, read_nsys, refuse_nsys_report
@@ -24,6 +25,8 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
     """
     if is_nsys_export(path):
         return read_nsys(path, progress), Path(path).stat().st_size
+    if is_et_arrow(path):
+        return read_et_arrow(path), Path(path).stat().st_size
     refuse_nsys_report(path)
     source = open_source(path)
     file = open_array(source)

@@ -17,7 +17,8 @@ from tracebraid.model.schema import (
     ET_NODES,
     ET_VALUES,
 )
-from tracebraid.read.execution_trace import KNOWN_SCHEMAS, read_execution_trace
+from tracebraid.read.et_tables import KNOWN_SCHEMAS
+from tracebraid.read.execution_trace import read_execution_trace
 
 X = tensor(10, 100, [4])
 ATTRS = {"rf_id": 9, "fw_parent": 2, "seq_id": 5, "scope": 1, "tid": 3, "fw_tid": 1, "op_schema": "f() -> ()"}

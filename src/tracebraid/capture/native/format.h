@@ -1,4 +1,5 @@
-// What the records say: the one thing that recording (values.h, recorder.cpp) and writing (json.cpp) agree on.
+// What the records say: the one thing that recording (values.h, recorder.cpp) and reading (nodes.cpp,
+// recorded_values.cpp) agree on.
 //
 // A chunk holds records of one thread, in the order in which they happened: each a length and its bytes.
 //

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "callbacks.h"
+#include "columns.h"
 #include "json.h"
 
 namespace {
@@ -66,8 +67,8 @@ void* tracebraid_open(const char* spill_path, uint64_t memory_bytes, int integra
 
 void tracebraid_switch(void* recording, int on) { switch_slot(static_cast<Recording*>(recording)->slot, on != 0); }
 
-// Ends a recording, writes it if there is a path, and frees it. 0 where it cannot be written.
-int tracebraid_close(void* handle, const char* json_path, TracebraidCounts* counts) {
+// Ends a recording, writes it if there is a path, as JSON or as columns, and frees it. 0 where it cannot be written.
+int tracebraid_close(void* handle, const char* path, int as_columns, TracebraidCounts* counts) {
   std::unique_ptr<Recording> recording(static_cast<Recording*>(handle));
   try {
     detach(recording->slot);
@@ -75,7 +76,8 @@ int tracebraid_close(void* handle, const char* json_path, TracebraidCounts* coun
     recorder.hand_in_everything();
     Written written;
     recording->header.finish_ts = steady_ms();
-    if (json_path != nullptr) written = write_json(recorder, recording->header, json_path);
+    auto write = as_columns ? &write_columns : &write_json;
+    if (path != nullptr) written = write(recorder, recording->header, path);
     StoreCounts store = recorder.store().counts();
     *counts = {written.nodes,       written.open,     written.raised,  store.recorded_bytes,
                store.spilled_bytes, store.peak_bytes, store.lost_bytes};

@@ -25,7 +25,7 @@ from tracebraid.capture.needs_torch import torch
 from tracebraid.errors import CaptureError
 from tracebraid.output import writing
 
-__all__ = ["Counts", "build", "library_path", "load"]
+__all__ = ["Counts", "build", "clean_environment", "library_path", "load"]
 
 _LOG = logging.getLogger("tracebraid")
 _AGAIN = "`tracebraid build-recorder` tries again and shows more"
@@ -109,7 +109,7 @@ def load() -> ctypes.CDLL:
     library.tracebraid_open.restype = pointer
     library.tracebraid_open.argtypes = [text, ctypes.c_uint64, number]
     library.tracebraid_switch.argtypes = [pointer, number]
-    library.tracebraid_close.argtypes = [pointer, text, ctypes.POINTER(Counts)]
+    library.tracebraid_close.argtypes = [pointer, text, number, ctypes.POINTER(Counts)]
     return library
 
 
@@ -129,9 +129,14 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def clean_environment() -> dict[str, str]:
+    """That of a process that works for this one: without a capture of its own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TRACEBRAID_")}
+
+
 def _environment() -> dict[str, str]:
-    """That of the builder: with the tools of this environment, and without a capture of its own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACEBRAID_")}
+    """That of the builder: with the tools of this environment."""
+    kept = clean_environment()
     if not kept.get("CXX"):
         kept.pop("CXX", None)
     return {**kept, "PATH": os.pathsep.join([sysconfig.get_path("scripts"), kept.get("PATH", os.defpath)])}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 from tracebraid.capture.native import library
@@ -23,10 +26,12 @@ class NativeRecorder:
     Args:
         path: where `close` writes the trace.
         memory_bytes: how much to keep in memory.
+        in_columns: whether it is written as `.arrow.zip` (`model.et_arrow`), not as JSON.
     """
 
-    def __init__(self, path: Path, memory_bytes: int = MEMORY_BYTES) -> None:
+    def __init__(self, path: Path, memory_bytes: int = MEMORY_BYTES, in_columns: bool = False) -> None:
         self.path = path
+        self._in_columns = in_columns
         self.counts = library.Counts()
         self._memory_bytes = memory_bytes
         self._library = library.load()
@@ -62,7 +67,16 @@ class NativeRecorder:
         Raises:
             OutputError: it cannot be written, or could not be spilled.
         """
-        self._close(os.fsencode(self.path))
+        if not self._in_columns:
+            self._close(self.path)
+            return
+        recorded = self.path.with_suffix(".columns")
+        try:
+            self._close(recorded)
+            self._write_arrow(recorded)
+        finally:
+            with suppress(OSError):
+                recorded.unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Throw away what was recorded."""
@@ -73,12 +87,26 @@ class NativeRecorder:
         """Whether it is open in this process: in a forked child it is not."""
         return self._recording is not None and self._pid == os.getpid()
 
-    def _close(self, path: bytes | None) -> None:
+    def _close(self, path: Path | None) -> None:
         if not self.is_open:
             return
         recording, self._recording = self._recording, None
-        if not self._library.tracebraid_close(recording, path, ctypes.byref(self.counts)):
+        name = None if path is None else os.fsencode(path)
+        counts = ctypes.byref(self.counts)
+        if not self._library.tracebraid_close(recording, name, self._in_columns, counts):
             raise OutputError(str(self.path), self._error(), "Is the disk full?")
+
+    def _write_arrow(self, recorded: Path) -> None:
+        """In a process of its own: polars has threads, and this one may be a forked child, or about to end."""
+        command = [sys.executable, "-m", "tracebraid.capture.native.columns", str(recorded), str(self.path)]
+        done = subprocess.run(
+            command, env=library.clean_environment(), stderr=subprocess.PIPE, text=True, check=False
+        )
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+            raise OutputError(
+                str(self.path), f"it cannot be written in columns ({last})", "Is the disk full?"
+            )
 
     def _error(self) -> str:
         return str(self._library.tracebraid_error().decode(errors="replace"))

@@ -1,4 +1,4 @@
-#include "json_values.h"
+#include "recorded_values.h"
 
 #include <c10/core/Device.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
@@ -28,34 +28,38 @@ std::string device_name(Reader& reader) {
 
 void add_tensor(Lists& lists, Reader& reader) {
   uint8_t flags = reader.byte();
-  auto dtype = c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(reader.byte()));
-  lists.values += '[';
-  add_unsigned(lists.values, reader.number());
+  auto type = c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(reader.byte()));
+  RecordedTensor tensor;
+  tensor.id = reader.number();
   if (flags & kHasStorage) {
-    lists.values += ',';
-    add_unsigned(lists.values, reader.number());
-    lists.values += ',';
-    add_integer(lists.values, reader.signed_number());
-    lists.values += ',';
-    add_unsigned(lists.values, reader.number());
-    lists.values += ',';
-    add_unsigned(lists.values, dtype.itemsize());
-    lists.values += ",\"";
-    lists.values += device_name(reader);
-    lists.values += "\"]";
-  } else {
-    lists.values += ",0,0,0,0,\"\"]";
+    tensor.storage = reader.number();
+    tensor.storage_offset = reader.signed_number();
+    tensor.numel = reader.number();
+    tensor.itemsize = type.itemsize();
+    tensor.device = device_name(reader);
   }
-  lists.types += "Tensor(";
+  lists.values += '[';
+  for (uint64_t number : {tensor.id, tensor.storage}) {
+    add_unsigned(lists.values, number);
+    lists.values += ',';
+  }
+  add_integer(lists.values, tensor.storage_offset);
+  for (uint64_t number : {tensor.numel, tensor.itemsize}) {
+    lists.values += ',';
+    add_unsigned(lists.values, number);
+  }
+  lists.values += ",\"" + tensor.device + "\"]";
   // Not always the standard library's string_view.
-  auto name = dtype.name();
-  lists.types.append(name.data(), name.size());
-  lists.types += ')';
+  auto name = type.name();
+  tensor.dtype.assign(name.data(), name.size());
+  lists.types += "Tensor(" + tensor.dtype + ")";
+  size_t shape_at = lists.shapes.size();
   add_dimensions(lists.shapes, reader, flags & kHasSizes);
   add_dimensions(lists.strides, reader, flags & kHasStrides);
+  if (lists.tensors == nullptr) return;
+  tensor.shape = lists.shapes.substr(shape_at);
+  lists.tensors->push_back(std::move(tensor));
 }
-
-void add_value(Lists& lists, Reader& reader);
 
 void add_items(Lists& lists, Reader& reader, const char* type) {
   uint64_t count = reader.number();
@@ -66,6 +70,42 @@ void add_items(Lists& lists, Reader& reader, const char* type) {
   }
   lists.close();
 }
+
+void skip(Reader& reader) {
+  switch (reader.byte()) {
+    case kTensor: {
+      uint8_t flags = reader.byte();
+      reader.byte();
+      reader.number();
+      if (flags & kHasStorage) {
+        for (int i = 0; i < 3; i++) reader.number();
+        reader.byte();
+        reader.number();
+      }
+      for (uint8_t dimensions : {kHasSizes, kHasStrides}) {
+        uint64_t count = flags & dimensions ? reader.number() : 0;
+        for (uint64_t i = 0; i < count; i++) reader.number();
+      }
+      return;
+    }
+    case kList:
+    case kTuple:
+      for (uint64_t count = reader.number(); count > 0; count--) skip(reader);
+      return;
+    case kInt: reader.number(); return;
+    case kDouble: reader.real(); return;
+    case kTrue:
+    case kFalse:
+    case kNone: return;
+    case kDevice:
+      reader.byte();
+      reader.number();
+      return;
+    default: reader.text();
+  }
+}
+
+}  // namespace
 
 void add_value(Lists& lists, Reader& reader) {
   switch (reader.byte()) {
@@ -101,16 +141,20 @@ void add_value(Lists& lists, Reader& reader) {
   }
 }
 
-}  // namespace
-
-void add_values(Lists& lists, Reader& reader) {
-  uint64_t count = reader.number();
+void add_values(Lists& lists, Reader reader) {
+  uint64_t count = reader.done() ? 0 : reader.number();
   for (uint64_t i = 0; i < count; i++) {
     if (i != 0) lists.comma();
     lists.types += '"';
     add_value(lists, reader);
     lists.types += '"';
   }
+}
+
+Reader take_values(Reader& reader) {
+  Reader after = reader;
+  for (uint64_t count = after.number(); count > 0; count--) skip(after);
+  return reader.part(static_cast<size_t>(after.at() - reader.at()));
 }
 
 }  // namespace tracebraid

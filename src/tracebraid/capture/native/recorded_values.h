@@ -1,15 +1,26 @@
 // Recorded values as an Execution Trace has them.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "bytes.h"
 
 namespace tracebraid {
 
+// A tensor among the values, with the words that the lists have for it.
+struct RecordedTensor {
+  uint64_t id = 0, storage = 0;
+  int64_t storage_offset = 0;
+  uint64_t numel = 0, itemsize = 0;
+  std::string device, dtype, shape;
+};
+
 // The four lists that describe inputs, or outputs.
 struct Lists {
   std::string values, shapes, types, strides;
+  std::vector<RecordedTensor>* tensors = nullptr;  // where to tell of each tensor, if anybody wants to know
 
   void open(const char* type) {
     values += '[';
@@ -40,7 +51,13 @@ struct Lists {
   }
 };
 
-// The values of a function, each type between quotes.
-void add_values(Lists& lists, Reader& reader);
+// The next value, its type without quotes.
+void add_value(Lists& lists, Reader& reader);
+
+// The values of a function, each type between quotes; of an empty reader none.
+void add_values(Lists& lists, Reader reader);
+
+// The number of a function's values and these, left unread.
+Reader take_values(Reader& reader);
 
 }  // namespace tracebraid

@@ -1,0 +1,42 @@
+// A file that is written from its beginning to its end.
+#pragma once
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <system_error>
+
+namespace tracebraid {
+
+// Throws std::system_error where it cannot be written.
+class File {
+ public:
+  explicit File(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "wb")) {
+    if (file_ == nullptr) fail();
+    std::setvbuf(file_, nullptr, _IONBF, 0);
+  }
+  ~File() {
+    if (file_ != nullptr) std::fclose(file_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  // Empties the text.
+  void write(std::string& text) {
+    if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail();
+    text.clear();
+  }
+  void close() {
+    FILE* file = file_;
+    file_ = nullptr;
+    if (std::fclose(file) != 0) fail();
+  }
+
+ private:
+  [[noreturn]] void fail() { throw std::system_error(errno, std::generic_category(), "cannot write " + path_); }
+
+  std::string path_;
+  FILE* file_;
+};
+
+}  // namespace tracebraid
