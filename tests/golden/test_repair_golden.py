@@ -11,22 +11,13 @@ import polars as pl
 import pytest
 
 from tests.builders import kineto_text, op, write
+from tests.et_tables import ET_TABLES
 from tests.golden.linked import load, pair
 from tests.unit.check.made import codes
 from tracebraid.api import check, link, read_execution_trace, repair, write_et_plus
 from tracebraid.export.repaired_et import write_repaired_et
 from tracebraid.model.execution_trace import ExecutionTrace
 
-TABLES = (
-    "nodes",
-    "values",
-    "tensors",
-    "tensor_uses",
-    "tensor_edges",
-    "collectives",
-    "extra_attrs",
-    "process_groups",
-)
 REAL = [
     "pairs/simple_add_a100/torch_et_0.json.gz",
     "pairs/dlrm_v100_8rank/torch_et_3.json.gz",
@@ -55,7 +46,7 @@ def table(et: ExecutionTrace, name: str) -> pl.DataFrame:
 
 def different(before: ExecutionTrace, after: ExecutionTrace) -> list[str]:
     """Names of the tables that are not equal."""
-    return [name for name in TABLES if not table(before, name).equals(table(after, name))]
+    return [name for name in ET_TABLES if not table(before, name).equals(table(after, name))]
 
 
 @cache

@@ -8,18 +8,8 @@ from pathlib import Path
 from polars.testing import assert_frame_equal
 
 import tracebraid
+from tests.et_tables import ET_TABLES
 from tests.integration.native import native
-
-TABLES = [
-    "nodes",
-    "values",
-    "tensors",
-    "tensor_uses",
-    "tensor_edges",
-    "collectives",
-    "extra_attrs",
-    "process_groups",
-]
 
 
 def record_in_both_forms(
@@ -32,7 +22,7 @@ def record_in_both_forms(
 
 
 def assert_same_trace(one: tracebraid.ExecutionTrace, other: tracebraid.ExecutionTrace) -> None:
-    for table in TABLES:
+    for table in ET_TABLES:
         assert_frame_equal(getattr(one, table), getattr(other, table))
     assert (one.schema, one.rank, one.findings) == (other.schema, other.rank, other.findings)
     assert list(one.header) == list(other.header)

@@ -8,10 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import msgspec
 import polars as pl
 
+from tracebraid.errors import ArgumentError
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema import ET_COLLECTIVES
 
-__all__ = ["FLAT_SCHEMA", "Bodies", "Sides", "as_json", "document", "header_of"]
+__all__ = ["FLAT_SCHEMA", "Bodies", "Sides", "as_json", "document", "et_of", "header_of"]
 
 _ATTR_TYPES = {
     "rf_id": "uint64",
@@ -28,6 +30,19 @@ _HEADER_KEYS = ("pid", "time", "start_ts")
 FLAT_SCHEMA = "1.0.1"
 """The schema whose nodes have their attributes, shapes and types as members of their own."""
 _NESTED_SCHEMA = "1.0.2-chakra.0.0.4"
+
+
+def et_of(linked: LinkedTrace) -> ExecutionTrace:
+    """The Execution Trace that ET+ is made of.
+
+    Raises:
+        ArgumentError: the rank has none.
+    """
+    if linked.et is None:
+        raise ArgumentError(
+            f"rank {linked.rank} has no Execution Trace, and ET+ is one with times: give its ET too"
+        )
+    return linked.et
 
 
 def header_of(et: ExecutionTrace) -> dict[str, object]:

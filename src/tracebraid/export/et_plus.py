@@ -15,8 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from tracebraid.errors import ArgumentError
-from tracebraid.export.et_json import Bodies, as_json, document, header_of
+from tracebraid.export.et_json import Bodies, as_json, document, et_of, header_of
 from tracebraid.export.et_times import decimal_us, device_events, host_times
 from tracebraid.export.node_dependencies import node_dependencies
 from tracebraid.model.execution_trace import ExecutionTrace
@@ -48,11 +47,7 @@ def et_plus_lines(linked: LinkedTrace) -> Iterator[str]:
     Raises:
         ArgumentError: the rank has no Execution Trace.
     """
-    et = linked.et
-    if et is None:
-        raise ArgumentError(
-            f"rank {linked.rank} has no Execution Trace, and ET+ is one with times: give its ET too"
-        )
+    et = et_of(linked)
     header = header_of(et)
     header["baseTimeNanoseconds"] = linked.timeline.base_time_ns
     finish = et.header.get("finish_ts")

@@ -15,8 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from tracebraid.errors import ArgumentError
-from tracebraid.export.et_json import FLAT_SCHEMA, Bodies, Sides, as_json, document, header_of
+from tracebraid.export.et_json import FLAT_SCHEMA, Bodies, Sides, as_json, document, et_of, header_of
 from tracebraid.export.et_times import decimal_us, device_events, host_times
 from tracebraid.export.kineto_args import device_args
 from tracebraid.model.execution_trace import ExecutionTrace
@@ -46,11 +45,7 @@ def trace_link_lines(linked: LinkedTrace) -> Iterator[str]:
     Raises:
         ArgumentError: the rank has no Execution Trace.
     """
-    et = linked.et
-    if et is None:
-        raise ArgumentError(
-            f"rank {linked.rank} has no Execution Trace, and ET+ is one with times: give its ET too"
-        )
+    et = et_of(linked)
     header = {**header_of(et), "schema": et.schema, "baseTimeNanoseconds": linked.timeline.base_time_ns}
     rest = {key: value for key, value in et.header.items() if key not in header}
     form = _Flat(et) if et.schema == FLAT_SCHEMA else _Nested(et)

@@ -18,6 +18,13 @@ from tracebraid.model.et_arrow import HEADER, RECORDED_TABLES, member_of
 
 __all__ = ["main", "write_arrow"]
 
+_NAMES = {
+    f"{table.name}.{column.name}"
+    for table in RECORDED_TABLES
+    for column in table.columns
+    if column.kind is Kind.NAME
+}
+"""The columns of text that is no JSON: there it stands as JSON strings."""
 _ALWAYS = (1980, 1, 1, 0, 0, 0)
 """When members of the archive were written: the same recording gives the same bytes."""
 
@@ -48,21 +55,9 @@ def _frame(table: Table, pieces: dict[str, list[pl.Series]]) -> pl.DataFrame:
         if column.kind is Kind.INT:
             null = pl.when(pl.col(column.name) != INT64_NULL).then(column.name)
             columns.append(series.to_frame(column.name).select(null).to_series())
-        elif column.kind is Kind.NAME:
-            columns.append(_decoded(series).alias(column.name))
         else:
             columns.append(series.alias(column.name))
     return pl.DataFrame(columns).cast(table.polars_schema())  # type: ignore[arg-type]
-
-
-def _decoded(texts: pl.Series) -> pl.Series:
-    """The texts that stand there as JSON strings."""
-    known = texts.unique()
-    plain = [msgspec.json.decode(text, type=str) for text in known.cast(pl.String)]
-    decoded: pl.Series = texts.cast(pl.String).replace_strict(
-        known.cast(pl.String), plain, return_dtype=pl.String
-    )
-    return decoded
 
 
 def _columns(data: bytes, at: int) -> Iterator[tuple[str, pl.Series]]:
@@ -83,6 +78,8 @@ def _columns(data: bytes, at: int) -> Iterator[tuple[str, pl.Series]]:
         begins = [at, *(at + ends[:-1]).tolist()]
         texts = [data[begin : at + end].decode() for begin, end in zip(begins, ends.tolist(), strict=False)]
         at += int(ends[-1]) if count else 0
+        if name.decode() in _NAMES:
+            texts = [msgspec.json.decode(text, type=str) for text in texts]
         yield name.decode(), pl.Series(texts, dtype=pl.Categorical).gather(codes)
 
 
