@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.overhead import small_ops
-from tracebraid.capture.native.recorder import NativeRecorder
+from tracebraid.recorders.native.recorder import NativeRecorder
 
 __all__: list[str] = []
 

@@ -25,8 +25,8 @@ from statistics import median
 import torch
 
 import tracebraid
-from tracebraid.capture.native.recorder import NativeRecorder
-from tracebraid.output import write_whole
+from tracebraid.files import write_whole
+from tracebraid.recorders.native.recorder import NativeRecorder
 
 __all__: list[str] = []
 

@@ -41,7 +41,7 @@ def _read(path: str, processes: str) -> Measured:
 def _link(et: str, kineto: str) -> Measured:
     """Both traces of a rank: read, then linked."""
     from tracebraid import read_execution_trace, read_timeline
-    from tracebraid.link.link import link_traces
+    from tracebraid.linking.link_traces import link_traces
 
     watch = Stopwatch()
     trace, timeline = read_execution_trace(et), read_timeline(kineto)
@@ -56,7 +56,7 @@ def _link(et: str, kineto: str) -> Measured:
 def _align(et: str, kineto: str) -> Measured:
     """Both traces of a rank: read, then linked without ids; `nodes` is their number."""
     from tracebraid import Matching, read_execution_trace, read_timeline
-    from tracebraid.link.link import link_traces
+    from tracebraid.linking.link_traces import link_traces
 
     watch = Stopwatch()
     trace, timeline = read_execution_trace(et), read_timeline(kineto)

@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 from torch.utils.cpp_extension import include_paths, library_paths
 
-from tracebraid.capture.native import library
-from tracebraid.capture.native.build import FLAGS, SOURCES
+from tracebraid.recorders.native import library
+from tracebraid.recorders.native.build import FLAGS, SOURCES
 
 STRESS = Path(__file__).parents[1] / "tests" / "integration" / "scripts" / "native_stress.py"
 

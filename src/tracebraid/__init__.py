@@ -11,8 +11,6 @@ Names are loaded when they are first used, so that `import tracebraid` costs nex
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tracebraid.version import __version__
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
         steps,
         write_et_plus,
     )
-    from tracebraid.capture.observer import ExecutionTraceObserver
     from tracebraid.errors import (
         ArgumentError,
         CaptureError,
@@ -58,6 +55,7 @@ if TYPE_CHECKING:
     from tracebraid.model.matched import Matched
     from tracebraid.model.matching import Matching
     from tracebraid.model.timeline import Timeline
+    from tracebraid.recorders.observer import ExecutionTraceObserver
 
 __all__ = [
     "ArgumentError",
@@ -108,7 +106,7 @@ _HOMES = {
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
         "OutputError ProgramError TracebraidError WrongTraceError"
     ),
-    "tracebraid.capture.observer": "ExecutionTraceObserver",
+    "tracebraid.recorders.observer": "ExecutionTraceObserver",
     "tracebraid.model.check": "Check",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",
@@ -130,15 +128,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Package(ModuleType):
-    """Keeps `link`, `check` and `capture` for the functions: importing the rooms of these names would bind them."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name in _HOME_OF and isinstance(value, ModuleType):
-            return
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

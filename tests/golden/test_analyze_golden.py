@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 from tests.builders import Json
-from tracebraid.analyze.device_events import device_events
-from tracebraid.analyze.intervals import Cover, cover_of
+from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.time.intervals import Cover, cover_of
 from tracebraid.api import breakdown, kernels, link, ops, steps
 from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS, STEPS
 from tracebraid.model.linked_trace import LinkedTrace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.check.made import codes
+from tests.unit.validation.made import codes
 from tracebraid.api import check
 
 

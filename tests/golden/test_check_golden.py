@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import Json
-from tests.unit.check.made import codes, diagnosis
+from tests.unit.validation.made import codes, diagnosis
 from tracebraid.api import check
 from tracebraid.model.check import Check, Diagnosis, Severity
 

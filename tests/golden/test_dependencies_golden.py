@@ -10,8 +10,8 @@ import pytest
 
 from tests.golden.linked import names_of, pair
 from tests.golden.test_launches_golden import KINETO_FILES, alone
-from tracebraid.link.depend.dependencies import find_dependencies
-from tracebraid.link.nesting import TOLERANCE_NS
+from tracebraid.linking.dependencies.dependencies import find_dependencies
+from tracebraid.linking.nesting import TOLERANCE_NS
 from tracebraid.model.linked_trace import LinkedTrace
 
 COUNTS = {

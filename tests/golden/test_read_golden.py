@@ -15,13 +15,13 @@ import pytest
 import tracebraid
 from tests.builders import Json
 from tests.conftest import find_real_traces
+from tracebraid.importers.execution_trace.op_schema import written_positions
+from tracebraid.importers.execution_trace.reader import read_execution_trace
+from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.column import Kind
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.schema import DETAIL_TABLES_BY_CATEGORY, ET_COLLECTIVES, ET_NODES
 from tracebraid.model.timeline import Timeline
-from tracebraid.read.execution_trace import read_execution_trace
-from tracebraid.read.kineto import read_timeline
-from tracebraid.read.op_schema import written_positions
 
 DEMO = tracebraid.demo_path()
 REAL = find_real_traces()
@@ -182,7 +182,7 @@ def test_times_are_exact_to_the_nanosecond(real_traces: Path) -> None:
 @pytest.mark.parametrize("path", traces("kineto", 1 << 20))
 def test_all_traces_are_read_the_same_in_small_pieces(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = timeline_of(path)
-    monkeypatch.setattr("tracebraid.read.parallel.PIECE_BYTES", 50_000)
+    monkeypatch.setattr("tracebraid.importers.kineto.parallel.PIECE_BYTES", 50_000)
     pieced = read_timeline(path, processes=1)
     for name, table in expected.tables.items():
         assert pieced.tables[name].equals(table), name

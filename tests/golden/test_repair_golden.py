@@ -13,9 +13,9 @@ import pytest
 from tests.builders import kineto_text, op, write
 from tests.et_tables import ET_TABLES
 from tests.golden.linked import load, pair
-from tests.unit.check.made import codes
+from tests.unit.validation.made import codes
 from tracebraid.api import check, link, read_execution_trace, repair, write_et_plus
-from tracebraid.export.repaired_et import write_repaired_et
+from tracebraid.exporters.repaired_et import write_repaired_et
 from tracebraid.model.execution_trace import ExecutionTrace
 
 REAL = [

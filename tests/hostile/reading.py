@@ -17,10 +17,10 @@ from tests.builders import (
     thread_node,
 )
 from tracebraid.errors import InputError
+from tracebraid.importers.execution_trace.reader import read_execution_trace
+from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.timeline import Timeline
-from tracebraid.read.execution_trace import read_execution_trace
-from tracebraid.read.kineto import read_timeline
 
 EVENTS = [op("first", 1, 2, External_id=1), op("second", 3, 4), op("third", 5, 6, External_id=3)]
 

@@ -16,8 +16,8 @@ from tests.hostile.reading import (
     refused,
 )
 from tracebraid.errors import InputError, WrongTraceError
-from tracebraid.read.execution_trace import read_execution_trace
-from tracebraid.read.kineto import read_timeline
+from tracebraid.importers.execution_trace.reader import read_execution_trace
+from tracebraid.importers.kineto.reader import read_timeline
 
 
 @pytest.mark.parametrize("read", [read_timeline, read_execution_trace])

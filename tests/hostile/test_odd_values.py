@@ -28,7 +28,7 @@ from tests.hostile.reading import (
     timeline,
     trace,
 )
-from tracebraid.read.kineto import read_timeline
+from tracebraid.importers.kineto.reader import read_timeline
 
 ODD_VALUES = [None, True, "", "x", "7", -1, 1.5, 10**30, -(10**30), 2**63, [], [[1]], {}, {"a": {}}]
 

@@ -25,10 +25,10 @@ from tests.hostile.reading import (
     assert_located,
 )
 from tracebraid.errors import InputError
+from tracebraid.importers.execution_trace.reader import read_execution_trace
+from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.timeline import Timeline
-from tracebraid.read.execution_trace import read_execution_trace
-from tracebraid.read.kineto import read_timeline
 
 FUZZED_EVENTS = [
     op("a", 1700000000000000.5, 2, External_id=1, Input_Dims=[[1], []], Concrete_Inputs=["", "1"]),

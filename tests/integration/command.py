@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from tests.builders import call, et_text, kernel, kineto_text, node, op, write
-from tests.unit.link.made import et_of
+from tests.unit.linking.made import et_of
 from tracebraid.cli import main
 
 EVENTS = [

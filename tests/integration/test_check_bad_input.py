@@ -12,8 +12,8 @@ import pytest
 
 from tests.builders import et_text, kernel, kineto_text, node, op, write
 from tests.integration.command import Done, run, run_process
-from tests.unit.check.made import EVENTS, NODES, lay, ran, step
-from tests.unit.link.made import et_of
+from tests.unit.linking.made import et_of
+from tests.unit.validation.made import EVENTS, NODES, lay, ran, step
 
 
 def codes(done: Done) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.integration.command import Done, run, run_process
-from tests.unit.check.made import lay, shuffled, step
+from tests.unit.validation.made import lay, shuffled, step
 from tracebraid.api import check
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import et_text, kineto_text, write
 from tests.integration.command import run
-from tests.unit.link.unlabelled import events_of, nodes_of
+from tests.unit.linking.unlabelled import events_of, nodes_of
 
 BODY = [f"aten::op{number}" for number in range(30)]
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.captured import files_of
 from tests.integration.native import assert_whole, names_of, native, nodes_of
-from tracebraid.capture.native.recorder import NativeRecorder
+from tracebraid.recorders.native.recorder import NativeRecorder
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

@@ -11,8 +11,8 @@ import pytest
 
 from tests.builders import Json, et_text, node, write
 from tests.integration.command import Done, run, run_process
-from tests.unit.check.made import EVENTS, NODES, lay, shuffled
-from tests.unit.link.made import et_of
+from tests.unit.linking.made import et_of
+from tests.unit.validation.made import EVENTS, NODES, lay, shuffled
 
 ET = "torch_et_0.json"
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import flow, kineto_text, op
-from tracebraid.read.clock import EXACT_BELOW_US, LIMIT_US, to_ns
-from tracebraid.read.kineto import read_timeline
+from tracebraid.importers.kineto.clock import EXACT_BELOW_US, LIMIT_US, to_ns
+from tracebraid.importers.kineto.reader import read_timeline
 
 EXAMPLES = settings(max_examples=150, derandomize=True, deadline=None, database=None)
 RELATIVE_NS = int(EXACT_BELOW_US) * 1000 - 1000

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import Json, call, complete, kernel, node, op
-from tests.unit.link.made import et_of, linked_of
+from tests.unit.linking.made import et_of, linked_of
 from tracebraid.api import write_et_plus
-from tracebraid.link.nesting import TOLERANCE_NS
+from tracebraid.linking.nesting import TOLERANCE_NS
 
 steady = settings(deadline=None, derandomize=True, max_examples=60)
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import Json, complete, op
-from tests.unit.link.made import linked_of
-from tracebraid.analyze.breakdown import breakdown
-from tracebraid.analyze.intervals import cover_of
+from tests.unit.linking.made import linked_of
+from tracebraid.analysis.time.breakdown import breakdown
+from tracebraid.analysis.time.intervals import cover_of
 
 steady = settings(deadline=None, derandomize=True)
 

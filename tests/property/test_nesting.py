@@ -7,8 +7,8 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.link.made import Host, host_timeline
-from tracebraid.link.nesting import TOLERANCE_NS, host_tree
+from tests.unit.linking.made import Host, host_timeline
+from tracebraid.linking.nesting import TOLERANCE_NS, host_tree
 
 steady = settings(deadline=None, derandomize=True)
 STEP = 10 * TOLERANCE_NS

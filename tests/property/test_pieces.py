@@ -13,12 +13,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-import tracebraid.read.parallel as parallel
+import tracebraid.importers.kineto.parallel as parallel
 from tests.builders import Json, kineto_text, op
-from tests.unit.read.reading import plain
+from tests.unit.importers.reading import plain
+from tracebraid.importers.json_stream.source import Source
+from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.timeline import Timeline
-from tracebraid.read.kineto import read_timeline
-from tracebraid.read.source import Source
 
 EXAMPLES = settings(max_examples=120, derandomize=True, deadline=None, database=None)
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.builders import Json, et_text, kineto_text, node, op, tensor, write
 from tests.property.test_nesting import laid_out, trees
-from tests.unit.check.made import codes
-from tests.unit.link.made import et_of
+from tests.unit.linking.made import et_of
+from tests.unit.validation.made import codes
 from tracebraid.api import check, link, repair
 
 steady = settings(deadline=None, derandomize=True, max_examples=40)

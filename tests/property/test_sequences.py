@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracebraid.link.align.sequences import NONE, align, gaps
+from tracebraid.linking.alignment.sequences import NONE, align, gaps
 
 codes = st.lists(st.integers(0, 5), max_size=40).map(lambda found: np.array(found, dtype=np.int64))
 

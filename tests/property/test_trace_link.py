@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.builders import Json, call, flattened, kernel, node, op, tensor
 from tests.peers import check_trace_link, is_device, load_et_plus, read_as_converter, read_as_replay
-from tests.unit.link.made import et_of, linked_of
+from tests.unit.linking.made import et_of, linked_of
 from tracebraid.api import write_trace_link_et
 
 steady = settings(deadline=None, derandomize=True, max_examples=40)

@@ -12,35 +12,39 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tracebraid"
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
-    "output": {"errors"},
+    "files": {"errors"},
     "model": {"errors"},
-    "capture": {"model", "errors", "output", "version"},
-    "check": {"model", "errors"},
-    "read": {"model", "errors"},
-    "link": {"model", "errors"},
-    "analyze": {"model", "errors"},
-    "report": {"model", "errors"},
-    "export": {"model", "errors", "output"},
-    "api": {"model", "errors", "output", "capture", "read", "link", "analyze", "check", "report", "export"},
+    "recorders": {"model", "errors", "files", "version"},
+    "validation": {"model", "errors"},
+    "importers": {"model", "errors"},
+    "linking": {"model", "errors"},
+    "analysis": {"model", "errors"},
+    "reports": {"model", "errors"},
+    "exporters": {"model", "errors", "files"},
+    "api": {
+        *("model", "errors", "files"),
+        *("recorders", "importers", "linking", "analysis", "validation", "reports", "exporters"),
+    },
     # HTA's calls are the stages' own: it composes api, and hands out nouns of the model.
     "compat": {"api", "errors", "model"},
-    # The command line hands nouns of the model from api to report, and names them in its types.
-    "cli": {"api", "errors", "model", "report", "version"},
+    # The command line hands nouns of the model from api to reports, and names them in its types.
+    "cli": {"api", "errors", "model", "reports", "version"},
     "__main__": {"cli"},
-    "__init__": {"api", "capture", "errors", "model", "version"},
+    "__init__": {"api", "recorders", "errors", "model", "version"},
 }
 
 EXCEPTIONS: set[tuple[str, str]] = set()
 """(module, room) pairs that break the table on purpose."""
 
 INNER_ROOMS: dict[str, set[str]] = {
-    "link.align": {"link.names"},
-    "link.depend": {"link.nesting"},
-    "capture.native": {"capture.needs_torch"},
+    "linking.alignment": {"linking.names"},
+    "linking.dependencies": {"linking.nesting"},
+    "recorders.native": {"recorders.needs_torch"},
+    "importers.json_stream": set(),
 }
 """Rooms within a room, and what of the room around them they may import."""
 
-KNOWS_TORCH = {"capture/needs_torch.py"}
+KNOWS_TORCH = {"recorders/needs_torch.py"}
 """The one module that imports torch; the others of its room take it from there."""
 
 OPTIONAL_LIBRARIES = {"torch", "pandas", "jinja2", "plotly", "ray", "duckdb", "fsspec", "google", "hta"}
@@ -92,16 +96,20 @@ def test_no_module_imports_an_optional_library(module: Path) -> None:
     assert not {name.split(".")[0] for name in imports_of(module)} & OPTIONAL_LIBRARIES - allowed
 
 
-def test_only_the_capture_room_takes_torch_from_where_it_is_imported() -> None:
-    takers = {room_of(module) for module in MODULES if "tracebraid.capture.needs_torch" in imports_of(module)}
-    assert takers == {"capture"}
+def test_only_the_recorders_take_torch_from_where_it_is_imported() -> None:
+    takers = {
+        room_of(module) for module in MODULES if "tracebraid.recorders.needs_torch" in imports_of(module)
+    }
+    assert takers == {"recorders"}
 
 
 def test_the_command_line_starts_without_torch() -> None:
     import subprocess
     import sys
 
-    code = "import sys, tracebraid.cli.main, tracebraid.capture.launch; print('torch' in sys.modules)"
+    code = (
+        "import sys, tracebraid.cli.main, tracebraid.recorders.launcher.launch; print('torch' in sys.modules)"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
 
@@ -111,6 +119,6 @@ def test_the_worker_process_loads_no_polars() -> None:
     import subprocess
     import sys
 
-    code = "import sys, tracebraid.read.worker; print('polars' in sys.modules)"
+    code = "import sys, tracebraid.importers.kineto.worker; print('polars' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"

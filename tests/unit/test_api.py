@@ -11,7 +11,7 @@ import pytest
 
 import tracebraid
 from tests.builders import call, et_text, kernel, kineto_text, node, op, write
-from tests.unit.link.made import et_of
+from tests.unit.linking.made import et_of
 from tracebraid import api
 from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS, STEPS
 

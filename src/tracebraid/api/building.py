@@ -21,6 +21,6 @@ def build_recorder(anew: bool = True) -> Path:
         CaptureError: there is no compiler, or it has complaints.
         OutputError: the cache cannot be written.
     """
-    from tracebraid.capture.native import library
+    from tracebraid.recorders.native import library
 
     return library.build(anew)

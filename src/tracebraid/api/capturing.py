@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracebraid.api.checking import check as _check
-from tracebraid.capture.launch import launch
-from tracebraid.capture.nsys_command import export_reports
-from tracebraid.capture.schedule import Schedule
-from tracebraid.capture.settings import BACKENDS, Settings
 from tracebraid.errors import ArgumentError, CaptureWarning, InputError
 from tracebraid.model.check import Severity
+from tracebraid.recorders.launcher.launch import launch
+from tracebraid.recorders.launcher.nsys_command import export_reports
+from tracebraid.recorders.session.schedule import Schedule
+from tracebraid.recorders.session.settings import BACKENDS, Settings
 
 if TYPE_CHECKING:
-    from tracebraid.capture.session import Capture
+    from tracebraid.recorders.session.capture import Capture
 
 __all__ = ["capture", "export_reports", "run_captured", "settings_of"]
 
@@ -62,7 +62,7 @@ def capture(
                 train(batch)
                 cap.step()
     """
-    from tracebraid.capture.session import Capture
+    from tracebraid.recorders.session.capture import Capture
 
     options = {"stacks": stacks, "memory": memory, "overwrite": overwrite, "recorder": recorder}
     settings = settings_of(out_dir, schedule, options)

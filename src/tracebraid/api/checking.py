@@ -8,22 +8,22 @@ from pathlib import Path
 import polars as pl
 
 from tracebraid.api.traces import Progress, link
-from tracebraid.check.advice import diagnose, diagnosis_of
-from tracebraid.check.clocks import collective_clock_findings, collectives_of
-from tracebraid.check.identity import et_findings, identity_findings
-from tracebraid.check.manifest import leftover_findings, manifest_findings
-from tracebraid.check.ranks import rank_findings
-from tracebraid.check.window import Step, rank_step_findings, steps_of, window_findings
 from tracebraid.errors import InputError
+from tracebraid.importers.discovery.capture_folder import manifests_of, windows_of
+from tracebraid.importers.discovery.discover import find_rank_files
+from tracebraid.importers.discovery.sniff import is_candidate
+from tracebraid.importers.kineto.reader import read_timeline
+from tracebraid.importers.trace import read_trace
 from tracebraid.model.check import Check, CheckedRank, Severity
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import RankFiles
-from tracebraid.read.capture_folder import manifests_of, windows_of
-from tracebraid.read.discover import find_rank_files
-from tracebraid.read.file_kind import is_candidate
-from tracebraid.read.kineto import read_timeline
-from tracebraid.read.trace import read_trace
+from tracebraid.validation.advice import diagnose, diagnosis_of
+from tracebraid.validation.clocks import collective_clock_findings, collectives_of
+from tracebraid.validation.identity import et_findings, identity_findings
+from tracebraid.validation.manifest import leftover_findings, manifest_findings
+from tracebraid.validation.ranks import rank_findings
+from tracebraid.validation.window import Step, rank_step_findings, steps_of, window_findings
 
 __all__ = ["check", "is_note"]
 

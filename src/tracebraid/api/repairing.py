@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from tracebraid.api.traces import Progress, link
-from tracebraid.check.advice import diagnose
-from tracebraid.check.identity import identity_findings
 from tracebraid.errors import InputError
-from tracebraid.export.repaired_et import write_repaired_et
+from tracebraid.exporters.repaired_et import write_repaired_et
+from tracebraid.files import part_beside, write_whole, writing
+from tracebraid.importers.discovery.capture_folder import manifests_of, windows_of
+from tracebraid.importers.discovery.discover import find_rank_files
+from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.check import Repair, Severity
 from tracebraid.model.et_arrow import is_arrow
 from tracebraid.model.job import RankFiles
-from tracebraid.output import part_beside, write_whole, writing
-from tracebraid.read.capture_folder import manifests_of, windows_of
-from tracebraid.read.discover import find_rank_files
-from tracebraid.read.kineto import read_timeline
+from tracebraid.validation.advice import diagnose
+from tracebraid.validation.identity import identity_findings
 
 __all__ = ["repair"]
 

@@ -7,25 +7,25 @@ from pathlib import Path
 
 import polars as pl
 
-from tracebraid.analyze.breakdown import breakdown as _breakdown
-from tracebraid.analyze.info import execution_trace_info, timeline_info
-from tracebraid.analyze.kernels import kernels as _kernels
-from tracebraid.analyze.ops import ops as _ops
-from tracebraid.analyze.steps import PROFILER_STEP
-from tracebraid.analyze.steps import steps as _steps
-from tracebraid.export.et_plus import write_et_plus
-from tracebraid.export.trace_link_et import write_trace_link_et
-from tracebraid.link.link import link_traces
+from tracebraid.analysis.info import execution_trace_info, timeline_info
+from tracebraid.analysis.ops.kernels import kernels as _kernels
+from tracebraid.analysis.ops.ops import ops as _ops
+from tracebraid.analysis.time.breakdown import breakdown as _breakdown
+from tracebraid.analysis.time.steps import PROFILER_STEP
+from tracebraid.analysis.time.steps import steps as _steps
+from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
+from tracebraid.exporters.et_plus.writer import write_et_plus
+from tracebraid.importers.discovery.discover import find_rank_files, trace_files
+from tracebraid.importers.execution_trace.reader import read_execution_trace
+from tracebraid.importers.kineto.reader import read_timeline
+from tracebraid.importers.trace import read_trace
+from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.job import Job, Progress, RankFiles
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.timeline import Timeline
-from tracebraid.read.discover import find_rank_files, trace_files
-from tracebraid.read.execution_trace import read_execution_trace
-from tracebraid.read.kineto import read_timeline
-from tracebraid.read.trace import read_trace
 
 __all__ = [
     "Progress",

@@ -14,7 +14,7 @@ import typer
 from tracebraid import api
 from tracebraid.cli.output import note, say_error
 from tracebraid.errors import InputError, TracebraidError
-from tracebraid.report.check import diagnosis_text, verdict
+from tracebraid.reports.check import diagnosis_text, verdict
 
 __all__ = ["capture"]
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tracebraid import api
 from tracebraid.cli.output import progress, say, say_json
-from tracebraid.report.check import (
+from tracebraid.reports.check import (
     check_data,
     check_table,
     diagnosis_text,

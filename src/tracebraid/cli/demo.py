@@ -13,8 +13,8 @@ from tracebraid.cli.link import link_all, show_ledger
 from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.summary import show_tables, summarise
 from tracebraid.errors import OutputError
-from tracebraid.report.machine import finding_data
-from tracebraid.report.text import cell
+from tracebraid.reports.machine import finding_data
+from tracebraid.reports.text import cell
 
 __all__ = ["demo"]
 

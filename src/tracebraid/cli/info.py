@@ -11,8 +11,8 @@ from tracebraid import api
 from tracebraid.cli.output import OfAll, progress, say, say_error, say_findings, say_json
 from tracebraid.errors import InputError
 from tracebraid.model.file_info import FileInfo
-from tracebraid.report.machine import file_info_data
-from tracebraid.report.terminal import info_tables
+from tracebraid.reports.machine import file_info_data
+from tracebraid.reports.terminal import info_tables
 
 __all__ = ["info"]
 

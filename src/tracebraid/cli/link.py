@@ -31,8 +31,8 @@ from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import BEST, Matching
-from tracebraid.report.machine import coverage_data, finding_data
-from tracebraid.report.terminal import coverage_table, orphans_table
+from tracebraid.reports.machine import coverage_data, finding_data
+from tracebraid.reports.terminal import coverage_table, orphans_table
 
 __all__ = ["Ledger", "link", "link_all", "show_ledger"]
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tracebraid.api.checking import is_note
 from tracebraid.model.finding import Finding
-from tracebraid.report.text import printable
+from tracebraid.reports.text import printable
 
 __all__ = ["OfAll", "note", "progress", "say", "say_error", "say_findings", "say_json"]
 

@@ -14,8 +14,8 @@ from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, read_ranks
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
-from tracebraid.report.machine import coverage_data, finding_data, rows_data
-from tracebraid.report.terminal import breakdown_table, kernels_table, ops_table
+from tracebraid.reports.machine import coverage_data, finding_data, rows_data
+from tracebraid.reports.terminal import breakdown_table, kernels_table, ops_table
 
 __all__ = ["Summary", "show_tables", "summarise", "summary"]
 

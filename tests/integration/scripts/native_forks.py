@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from tracebraid.capture.native.recorder import NativeRecorder
+from tracebraid.recorders.native.recorder import NativeRecorder
 
 END = time.monotonic() + float(sys.argv[1])
 FOLDER = Path(sys.argv[2])

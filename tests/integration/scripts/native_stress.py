@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from tracebraid.capture.native.recorder import NativeRecorder
+from tracebraid.recorders.native.recorder import NativeRecorder
 
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)

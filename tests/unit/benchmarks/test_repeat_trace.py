@@ -26,7 +26,7 @@ from tests.builders import (
     write,
 )
 from tracebraid import read_execution_trace, read_timeline
-from tracebraid.link.link import link_traces
+from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.timeline import Timeline
 

@@ -1,0 +1,60 @@
+"""The device events of a rank with what every analysis asks of them: kind, device, launching op and step."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.analysis.time.steps import step_of_moments, steps
+from tracebraid.model.category import Role
+from tracebraid.model.device_kind import kind_of_device_event
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["device_events", "device_events_by_step"]
+
+
+def device_events(linked: LinkedTrace) -> pl.DataFrame:
+    """Columns: event_id, name, kind, device (pid of the event's lane, as text), ts_ns, dur_ns, call_event, op_event."""
+    timeline = linked.timeline
+    collective = pl.col("event_id").is_in(timeline.collectives.get_column("event_id").implode())
+    device = pl.coalesce(pl.col("pid").cast(pl.String), pl.col("pid_text"), pl.lit("unknown"))
+    return (
+        timeline.of_role(Role.DEVICE_WORK)
+        .with_columns(kind_of_device_event(collective).alias("kind"))
+        .join(
+            timeline.lanes.select("lane", device.alias("device")),
+            on="lane",
+            how="left",
+            maintain_order="left",
+        )
+        .join(
+            linked.device_links.select("event_id", "call_event", "op_event"),
+            on="event_id",
+            how="left",
+            maintain_order="left",
+        )
+        .select(
+            "event_id",
+            pl.col("name").cast(pl.String),
+            "kind",
+            "device",
+            "ts_ns",
+            "dur_ns",
+            "call_event",
+            "op_event",
+        )
+    )
+
+
+def device_events_by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+    """The same with `step`: that in which the work was launched, or where no launch is known, in which it began."""
+    events = device_events(linked)
+    launch = linked.timeline.events.select(
+        pl.col("event_id").alias("launch_event"), pl.col("ts_ns").alias("launch_ts_ns")
+    )
+    moments = (
+        events.with_columns(pl.coalesce("call_event", "op_event").alias("launch_event"))
+        .join(launch, on="launch_event", how="left")
+        .select("event_id", pl.coalesce("launch_ts_ns", "ts_ns").alias("ts_ns"))
+    )
+    step = step_of_moments(moments, steps(linked, annotation)).select("event_id", "step")
+    return events.join(step, on="event_id", how="left", maintain_order="left")

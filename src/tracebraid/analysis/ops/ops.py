@@ -1,0 +1,94 @@
+"""Which ops take the most time, on the device and on the host, and with which shapes?"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.time.steps import PROFILER_STEP, in_order_of_steps, step_of_moments, steps
+from tracebraid.model.answers import OPS
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.op_tree import op_tree
+
+__all__ = ["ops"]
+
+
+def ops(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+    """Host ops by name and input shapes, the most device time first: `model.answers.OPS`.
+
+    Host self time is the op's time less that of the ops directly inside it; runtime calls inside it are its
+    own. Device self time is the duration of what the op launched itself; the total adds what ops inside it
+    launched. Durations are summed: work on two streams at once counts twice.
+
+    Args:
+        linked: one rank.
+        per_step: a row for each step in which the ops started, instead of one over all.
+        annotation: what marks a step, see `steps`.
+    """
+    found = _ops(linked)
+    if found.is_empty():
+        return OPS.empty()
+    if per_step:
+        found = step_of_moments(found, steps(linked, annotation))
+    else:
+        found = found.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
+    schema = OPS.polars_schema()
+    return (
+        found.group_by("step", "name", "category", "input_dims")
+        .agg(
+            pl.len().alias("count"),
+            pl.col("op_exclusive_ns").sum().alias("host_self_ns"),
+            pl.col("inclusive_ns").sum().alias("host_total_ns"),
+            pl.col("kernels").sum(),
+            pl.col("device_self_ns").sum(),
+            pl.col("device_total_ns").sum(),
+        )
+        .with_columns(pl.lit(linked.rank).alias("rank"))
+        .select(list(schema))
+        .cast(schema)  # type: ignore[arg-type]
+        .sort(
+            "device_self_ns",
+            "host_self_ns",
+            "name",
+            "category",
+            "input_dims",
+            descending=[True, True, False, False, False],
+        )
+        .pipe(in_order_of_steps, linked, annotation)
+    )
+
+
+def _ops(linked: LinkedTrace) -> pl.DataFrame:
+    """One row per op: its times, and the device time that it and the ops inside it launched."""
+    timeline = linked.timeline
+    launched = device_events(linked).filter(pl.col("op_event").is_not_null())
+    own = launched.group_by("op_event").agg(
+        pl.len().alias("kernels"), pl.col("dur_ns").sum().alias("device_self_ns")
+    )
+    total = _with_ops_inside(own, linked.host_tree)
+    tree = linked.host_tree.filter(pl.col("op_exclusive_ns").is_not_null())
+    text = ("name", "category")
+    return (
+        tree.select("event_id", "inclusive_ns", "op_exclusive_ns")
+        .join(
+            timeline.events.select("event_id", "ts_ns", *(pl.col(c).cast(pl.String) for c in text)),
+            on="event_id",
+        )
+        .join(
+            timeline.host_ops.select("event_id", pl.col("input_dims").cast(pl.String)),
+            on="event_id",
+            how="left",
+        )
+        .join(own.rename({"op_event": "event_id"}), on="event_id", how="left")
+        .join(total.rename({"op_event": "event_id"}), on="event_id", how="left")
+        .with_columns(pl.col("kernels", "device_self_ns", "device_total_ns").fill_null(0))
+    )
+
+
+def _with_ops_inside(own: pl.DataFrame, tree: pl.DataFrame) -> pl.DataFrame:
+    """Device time of each op with that of all ops inside it."""
+    walk = op_tree(tree)
+    amounts = np.zeros(len(walk.event_id), dtype=np.int64)
+    amounts[walk.rows(own.get_column("op_event").to_numpy())] = own.get_column("device_self_ns").to_numpy()
+    return pl.DataFrame({"op_event": walk.event_id, "device_total_ns": walk.sums(amounts)})

@@ -1,0 +1,1 @@
+"""Questions about time: steps, and what fills them."""

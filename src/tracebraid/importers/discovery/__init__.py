@@ -1,0 +1,1 @@
+"""Which files of a folder are traces, of which kind, and of which rank?"""

@@ -1,0 +1,212 @@
+"""Which files of a folder are traces, of which kind and of which rank?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from tracebraid.errors import InputError
+from tracebraid.importers.discovery.sniff import (
+    ET,
+    KINETO,
+    Found,
+    is_candidate,
+    look,
+    rank_in_tail,
+    written_at_ns,
+)
+from tracebraid.importers.json_stream.chunks import open_array
+from tracebraid.importers.json_stream.source import open_source
+from tracebraid.model.finding import Finding
+from tracebraid.model.job import RankFiles
+
+__all__ = ["find_rank_files", "trace_files"]
+
+_DEPTH = 2
+_SHOWN = 5
+_EXPECTED = (
+    "Expected files such as kineto_trace_0.json.gz beside torch_et_0.json.gz, or rank-0.pt.trace.json.gz"
+)
+
+
+def find_rank_files(path: str | Path) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
+    """The pairs of a folder by rank, and what is odd about them; one Kineto file is a job of one rank.
+
+    Kind and rank are taken from names where these tell them, else from the head of the file; the rank of several
+    that tell none there from their ends. Nothing else of a file is read. A folder without traces stands for the one
+    folder inside it that has some, or for two, of which one has the Kineto traces and the other the Execution
+    Traces (Megatron-LM's `torch_profile` and `chakra`).
+
+    Raises:
+        InputError: there is no such folder, no Kineto trace in it, or several folders inside it have some.
+    """
+    folder = Path(path)
+    if not folder.exists():
+        raise InputError(str(path), "there is no such file or folder", "Check the path")
+    if not folder.is_dir():
+        return _one_file(folder)
+    traces, findings = _traces_in(_files_of(folder))
+    if not traces:
+        traces, more = _traces_below(folder)
+        findings += more
+    traces = _pair_the_only_two(_with_ranks_of_tails(traces))
+    kinetos, more = _by_rank([one for one in traces if one.kind == KINETO], "Kineto traces")
+    ets, others = _by_rank([one for one in traces if one.kind == ET], "Execution Traces")
+    findings += [*more, *others, *_without_partner(kinetos, ets), *_not_exported(folder)]
+    if not kinetos:
+        raise _no_kineto(folder, traces)
+    ranks = sorted({*kinetos, *ets})
+    return tuple(RankFiles(rank, kinetos.get(rank), ets.get(rank)) for rank in ranks), tuple(findings)
+
+
+def trace_files(paths: Sequence[str | Path]) -> list[Path]:
+    """The files themselves, and of each folder the files that may be traces by their names, in order.
+
+    Raises:
+        InputError: a folder cannot be listed, or has no such file.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        inside = _files_of(path) if path.is_dir() else [path]
+        if path.is_dir() and not inside:
+            inside = [file for below in _folders_below(path) for file in _files_of(below)]
+        if not inside:
+            raise InputError(
+                str(path), "this folder holds no .json or .json.gz file", "Name the folder of the traces"
+            )
+        found += inside
+    return found
+
+
+def _one_file(path: Path) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
+    found, odd = look(path)
+    if found is not None and found.kind == ET:
+        advice = "Give the Kineto trace, or the folder that holds both"
+        raise InputError(str(path), "this is an Execution Trace, which has no times", advice)
+    if found is None:
+        open_array(open_source(path))
+    return (RankFiles(0 if found is None or found.rank is None else found.rank, str(path), None),), tuple(odd)
+
+
+def _files_of(folder: Path) -> list[Path]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise InputError(str(folder), f"it cannot be listed ({error.strerror})", "Check its rights") from None
+    return [
+        entry
+        for entry in entries
+        if not entry.name.startswith(".") and is_candidate(entry.name) and entry.is_file()
+    ]
+
+
+def _folders_below(folder: Path, depth: int = _DEPTH) -> list[Path]:
+    found = []
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir() and not entry.name.startswith("."):
+            found.append(entry)
+            found += _folders_below(entry, depth - 1) if depth > 1 else []
+    return found
+
+
+def _traces_in(files: Sequence[Path]) -> tuple[list[Found], list[Finding]]:
+    looks = [look(file) for file in files]
+    return [found for found, _ in looks if found], [finding for _, odd in looks for finding in odd]
+
+
+def _traces_below(folder: Path) -> tuple[list[Found], list[Finding]]:
+    """The traces of the folders inside a folder, where they are those of one run."""
+    inside = [(below, *_traces_in(_files_of(below))) for below in _folders_below(folder)]
+    with_kineto = [below for below, traces, _ in inside if any(one.kind == KINETO for one in traces)]
+    with_et = [below for below, traces, _ in inside if any(one.kind == ET for one in traces)]
+    if len(with_kineto) > 1:
+        names = [str(below.relative_to(folder)) for below in with_kineto]
+        shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        what = f"it holds no trace itself, and {len(names)} folders in it do: {shown}"
+        raise InputError(str(folder), what, "Name one of them")
+    if len(with_et) > 1:
+        with_et = [below for below in with_et if below in with_kineto]
+    used = {*with_kineto, *with_et}
+    return (
+        [one for below, traces, _ in inside if below in used for one in traces],
+        [finding for below, _, odd in inside if below in used for finding in odd],
+    )
+
+
+def _with_ranks_of_tails(traces: list[Found]) -> list[Found]:
+    """Several Kineto traces whose names and heads tell no rank may tell it at their ends."""
+    unknown = [one for one in traces if one.kind == KINETO and one.rank is None]
+    if len(unknown) < 2:
+        return traces
+    return [one.of_rank(rank_in_tail(one.path)) if one in unknown else one for one in traces]
+
+
+def _pair_the_only_two(traces: list[Found]) -> list[Found]:
+    """One Kineto trace and one Execution Trace, of which one at most tells a rank, are of the same rank."""
+    ranks = {one.rank for one in traces if one.rank is not None}
+    if sorted(one.kind for one in traces) != [ET, KINETO] or len(ranks) != 1:
+        return traces
+    (rank,) = ranks
+    return [one.of_rank(rank) for one in traces]
+
+
+def _by_rank(found: list[Found], what: str) -> tuple[dict[int, str], list[Finding]]:
+    """One file for each rank: a file that tells none gets rank 0, if it is the only one of its kind.
+
+    Of several of one rank, the one that TensorBoard's handler wrote last is used, else the first by name; a Kineto
+    trace goes before an export of Nsight Systems.
+    """
+    by_rank: dict[int, list[str]] = defaultdict(list)
+    findings = []
+    for one in found:
+        if one.rank is None and len(found) > 1:
+            text = f"left out: nothing tells its rank, and there are {len(found)} {what}"
+            findings.append(Finding("rank-unknown", text, one.path))
+            continue
+        by_rank[0 if one.rank is None else one.rank].append(one.path)
+    for rank, paths in sorted(by_rank.items()):
+        paths.sort(key=lambda path: (path.endswith(".sqlite"), -written_at_ns(path)))
+        if len(paths) > 1:
+            others = ", ".join(Path(other).name for other in paths[1:])
+            which = "this one was written last and is used" if written_at_ns(paths[0]) else "this one is used"
+            text = f"rank {rank} has {len(paths)} {what}; {which}, left out: {others}"
+            findings.append(Finding("rank-claimed-twice", text, paths[0]))
+    return {rank: paths[0] for rank, paths in by_rank.items()}, findings
+
+
+def _without_partner(kinetos: dict[int, str], ets: dict[int, str]) -> list[Finding]:
+    findings = [
+        Finding("no-kineto", f"rank {rank} has an Execution Trace, but no Kineto trace; left out", ets[rank])
+        for rank in sorted(set(ets) - set(kinetos))
+    ]
+    if ets:
+        text = "rank {} has no Execution Trace; its Kineto trace is linked on its own"
+        findings += [
+            Finding("no-et", text.format(rank), kinetos[rank]) for rank in sorted(set(kinetos) - set(ets))
+        ]
+    return findings
+
+
+def _not_exported(folder: Path) -> list[Finding]:
+    reports = sorted(folder.glob("*.nsys-rep"))
+    text = "left out: a report of Nsight Systems is read after `nsys export --type sqlite`"
+    return [
+        Finding("nsys-not-exported", text, str(report))
+        for report in reports
+        if not report.with_suffix(".sqlite").exists()
+    ]
+
+
+def _no_kineto(folder: Path, traces: list[Found]) -> InputError:
+    kinds = {one.kind for one in traces}
+    if KINETO in kinds:
+        what = "it holds several Kineto traces, and neither they nor their names tell a rank"
+    elif kinds:
+        what = "it holds Execution Traces, but no Kineto trace"
+    elif _not_exported(folder):
+        advice = "Run: nsys export --type sqlite FILE"
+        return InputError(str(folder), "it holds reports of Nsight Systems that are not exported", advice)
+    else:
+        what = "there is no trace in it"
+    return InputError(str(folder), what, _EXPECTED)

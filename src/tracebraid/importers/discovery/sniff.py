@@ -1,0 +1,95 @@
+"""What is a file, by its name, else by its head: an Execution Trace or a Kineto trace, and of which rank?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tracebraid.errors import InputError
+from tracebraid.importers.discovery.rank import as_rank, rank_from_name
+from tracebraid.importers.execution_trace.arrow import is_et_arrow
+from tracebraid.importers.json_stream.chunks import open_array
+from tracebraid.importers.json_stream.source import open_source, read_range
+from tracebraid.model.finding import Finding
+
+__all__ = ["ET", "KINETO", "Found", "is_candidate", "look", "rank_in_tail", "written_at_ns"]
+
+ET, KINETO = "et", "kineto"
+
+_TRACE_FILE = re.compile(r"\.json(\.gz)?$|\.arrow\.zip$|^nsys.*\.sqlite$", re.I)
+_ET_NAME = re.compile(
+    r"(?:^|[._-])(?:torch_)?et(?:[._-]|\.json|$)|execution_trace|chakra_host|pytorch_et", re.I
+)
+_KINETO_NAME = re.compile(r"kineto|\.pt\.trace\.json|chakra_device|^nsys.*\.sqlite$", re.I)
+_NO_TRACE = re.compile(r"^\.|et_plus|^manifest.*\.json$|_plus\.json|_report\.json$", re.I)
+_WRITTEN_AT = re.compile(r"\.(\d{12,20})\.pt\.trace\.json", re.I)
+_RANK_IN_TAIL = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}\[]*?"rank"\s*:\s*"?(\d{1,9})\b')
+_TAIL_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class Found:
+    """A trace: its path, `ET` or `KINETO`, and its rank, None where nothing tells it."""
+
+    path: str
+    kind: str
+    rank: int | None
+
+    def of_rank(self, rank: int | None) -> Found:
+        """The same trace, of a rank that something else told."""
+        return replace(self, rank=rank)
+
+
+def is_candidate(name: str) -> bool:
+    """Whether a file may be a trace, by its name; not what Tracebraid itself writes beside traces."""
+    return bool(_TRACE_FILE.search(name)) and not _NO_TRACE.search(name)
+
+
+def look(path: Path) -> tuple[Found | None, list[Finding]]:
+    """What a file is; None, with a finding, where it is no trace that can be opened.
+
+    Where its name tells kind and rank, it is not opened; else its head is read, and nothing more.
+    """
+    rank = rank_from_name(path.name)
+    if _KINETO_NAME.search(path.name) and rank is not None:
+        return Found(str(path), KINETO, rank), []
+    if _ET_NAME.search(path.name) and rank is not None:
+        return Found(str(path), ET, rank), []
+    if path.suffix == ".sqlite":
+        return Found(str(path), KINETO, None), []
+    if is_et_arrow(path):
+        return Found(str(path), ET, rank), []
+    try:
+        file = open_array(open_source(path))
+    except InputError as error:
+        return None, [Finding("not-a-trace", f"left out: {error.problem}", str(path))]
+    if file.array == "nodes":
+        return Found(str(path), ET, rank), []
+    info = file.header.get("distributedInfo")
+    told = as_rank(info.get("rank")) if isinstance(info, dict) else None
+    return Found(str(path), KINETO, rank if told is None else told), []
+
+
+def rank_in_tail(path: str) -> int | None:
+    """The rank that a Kineto trace tells behind its events, as on-demand traces do; None where it tells none.
+
+    Of a plain file only the end is read; a gzip file is gone through.
+    """
+    if path.endswith(".sqlite"):
+        return None
+    source = open_source(path)
+    if source.compressed:
+        tail = b""
+        for block in source.blocks():
+            tail = (tail + block)[-_TAIL_BYTES:]
+    else:
+        tail = read_range(path, max(0, source.size_bytes - _TAIL_BYTES), source.size_bytes)
+    found = _RANK_IN_TAIL.search(tail)
+    return int(found[1]) if found else None
+
+
+def written_at_ns(path: str) -> int:
+    """When TensorBoard's handler wrote a file, by its name, in ns on the unix clock; 0 for other names."""
+    found = _WRITTEN_AT.search(Path(path).name)
+    return int(found[1]) if found else 0

@@ -1,0 +1,89 @@
+"""What was read of an Execution Trace, of whatever form, as an `ExecutionTrace`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracebraid.importers.discovery.rank import rank_from_name
+from tracebraid.importers.execution_trace.node_tree import last_inside, tidy_nodes
+from tracebraid.importers.execution_trace.tensor_graph import tensor_graph
+from tracebraid.importers.process_groups import groups_of_text
+from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.finding import Finding
+from tracebraid.model.schema import PROCESS_GROUPS
+
+__all__ = ["KNOWN_SCHEMAS", "Recorded", "assemble"]
+
+KNOWN_SCHEMAS = (
+    "1.0.1",
+    "1.0.2-chakra.0.0.4",
+    "1.0.3-chakra.0.0.4",
+    "1.0.4-chakra.0.0.4",
+    "1.1.0-chakra.0.0.4",
+    "1.1.1-chakra.0.0.4",
+)
+_PROCESS_GROUP_INIT = "## process_group:init ##"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The tables of an Execution Trace as the file has them.
+
+    Args:
+        path: the file.
+        header: its members beside the nodes.
+        nodes: the table `nodes`, each id once; `is_root` is null.
+        values: the table `values`.
+        uses: see `model.et_arrow.RECORDED_TENSOR_USES`.
+        collectives: the table `collectives`.
+        extra_attrs: the table `extra_attrs`.
+        repeated: ids of nodes that were left out because an earlier node has that id.
+        findings: what could not be read as it stood.
+    """
+
+    path: str
+    header: dict[str, object]
+    nodes: pl.DataFrame
+    values: pl.DataFrame
+    uses: pl.DataFrame
+    collectives: pl.DataFrame
+    extra_attrs: pl.DataFrame
+    repeated: tuple[int, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def assemble(recorded: Recorded) -> ExecutionTrace:
+    """Put the tree of nodes in order, and follow the tensors from node to node."""
+    path, schema = recorded.path, str(recorded.header.get("schema", ""))
+    findings = list(recorded.findings)
+    if schema not in KNOWN_SCHEMAS:
+        text = f"schema {schema!r} is not known; its nodes parse like those of a known one and were read so"
+        findings.append(Finding("schema-unknown", text, path))
+    nodes, tree_findings = tidy_nodes(recorded.nodes, list(recorded.repeated), path)
+    graph = tensor_graph(nodes, recorded.uses, last_inside(nodes))
+    return ExecutionTrace(
+        path=path,
+        schema=schema,
+        rank=rank_from_name(path),
+        header=recorded.header,
+        nodes=nodes,
+        values=recorded.values,
+        tensors=graph.tensors,
+        tensor_uses=graph.uses,
+        tensor_edges=graph.edges,
+        collectives=recorded.collectives,
+        extra_attrs=recorded.extra_attrs,
+        process_groups=_process_groups(nodes, recorded.values),
+        findings=(*findings, *tree_findings),
+    )
+
+
+def _process_groups(nodes: pl.DataFrame, values: pl.DataFrame) -> pl.DataFrame:
+    """The groups of the last `process_group:init` node: its list holds all groups so far."""
+    inits = nodes.filter(pl.col("name").cast(pl.String) == _PROCESS_GROUP_INIT).get_column("node_id")
+    texts = values.filter(pl.col("node_id").is_in(inits.implode()) & ~pl.col("is_output")).get_column("value")
+    if texts.is_empty():
+        return PROCESS_GROUPS.empty()
+    return groups_of_text(str(texts.cast(pl.String).to_list()[-1]))

@@ -1,0 +1,30 @@
+"""Issues and problems met while reading, gathered into findings: one per kind, with the first places."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from tracebraid.importers.json_stream.chunks import ArrayFile
+from tracebraid.importers.json_stream.recover import Issue
+from tracebraid.model.finding import Finding
+
+__all__ = ["findings_of"]
+
+_PLACES_SHOWN = 3
+
+
+def findings_of(file: ArrayFile, issues: list[Issue]) -> list[Finding]:
+    """What was found in a file, in the order of the first place of each kind."""
+    path = file.source.path
+    found = [Finding("gzip-damaged", text, path, f"byte {byte:,}") for text, byte in file.source.damage]
+    found += [Finding(code, text, path, f"byte {byte:,}") for code, text, byte in file.problems]
+    by_code: dict[str, list[Issue]] = defaultdict(list)
+    for issue in issues:
+        by_code[issue.code].append(issue)
+    for code, group in by_code.items():
+        group.sort(key=lambda issue: issue.byte)
+        places = ", ".join(f"{issue.byte:,}" for issue in group[:_PLACES_SHOWN])
+        more = ", ..." if len(group) > _PLACES_SHOWN else ""
+        word = "byte" if len(group) == 1 else "bytes"
+        found.append(Finding(code, group[0].message, path, f"{word} {places}{more}", len(group)))
+    return found

@@ -1,0 +1,70 @@
+"""Columns of many pieces as one polars frame of a declared table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tracebraid.importers.columns import ColumnData, Interned, TableData
+from tracebraid.model.column import INT64_NULL, Column, Kind, Table
+
+__all__ = ["frame_of"]
+
+
+def frame_of(table: Table, pieces: list[TableData]) -> pl.DataFrame:
+    """One frame with the table's schema from the rows of all pieces; columns that a piece lacks are null there."""
+    rows = sum(piece.rows for piece in pieces)
+    if rows == 0:
+        return table.empty()
+    schema = table.polars_schema()
+    series = [_series(column, schema[column.name], pieces, rows) for column in table.columns]
+    return pl.DataFrame(series)
+
+
+def _series(column: Column, dtype: pl.DataType, pieces: list[TableData], rows: int) -> pl.Series:
+    present = [piece.columns.get(column.name) for piece in pieces]
+    if all(data is None for data in present):
+        missing: pl.Series = pl.Series(column.name, [None], dtype=dtype).new_from_index(0, rows)
+        return missing
+    if column.kind in (Kind.INT, Kind.FLOAT):
+        return _numbers(column, present, pieces)
+    return _interned(column, dtype, present, pieces)
+
+
+def _numbers(column: Column, present: list[ColumnData | None], pieces: list[TableData]) -> pl.Series:
+    is_int = column.kind is Kind.INT
+    null: Any = np.int64(INT64_NULL) if is_int else np.float64("nan")
+    parts: list[Any] = [
+        np.full(piece.rows, null) if data is None else data
+        for data, piece in zip(present, pieces, strict=True)
+    ]
+    numbers = pl.Series(column.name, np.concatenate(parts))
+    if not is_int:
+        return numbers.fill_nan(None)
+    return numbers.set(numbers == INT64_NULL, None) if (numbers == INT64_NULL).any() else numbers
+
+
+def _interned(
+    column: Column, dtype: pl.DataType, present: list[ColumnData | None], pieces: list[TableData]
+) -> pl.Series:
+    number: dict[object, int] = {}
+    parts = []
+    for data, piece in zip(present, pieces, strict=True):
+        if data is None:
+            parts.append(np.full(piece.rows, -1, dtype=np.int32))
+            continue
+        assert isinstance(data, Interned), f"{column.name} is an interned column"
+        renumber = [number.setdefault(value, len(number)) for value in data.values]
+        parts.append(np.array([*renumber, -1], dtype=np.int32)[data.codes])
+    values = _values(column, dtype, list(number))
+    codes = pl.Series(np.concatenate(parts))
+    if (codes < 0).any():
+        codes = codes.set(codes < 0, None)
+    return values.gather(codes).alias(column.name)
+
+
+def _values(column: Column, dtype: pl.DataType, values: list[Any]) -> pl.Series:
+    texts = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values]
+    return pl.Series(column.name, texts or [None], dtype=dtype)

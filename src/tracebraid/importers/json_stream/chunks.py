@@ -1,0 +1,326 @@
+"""A trace file as a header and pieces of its one big array, cut where one object ends and the next begins.
+
+Both kinds of traces are one JSON object around one array (`traceEvents`, `nodes`), or the bare array.
+The array is not parsed to find the cuts. A cut is a place that looks like `}, {"key":` and where one whole
+object begins that has the member by which an event (`ph`) or a node (`id`) is known: an object inside an event,
+or a text that only looks like the place between two objects, is neither.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap as mmap_module
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from mmap import mmap
+from typing import Any
+
+import msgspec
+
+from tracebraid.errors import NotATraceError
+from tracebraid.importers.json_stream.source import Source, read_range
+
+__all__ = ["ArrayFile", "Piece", "boundary_pattern", "open_array"]
+
+_ARRAY_START = re.compile(rb'"(traceEvents|nodes)"\s*:\s*\[')
+_BARE_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
+_FIRST_KEY = re.compile(rb'\s*\{\s*("(?:[^"\\]|\\.)*")\s*:')
+_OBJECT_THEN_CLOSE = re.compile(rb"\}\s*\]")
+_EMPTY_CLOSE = re.compile(rb"\s*\]")
+_BASE_TIME = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
+_HEADER_LIMIT_BYTES = 1 << 28
+_CLOSE_CANDIDATES = 500
+_OBJECT_AT_MOST_BYTES = 1 << 22
+_DECODER = json.JSONDecoder(strict=False)
+_EXPECTED = 'Expected `"traceEvents": [` of a Kineto trace or `"nodes": [` of an Execution Trace'
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of whole objects of the array, with the commas between them and no bracket.
+
+    Args:
+        start: place of its first byte in the uncompressed file.
+        stop: place after its last byte.
+        data: the bytes; None where they are to be read from the file at [start, stop).
+    """
+
+    start: int
+    stop: int
+    data: bytes | None = None
+
+
+@dataclass
+class ArrayFile:
+    """A trace file, opened as far as its array; `pieces` reads the rest.
+
+    Args:
+        source: the file.
+        array: "traceEvents", "nodes", or "" for a bare array.
+        first_key: the key, in its quotes, that tells where an object starts. Nodes hold lists of objects,
+            so that it takes the first node's first key; events do not, and any key will do: b"".
+        header: the members beside the array; those after it are added when `pieces` has come to its end.
+        problems: (code, what is wrong, byte) of what was found around the array.
+        start: place after the array's opening bracket.
+    """
+
+    source: Source
+    array: str
+    first_key: bytes
+    header: dict[str, object]
+    start: int
+    problems: list[tuple[str, str, int]] = field(default_factory=list)
+    _whole: mmap | bytes | None = None
+    _read: bytearray = field(default_factory=bytearray)
+    _blocks: Iterator[bytes] = field(default_factory=lambda: iter(()))
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """The array in pieces of about that many bytes; once only."""
+        if self._whole is not None:
+            return self._cut_whole(self._whole, piece_bytes)
+        return self._cut_stream(piece_bytes)
+
+    def view(self, piece: Piece) -> bytes:
+        """The bytes of a piece."""
+        return piece.data if piece.data is not None else read_range(self.source.path, piece.start, piece.stop)
+
+    def fraction_done(self, piece: Piece) -> float:
+        """How far the file is read once that piece is done, 0 to 1."""
+        done = piece.stop if self._whole is not None else self.source.done_bytes
+        return min(1.0, done / max(1, self.source.size_bytes))
+
+    def _cut_whole(self, whole: mmap | bytes, piece_bytes: int) -> Iterator[Piece]:
+        stop = self._close(whole, self.start, 0)
+        start = self.start
+        while stop - start > piece_bytes:
+            cut = self._next_cut(whole, start + piece_bytes, stop)
+            _let_go(whole)
+            if cut is None:
+                break
+            yield self._piece(whole, start, cut[0])
+            start = cut[1]
+        if stop > start:
+            yield self._piece(whole, start, stop)
+
+    def _piece(self, whole: mmap | bytes, start: int, stop: int) -> Piece:
+        return Piece(start, stop, None if isinstance(whole, mmap) else whole[start:stop])
+
+    def _cut_stream(self, piece_bytes: int) -> Iterator[Piece]:
+        buffer, base, scanned = self._read, self.start, piece_bytes
+        for block in self._blocks:
+            buffer += block
+            while len(buffer) > 2 * piece_bytes and scanned < len(buffer):
+                cut = self._next_cut(buffer, scanned, len(buffer))
+                if cut is None:
+                    scanned = max(piece_bytes, len(buffer) - _OBJECT_AT_MOST_BYTES)
+                    break
+                yield Piece(base, base + cut[0], bytes(buffer[: cut[0]]))
+                del buffer[: cut[1]]
+                base, scanned = base + cut[1], piece_bytes
+        rest = bytes(buffer)
+        stop = self._close(rest, 0, base)
+        if stop > 0:
+            yield Piece(base, base + stop, rest[:stop])
+
+    def _next_cut(self, view: mmap | bytes | bytearray, start: int, stop: int) -> tuple[int, int] | None:
+        """(end of an object, start of the next) of the first cut at or after `start`; None without any."""
+        for match in boundary_pattern(self.first_key).finditer(view, start, stop):
+            if self._object_end(view, match.end()) is not None:
+                return match.start() + 1, match.end()
+        return None
+
+    def _object_end(self, view: mmap | bytes | bytearray, begin: int) -> int | None:
+        """Where the event or node that begins there ends; None if none does."""
+        reach = 1 << 14
+        while view[begin : begin + 1] in (b" ", b"\t", b"\r", b"\n"):
+            begin += 1
+        while True:
+            words = bytes(view[begin : begin + reach]).decode("latin-1")
+            try:
+                value, length = _DECODER.raw_decode(words)
+            except ValueError:
+                if reach >= _OBJECT_AT_MOST_BYTES or begin + reach >= len(view):
+                    return None
+                reach *= 8
+            except RecursionError:
+                return None
+            else:
+                member = "id" if self.array == "nodes" else "ph"
+                return begin + length if isinstance(value, dict) and member in value else None
+
+    def _close(self, view: mmap | bytes, low: int, base: int) -> int:
+        """Where in the view the array ends; adds what comes after it to the header.
+
+        The end is the last `}]` whose rest completes the file and whose `}` ends an object that starts
+        at a cut. A list of objects beside the array (`deviceProperties` after the events) fails the
+        second test and is passed over.
+        """
+        empty = _EMPTY_CLOSE.match(view, low)
+        candidates = iter([(low, empty.end())]) if empty else _close_candidates(view, low)
+        likely: tuple[int, dict[str, object]] | None = None
+        for stop, after in candidates:
+            tail = _parse_tail(view[after:], bare=self.array == "")
+            if tail is None:
+                continue
+            if stop == low or self._ends_object(view, low, stop):
+                likely = (stop, tail)
+                break
+            likely = likely or (stop, tail)
+        else:
+            if self._ends_object(view, low, _stripped_end(view, low)):
+                likely = None
+        if likely is None:
+            problem = "the file does not end as a trace ends: it was cut off, or something follows it"
+            self.problems.append(("truncated", problem, base + len(view)))
+            return len(view)
+        self.header.update(likely[1])
+        return likely[0]
+
+    def _ends_object(self, view: mmap | bytes, low: int, stop: int) -> bool:
+        """Whether an event or a node ends at `stop`."""
+        reach = 1 << 12
+        while True:
+            begin = max(low, stop - reach)
+            starts = [match.end() for match in boundary_pattern(self.first_key).finditer(view, begin, stop)]
+            starts = [low, *starts] if begin == low else starts
+            if any(self._object_end(view, start) == stop for start in reversed(starts[-_CLOSE_CANDIDATES:])):
+                return True
+            if begin == low or reach >= _OBJECT_AT_MOST_BYTES:
+                return False
+            reach *= 16
+
+
+def _stripped_end(view: mmap | bytes, low: int) -> int:
+    """Where the view ends, blanks left out."""
+    end = len(view)
+    while end > low and view[end - 1 : end] in (b" ", b"\t", b"\r", b"\n"):
+        end -= 1
+    return end
+
+
+def _let_go(whole: mmap | bytes) -> None:
+    """Give back the mapped pages: each look at a cut maps a large run of them, and they count as memory in use."""
+    if isinstance(whole, mmap) and hasattr(mmap_module, "MADV_DONTNEED"):
+        whole.madvise(mmap_module.MADV_DONTNEED)
+
+
+def boundary_pattern(first_key: bytes) -> re.Pattern[bytes]:
+    """What separates two objects of the array; the match ends where the second one begins.
+
+    Args:
+        first_key: the key, in its quotes, that each object starts with; b"" for any key.
+    """
+    key = re.escape(first_key) if first_key else rb'"(?:[^"\\]|\\.)*"'
+    return re.compile(rb"\}\s*,\s*(?=\{\s*" + key + rb"\s*:)")
+
+
+def open_array(source: Source) -> ArrayFile:
+    """Read a file as far as its array.
+
+    Raises:
+        NotATraceError: there is no such array in it.
+    """
+    whole = source.mapped() or (source.memory if not source.compressed else None)
+    if whole is not None:
+        found = _find_array(source, whole[: 1 << 22], final=len(whole) <= 1 << 22)
+        found = found or _find_array(source, whole[:_HEADER_LIMIT_BYTES], final=True)
+        return _array_file(source, found, whole, _whole=whole)
+    read, found = bytearray(), None
+    blocks = source.blocks()
+    for block in blocks:
+        read += block
+        found = _find_array(source, bytes(read), final=len(read) >= _HEADER_LIMIT_BYTES)
+        if found and len(read) - found.start > 1 << 16:
+            break
+    found = found or _find_array(source, bytes(read), final=True)
+    file = _array_file(source, found, read, _read=read, _blocks=blocks)
+    del read[: file.start]
+    return file
+
+
+@dataclass(frozen=True)
+class _Found:
+    array: str
+    start: int
+    header: dict[str, object]
+    problems: list[tuple[str, str, int]]
+
+
+def _array_file(
+    source: Source, found: _Found | None, view: mmap | bytes | bytearray, **rest: Any
+) -> ArrayFile:
+    assert found is not None, "the last search either finds an array or raises"
+    first = _FIRST_KEY.match(view, found.start)
+    key = first.group(1) if first and found.array == "nodes" else b""
+    return ArrayFile(source, found.array, key, found.header, found.start, found.problems, **rest)
+
+
+def _find_array(source: Source, text: bytes, final: bool) -> _Found | None:
+    bare = _BARE_START.match(text)
+    if bare:
+        return _Found("", bare.end(), {}, [])
+    first: _Found | None = None
+    for match in _ARRAY_START.finditer(text):
+        array = match.group(1).decode()
+        header = _parse_object(text[: match.start()] + b'"_":0}')
+        if header is not None:
+            return _Found(array, match.end(), header, [])
+        if first is None:
+            known: dict[str, object] = {}
+            base = _BASE_TIME.search(text, 0, match.start())
+            if base:
+                known["baseTimeNanoseconds"] = int(base.group(1))
+            problem = (
+                "header-unreadable",
+                "what stands before the array is no valid JSON and was left out",
+                0,
+            )
+            first = _Found(array, match.end(), known, [problem])
+    if first or not final:
+        return first
+    raise NotATraceError(source.path, _what_it_is(text), _EXPECTED)
+
+
+def _what_it_is(text: bytes) -> str:
+    if b"\x00" in text[:4096]:
+        return "this looks like binary data"
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        start = text[:40].decode("utf-8", "replace").strip()
+        return f"this is no trace: it starts with {start!r} and has no array of events or nodes"
+    if isinstance(value, dict):
+        keys = ", ".join(repr(key) for key in list(value)[:6]) or "none"
+        return f"this is JSON, but no trace: its keys are {keys}"
+    return f"this is JSON, but no trace: one {type(value).__name__}"
+
+
+def _parse_object(text: bytes) -> dict[str, object] | None:
+    try:
+        value = msgspec.json.decode(text.removeprefix(b"\xef\xbb\xbf"), type=dict[str, object])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    value.pop("_", None)
+    return value
+
+
+def _parse_tail(tail: bytes, bare: bool) -> dict[str, object] | None:
+    if bare:
+        return None if tail.strip() else {}
+    return _parse_object(b'{"_":0' + tail)
+
+
+def _close_candidates(view: mmap | bytes, low: int) -> Iterator[tuple[int, int]]:
+    """(place after `}`, place after `]`) of each `}]`, from the last to the first."""
+    window, seen, upper = 1 << 16, 0, len(view)
+    while upper > low and seen < _CLOSE_CANDIDATES:
+        begin = max(low, len(view) - window)
+        found = [(m.start() + 1, m.end()) for m in _OBJECT_THEN_CLOSE.finditer(view, begin, len(view))]
+        fresh = [pair for pair in found if pair[0] < upper][-_CLOSE_CANDIDATES:]
+        yield from reversed(fresh)
+        seen += len(fresh)
+        if begin == low:
+            return
+        upper = min((pair[0] for pair in fresh), default=upper)
+        window *= 16

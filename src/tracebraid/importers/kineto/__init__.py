@@ -1,0 +1,1 @@
+"""A Kineto trace to a `Timeline`; `reader.py` is the way in."""

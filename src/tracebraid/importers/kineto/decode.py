@@ -1,0 +1,275 @@
+"""One piece of a Kineto trace, from bytes to columns. Runs in worker processes too, so it loads no polars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tracebraid.importers.columns import (
+    Interned,
+    Interner,
+    TableData,
+    int_column,
+    interned_column,
+    joined,
+    missing_column,
+    taken,
+)
+from tracebraid.importers.json_stream.collector import without_collector
+from tracebraid.importers.json_stream.recover import Issue
+from tracebraid.importers.kineto.clock import LIMIT_US, exact_ns, needs_decimal, to_ns
+from tracebraid.importers.kineto.event import Place, phases_of, read_events
+from tracebraid.importers.kineto.event_args import Extras, SeenKeys, decode_args, extras_table
+from tracebraid.model.column import INT64_NULL
+
+__all__ = ["EventColumns", "decode_events"]
+
+
+@dataclass
+class EventColumns:
+    """What one piece of a file holds.
+
+    Args:
+        tables: columns by table name. Event numbers count from 0 in this piece; lanes are numbers in `lanes`.
+        lanes: (pid, tid) by number, as the file has them.
+        names: (kind, pid, tid, text) from metadata events.
+        issues: what could not be read as it stood.
+    """
+
+    tables: dict[str, TableData] = field(default_factory=dict)
+    lanes: list[object] = field(default_factory=list)
+    names: list[tuple[str, object, object, str]] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
+
+
+def decode_events(data: bytes, start: int, first_key: bytes, seen: SeenKeys) -> EventColumns:
+    """Decode the events of a piece.
+
+    Args:
+        data: events with commas between them.
+        start: place of the first byte in the file.
+        first_key: see `pieces.ArrayFile`.
+        seen: what arguments the pieces before had.
+    """
+    with without_collector():
+        events, place, issues = read_events(data, start, first_key)
+        piece = _Piece(events, phases_of(events), place, EventColumns(issues=issues), seen)
+        _fill(piece)
+        return piece.result
+
+
+@dataclass
+class _Piece:
+    events: list[Any]
+    phase: Interned
+    place: Place
+    result: EventColumns
+    seen: SeenKeys
+    lanes: Interner = field(default_factory=Interner)
+    lane: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def report(self, code: str, message: str, indices: list[int]) -> None:
+        if indices:
+            self.result.issues += [Issue(code, message, byte) for byte in self.place.bytes_of(indices)]
+
+    def of(self, indices: list[int]) -> list[Any]:
+        """The events with these indices, which rise."""
+        return self.events if len(indices) == len(self.events) else [self.events[i] for i in indices]
+
+    def number_lanes(self, indices: list[int]) -> None:
+        """Number the lanes of these events in the order of the file, wherever it was cut."""
+        keys = map(attrgetter("pid", "tid"), self.of(indices))
+        numbers = np.fromiter(map(self.lanes.__getitem__, keys), dtype=np.int64, count=len(indices))
+        self.lane = np.zeros(len(self.events), dtype=np.int64)
+        self.lane[indices] = numbers
+
+
+def _fill(piece: _Piece) -> None:
+    timed, flows, others = _by_phase(piece)
+    piece.number_lanes(sorted([*timed, *flows]))
+    others += _fill_flows(piece, flows)
+    others += _fill_events(piece, timed)
+    if others:
+        others.sort()
+        texts = piece.place.texts()
+        columns = {
+            "phase": Interned(piece.phase.codes[others], piece.phase.values),
+            "json": interned_column([texts[i] for i in others]),
+        }
+        piece.result.tables["other_events"] = TableData(len(others), {**columns})
+    piece.result.lanes = list(piece.lanes)
+
+
+def _by_phase(piece: _Piece) -> tuple[list[int], list[int], list[int]]:
+    """(events with a place in time, ends of flows, others); metadata goes straight into the result."""
+    timed: list[int] = []
+    flows: list[int] = []
+    others: list[int] = []
+    for code, phase in enumerate(piece.phase.values):
+        rows = np.flatnonzero(piece.phase.codes == code).tolist()
+        if phase == "X":
+            timed += rows
+        elif phase in ("i", "I"):
+            timed += [i for i in rows if piece.events[i].cat is not None]
+            others += [i for i in rows if piece.events[i].cat is None]
+        elif phase in ("s", "f", "t"):
+            flows += rows
+        elif phase == "M":
+            piece.result.names += [name for i in rows for name in _names_of(piece.events[i])]
+        else:
+            others += rows
+    return sorted(timed), sorted(flows), others
+
+
+def _names_of(event: Any) -> list[tuple[str, object, object, str]]:
+    text = bytes(event.args)
+    try:
+        args = msgspec.json.decode(text.decode("utf-8", "replace").encode(), type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError):
+        return []
+    name = args.get("name", args.get("labels"))
+    return [] if name is None else [(event.name, event.pid, event.tid, str(name))]
+
+
+def _fill_events(piece: _Piece, timed: list[int]) -> list[int]:
+    """Fill `events` and the tables of arguments; returns the events without a usable time."""
+    rows = piece.of(timed)
+    ts: list[float] = list(map(attrgetter("ts"), rows))
+    usable = _in_range(ts)
+    unread: list[int] = []
+    if not usable.all():
+        unread = [timed[i] for i in np.flatnonzero(~usable)]
+        piece.report("event-without-time", "an event without a usable ts was put among other_events", unread)
+        keep = np.flatnonzero(usable)
+        timed, rows, ts = [timed[i] for i in keep], [rows[i] for i in keep], [ts[i] for i in keep]
+    category = interned_column(map(attrgetter("cat"), rows))
+    piece.result.tables["events"] = TableData(
+        len(rows),
+        {
+            "name": interned_column(map(attrgetter("name"), rows)),
+            "category": category,
+            "lane": piece.lane[timed],
+            "ts_ns": _exact(piece, "ts", ts, timed),
+            "dur_ns": _durations(piece, rows, timed),
+        },
+    )
+    _fill_details(piece, rows, category)
+    return unread
+
+
+def _in_range(us: list[float]) -> NDArray[np.bool_]:
+    try:
+        values = np.array(us, dtype=np.float64)
+    except OverflowError:
+        values = np.array([value if abs(value) < LIMIT_US else np.nan for value in us], dtype=np.float64)
+    return np.isfinite(values) & (np.abs(values) < LIMIT_US)
+
+
+def _durations(piece: _Piece, rows: list[Any], timed: list[int]) -> NDArray[np.int64]:
+    dur: list[float] = list(map(attrgetter("dur"), rows))
+    good = _in_range(dur)
+    if good.all() and min(dur, default=0) >= 0:
+        return _exact(piece, "dur", dur, timed)
+    complete = {code for code, phase in enumerate(piece.phase.values) if phase == "X"}
+    bad = [i for i, value in enumerate(dur) if not good[i] or value < 0]
+    worth_saying = [timed[i] for i in bad if piece.phase.codes[timed[i]] in complete]
+    message = "an event without a usable dur (missing, negative or huge) counts as 0 ns long"
+    piece.report("event-duration", message, worth_saying)
+    for i in bad:
+        dur[i] = 0
+    return _exact(piece, "dur", dur, timed)
+
+
+def _exact(piece: _Piece, key: str, us: list[float], indices: list[int]) -> NDArray[np.int64]:
+    """Nanoseconds of the member `key` of these events; from the text again where float64 is too coarse."""
+    if not needs_decimal(us):
+        return to_ns(np.array(us, dtype=np.float64))
+    texts = piece.place.texts()
+    member = msgspec.defstruct("Member", [(key, Decimal)])
+    return exact_ns([_decimal(value, texts[i], key, member) for i, value in zip(indices, us, strict=True)])
+
+
+def _decimal(value: float, text: bytes, key: str, member: type) -> Decimal:
+    """A time as it is written, where that is a number; else as it was understood."""
+    if type(value) is not float:
+        return Decimal(value)
+    try:
+        exact = getattr(msgspec.json.decode(text, type=member), key)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Decimal(value)
+    return exact if isinstance(exact, Decimal) else Decimal(value)
+
+
+def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:
+    """Fill `flows`; returns the ends without a usable id or time."""
+    if not flows:
+        return []
+    rows = piece.of(flows)
+    flow_id = int_column([event.id if type(event.id) is int else None for event in rows])
+    ts: list[float] = list(map(attrgetter("ts"), rows))
+    usable = (flow_id != INT64_NULL) & _in_range(ts)
+    unread: list[int] = []
+    if not usable.all():
+        unread = [flows[i] for i in np.flatnonzero(~usable)]
+        message = "an end of a flow without a usable id or ts was put among other_events"
+        piece.report("flow-unreadable", message, unread)
+        keep = np.flatnonzero(usable)
+        flows, rows = [flows[i] for i in keep], [rows[i] for i in keep]
+        flow_id, ts = flow_id[keep], [ts[i] for i in keep]
+    piece.result.tables["flows"] = TableData(
+        len(rows),
+        {
+            "flow_id": flow_id,
+            "category": interned_column(map(attrgetter("cat"), rows)),
+            "phase": Interned(piece.phase.codes[flows], piece.phase.values),
+            "lane": piece.lane[flows],
+            "ts_ns": _exact(piece, "ts", ts, flows),
+        },
+    )
+    return unread
+
+
+def _fill_details(piece: _Piece, rows: list[Any], category: Interned) -> None:
+    """Fill the tables of arguments, each in the order of events, whichever categories share it."""
+    result = piece.result
+    extras: Extras = []
+    shared: set[str] = set()
+    for code, name in [*enumerate(category.values), (-1, "")]:
+        events = np.flatnonzero(category.codes == code).astype(np.int64)
+        if not len(events):
+            continue
+        tables, rest = decode_args(str(name), events, [rows[i].args for i in events.tolist()], piece.seen)
+        extras += rest
+        for table, data in tables.items():
+            if table in result.tables:
+                shared.add(table)
+            _append(result.tables, table, data)
+    for table in shared:
+        data = result.tables[table]
+        result.tables[table] = taken(data, np.argsort(data.ints("event_id"), kind="stable"))
+    if extras:
+        result.tables["extra_args"] = extras_table(sorted(extras))
+
+
+def _append(tables: dict[str, TableData], name: str, data: TableData) -> None:
+    """Add rows to a table of which another category of the same piece may hold rows already."""
+    have = tables.get(name)
+    if have is None:
+        tables[name] = data
+        return
+    for column in {**have.columns, **data.columns}:
+        first = have.columns.get(column)
+        second = data.columns.get(column)
+        if first is None:
+            assert second is not None, "the column comes from one of the two"
+            first = missing_column(second, have.rows)
+        if second is None:
+            second = missing_column(first, data.rows)
+        have.columns[column] = joined(first, second)
+    have.rows += data.rows

@@ -1,0 +1,173 @@
+"""A Kineto trace file, read into a `Timeline`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tracebraid.errors import NotATraceError, WrongTraceError
+from tracebraid.importers.discovery.rank import as_rank, rank_from_name
+from tracebraid.importers.findings import findings_of
+from tracebraid.importers.frames import frame_of
+from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
+from tracebraid.importers.json_stream.source import open_source
+from tracebraid.importers.kineto.decode import EventColumns
+from tracebraid.importers.kineto.parallel import decode_file, worth_processes
+from tracebraid.importers.nsys.reader import is_nsys_export, read_nsys, refuse_nsys_report
+from tracebraid.importers.process_groups import groups_of_kineto
+from tracebraid.model.finding import Finding
+from tracebraid.model.job import Progress
+from tracebraid.model.schema import KINETO_TABLES, LANES
+from tracebraid.model.timeline import Timeline
+
+__all__ = ["read_timeline", "timeline_of"]
+
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+
+
+def read_timeline(
+    path: str | Path, processes: int | None = None, progress: Progress | None = None
+) -> Timeline:
+    """Read a Kineto trace: `.json` or `.json.gz`, or `-` for standard input; or what Nsight Systems exported.
+
+    Args:
+        path: the file.
+        processes: how many processes may decode it; None: as many as its size is worth, up to the cores.
+        progress: is told how far the file is read, 0 to 1, now and then and from any thread.
+
+    Raises:
+        InputError: the file cannot be read, is no trace, or is an Execution Trace.
+    """
+    if is_nsys_export(path):
+        return read_nsys(path, progress)
+    refuse_nsys_report(path)
+    return timeline_of(open_array(open_source(path)), processes, progress)
+
+
+def timeline_of(file: ArrayFile, processes: int | None = None, progress: Progress | None = None) -> Timeline:
+    """Read an opened file, see `read_timeline`."""
+    if file.array == "nodes":
+        raise WrongTraceError(
+            file.source.path,
+            "this is an Execution Trace, and a Kineto trace was expected here",
+            "Give the file with `traceEvents` (usually kineto_trace_<rank>.json); did the two change places?",
+        )
+    pieces = decode_file(file, processes or worth_processes(file), progress)
+    return _timeline(file, pieces)
+
+
+def _timeline(file: ArrayFile, pieces: list[EventColumns]) -> Timeline:
+    path = file.source.path
+    base_ns, base_findings = _base_time(file)
+    tables = _tables(pieces, base_ns)
+    if tables["events"].is_empty() and tables["flows"].is_empty() and tables["other_events"].is_empty():
+        _refuse_if_no_events(file, pieces)
+    rank, world, rank_findings = _rank_and_world(file)
+    findings = findings_of(file, [issue for piece in pieces for issue in piece.issues])
+    return Timeline(
+        path=path,
+        rank=rank,
+        world_size=world,
+        base_time_ns=base_ns,
+        header=file.header,
+        tables=tables,
+        process_groups=groups_of_kineto(file.header),
+        findings=(*findings, *base_findings, *rank_findings),
+    )
+
+
+def _refuse_if_no_events(file: ArrayFile, pieces: list[EventColumns]) -> None:
+    if file.array == "" or any(piece.issues for piece in pieces):
+        raise NotATraceError(
+            file.source.path,
+            "its array holds nothing that reads as an event",
+            "Expected the events of a Kineto trace, each with `ph` and `ts`",
+        )
+
+
+def _tables(pieces: list[EventColumns], base_ns: int) -> dict[str, pl.DataFrame]:
+    """One frame for each table; the pieces' own columns are let go as each frame stands."""
+    lanes = _number_together(pieces, base_ns)
+    tables: dict[str, pl.DataFrame] = {
+        LANES.name: _lanes(lanes, [name for piece in pieces for name in piece.names])
+    }
+    for table in KINETO_TABLES:
+        if table is not LANES:
+            parts = [piece.tables.pop(table.name) for piece in pieces if table.name in piece.tables]
+            tables[table.name] = frame_of(table, parts)
+    return tables
+
+
+def _number_together(pieces: list[EventColumns], base_ns: int) -> list[Any]:
+    """Turn event numbers, lanes and times of each piece into those of the whole trace; returns the lanes."""
+    lanes: dict[object, int] = {}
+    first_event = 0
+    for piece in pieces:
+        renumber = np.array([lanes.setdefault(lane, len(lanes)) for lane in piece.lanes], dtype=np.int64)
+        for name, table in piece.tables.items():
+            if name in ("events", "flows"):
+                table.columns["lane"] = renumber[table.ints("lane")]
+                table.columns["ts_ns"] = table.ints("ts_ns") + base_ns
+            elif "event_id" in table.columns:
+                table.columns["event_id"] = table.ints("event_id") + first_event
+        events = piece.tables["events"]
+        events.columns["event_id"] = np.arange(first_event, first_event + events.rows, dtype=np.int64)
+        first_event += events.rows
+    return list(lanes)
+
+
+def _lanes(lanes: Sequence[Any], names: list[tuple[str, object, object, str]]) -> pl.DataFrame:
+    process: dict[tuple[str, object], str] = {}
+    thread: dict[tuple[object, object], str] = {}
+    for kind, pid, tid, text in names:
+        if kind == "thread_name":
+            thread.setdefault((pid, tid), text)
+        else:
+            process.setdefault((kind, pid), text)
+    rows = [
+        (
+            number,
+            _as_int(pid),
+            _as_int(tid),
+            str(pid) if _as_int(pid) is None and pid is not None else None,
+            str(tid) if _as_int(tid) is None and tid is not None else None,
+            process.get(("process_name", pid)),
+            process.get(("process_labels", pid)),
+            thread.get((pid, tid)),
+        )
+        for number, (pid, tid) in enumerate(lanes)
+    ]
+    return pl.DataFrame(rows, schema=LANES.polars_schema(), orient="row")
+
+
+def _as_int(value: object) -> int | None:
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        value = int(value)
+    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
+
+
+def _base_time(file: ArrayFile) -> tuple[int, list[Finding]]:
+    value = file.header.get("baseTimeNanoseconds", 0)
+    if isinstance(value, int) and 0 <= value < 5 * 10**18:
+        return value, []
+    message = f"baseTimeNanoseconds is {value!r}, which is no time; the events' times are taken as they stand"
+    return 0, [Finding("base-time", message, file.source.path)]
+
+
+def _rank_and_world(file: ArrayFile) -> tuple[int, int | None, list[Finding]]:
+    path = file.source.path
+    info = file.header.get("distributedInfo")
+    info = info if isinstance(info, dict) else {}
+    world, told, named = as_rank(info.get("world_size")), as_rank(info.get("rank")), rank_from_name(path)
+    if told is None and named is None:
+        text = "neither the file nor its name tells its rank; taken as rank 0"
+        return 0, world, [Finding("rank-unknown", text, path)]
+    if told is not None and named is not None and told != named:
+        text = f"the file says rank {told}, its name rank {named}; taken as rank {told}"
+        return told, world, [Finding("ranks-differ", text, path)]
+    return (named if told is None else told) or 0, world, []

@@ -1,0 +1,120 @@
+"""A process that decodes pieces of Kineto traces: tasks come in on standard input, columns go out on standard output.
+
+It is started with `python -c`, so that nothing of the caller's `__main__` runs in it. Messages are pickles
+between two processes of one user, each behind its length in eight bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import IO
+
+from tracebraid.importers.json_stream.chunks import Piece
+from tracebraid.importers.json_stream.source import read_range
+from tracebraid.importers.kineto.decode import EventColumns, decode_events
+from tracebraid.importers.kineto.event_args import SeenKeys
+
+__all__ = ["Task", "Worker", "serve", "start_worker"]
+
+_SERVE = "from tracebraid.importers.kineto.worker import serve; serve()"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A piece of a file to decode."""
+
+    path: str
+    piece: Piece
+    first_key: bytes
+
+
+@dataclass
+class Worker:
+    """A running worker process."""
+
+    process: subprocess.Popen[bytes]
+
+    def give(self, task: Task | None) -> None:
+        """Hand over a piece, or None for the end of work; OSError if the process is gone."""
+        _send(self._pipe(self.process.stdin), task)
+
+    def await_done(self) -> None:
+        """Wait until one more piece is decoded; EOFError if the process is gone."""
+        if _receive(self._pipe(self.process.stdout)) is not True:
+            raise EOFError("the worker process ended")
+
+    def results(self) -> list[EventColumns]:
+        """The columns of all pieces, in the order they were given, after the end of work was given."""
+        results = _receive(self._pipe(self.process.stdout))
+        if not isinstance(results, list):
+            raise EOFError("the worker process ended")
+        return results
+
+    @staticmethod
+    def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+        assert pipe is not None, "the process was started with pipes"
+        return pipe
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.kill()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:
+                    continue
+        self.process.wait()
+
+
+def start_worker() -> Worker | None:
+    """Start a worker process; None where this interpreter cannot be started again."""
+    if not sys.executable:
+        return None
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
+    except OSError:
+        return None
+    return Worker(process)
+
+
+def serve() -> None:
+    """Decode the pieces that come in; say when each is done; send all columns when there are no more.
+
+    The columns stay here until the end: large messages, read while the other process decodes too, would
+    wait for its interpreter lock again and again.
+    """
+    tasks = sys.stdin.buffer
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        results = []
+        seen = SeenKeys()
+        while isinstance(task := _receive(tasks), Task):
+            piece = task.piece
+            data = piece.data if piece.data is not None else read_range(task.path, piece.start, piece.stop)
+            results.append(decode_events(data, piece.start, task.first_key, seen))
+            _send(answers, True)
+        _send(answers, results)
+
+
+def _send(stream: IO[bytes], message: object) -> None:
+    data = pickle.dumps(message, protocol=5)
+    stream.write(len(data).to_bytes(8, "little"))
+    stream.write(data)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> object:
+    length = stream.read(8)
+    if len(length) < 8:
+        return None
+    size = int.from_bytes(length, "little")
+    data = stream.read(size)
+    return pickle.loads(data) if len(data) == size else None

@@ -1,0 +1,1 @@
+"""An export of Nsight Systems to a `Timeline`; `reader.py` is the way in."""

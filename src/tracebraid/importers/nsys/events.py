@@ -1,0 +1,286 @@
+"""The rows of each table of an Nsight Systems export as events: names, categories and columns as Kineto has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from tracebraid.importers.nsys.tables import Export, rows_of, with_string
+from tracebraid.model.finding import Finding
+
+__all__ = ["device_work", "host_calls", "host_ops", "marks", "syncs"]
+
+_PID_SHIFT = 1 << 24
+_UNKNOWN = (1 << 32) - 1
+_TIME_LIMIT_NS = 1 << 60
+_PUSH_POP, _START_END, _MARK = 59, 60, 34
+
+_DEVICE = {
+    "deviceId": "device",
+    "contextId": "context",
+    "streamId": "stream",
+    "correlationId": "correlation",
+}
+_KERNEL = {"registersPerThread": "registers_per_thread", "graphId": "graph_id"}
+_SHARED = ("staticSharedMemory", "dynamicSharedMemory")
+_GRID, _BLOCK = ("gridX", "gridY", "gridZ"), ("blockX", "blockY", "blockZ")
+
+_COPY_KINDS = dict(
+    enumerate(["HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"], 1)
+) | {
+    11: "Unified HtoD",
+    12: "Unified DtoH",
+    13: "Unified DtoD",
+}
+_MEMORY_KINDS = dict(enumerate(("Pageable", "Pinned", "Device", "Array", "Managed")))
+_MEMORY_KINDS |= {5: "Device Static", 6: "Managed Static"}
+_SYNC_KINDS = dict(enumerate(("Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"), 1))
+_SYNC_CALLS = {
+    "EventSynchronize": "Event Sync",
+    "StreamWaitEvent": "Stream Wait Event",
+    "StreamSynchronize": "Stream Sync",
+    "DeviceSynchronize": "Context Sync",
+    "CtxSynchronize": "Context Sync",
+}
+
+# What emit_nvtx puts behind an op's name; the lists may be cut off in long texts.
+_TAIL = r"(?:, (?:seq|op_id) = -?\d{1,18}|, (?:sizes|input_op_ids) = \[[\[\]()\d, -]*)+"
+_OP = rf"(?s)^(.+?)({_TAIL})$"
+_SIZES = r", sizes = (\[(?:\[[\d, -]*\](?:, )?)*\])"
+_INPUT_OPS = r", input_op_ids = (\[.*)$"
+
+
+def device_work(export: Export) -> list[pl.DataFrame]:
+    """Kernels, copies, fills and whole graphs, as rows of `device_work`."""
+    return [_kernels(export), _copies(export), _fills(export), _graphs(export)]
+
+
+def host_calls(export: Export) -> pl.DataFrame:
+    """Calls of the runtime and driver API, named without the version behind them, as rows of `host_calls`."""
+    table = "CUPTI_ACTIVITY_KIND_RUNTIME"
+    ints = ["start", "end", "globalTid", "correlationId", "nameId"]
+    rows = with_string(export, _timed(export, table, rows_of(export, table, ints)), "nameId", "text")
+    name = pl.coalesce(pl.col("text").str.replace(r"_v\d{4,5}$", ""), _by_number("call", "nameId"))
+    return rows.select(
+        *_host_place(),
+        name.alias("name"),
+        pl.when(name.str.contains("^cu[A-Z]"))
+        .then(pl.lit("cuda_driver"))
+        .otherwise(pl.lit("cuda_runtime"))
+        .alias("category"),
+        pl.col("correlationId").alias("correlation"),
+    )
+
+
+def host_ops(export: Export) -> pl.DataFrame:
+    """NVTX ranges as rows of `host_ops`, and the column `input_op_ids`; `end` is null where a range is open.
+
+    A range of `torch.autograd.profiler.emit_nvtx` is an op; its op_id is the id that the Execution Trace calls rf_id.
+    """
+    rows = _nvtx(export, [_PUSH_POP, _START_END])
+    parts = rows.select(
+        *_host_place(),
+        "text",
+        pl.col("text").str.extract(_OP, 1).alias("op"),
+        pl.col("text").str.extract(_OP, 2).alias("tail"),
+        pl.when(pl.col("end").is_null()).then(pl.lit(False)).alias("finished"),
+    )
+    is_op = pl.col("op").is_not_null() & ~pl.col("op").str.contains("#", literal=True)
+    tail = pl.col("tail")
+    number = tail.str.extract(r", seq = (\d+)").cast(pl.Int64)
+    return parts.select(
+        "start",
+        "end",
+        "process",
+        "device",
+        "thread",
+        pl.coalesce("op", "text").alias("name"),
+        pl.when(is_op).then(pl.lit("cpu_op")).otherwise(pl.lit("user_annotation")).alias("category"),
+        tail.str.extract(r", op_id = (\d+)").cast(pl.Int64).alias("record_function_id"),
+        number.alias("sequence_number"),
+        tail.str.extract(_SIZES).alias("input_dims"),
+        tail.str.extract(_INPUT_OPS).alias("input_op_ids"),
+        "finished",
+    )
+
+
+def marks(export: Export) -> pl.DataFrame:
+    """NVTX marks: start, process, thread and name."""
+    return _nvtx(export, [_MARK]).select(*_host_place(), pl.col("text").alias("name"))
+
+
+def syncs(export: Export, calls: pl.DataFrame) -> pl.DataFrame:
+    """Synchronisations as rows of `syncs`.
+
+    What is waited for is told by the call. `syncType` tells it only where the export has `deprecatedSyncType` too:
+    older ones number it otherwise than their own table of labels says.
+    """
+    table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+    rows = _on_device(export, table, ["syncType", "eventId"])
+    if "deprecatedSyncType" not in export.columns.get(table, ()):
+        rows = rows.with_columns(pl.lit(None, dtype=pl.Int64).alias("syncType"))
+    told = (
+        calls.filter(pl.col("correlation").is_not_null())
+        .select(
+            "process",
+            "correlation",
+            pl.col("name")
+            .str.extract(r"^cu(?:da)?([A-Za-z]+)")
+            .replace_strict(_SYNC_CALLS, default=None, return_dtype=pl.String)
+            .alias("told"),
+        )
+        .drop_nulls("told")
+        .unique(["process", "correlation"], keep="first", maintain_order=True)
+    )
+    kind = pl.coalesce("told", _label("syncType", _SYNC_KINDS))
+    return rows.join(
+        told, on=["process", "correlation"], how="left", maintain_order="left", nulls_equal=True
+    ).select(
+        *_DEVICE_PLACE,
+        pl.coalesce(kind, pl.lit("Synchronization")).alias("name"),
+        pl.lit("cuda_sync").alias("category"),
+        kind.alias("kind"),
+        "stream",
+        "correlation",
+        "context",
+        _known("eventId").alias("wait_on_event_id"),
+    )
+
+
+_DEVICE_PLACE = ("start", "end", "process", "device", "thread")
+
+
+def _kernels(export: Export) -> pl.DataFrame:
+    ints = ["demangledName", "shortName", *_GRID, *_BLOCK, *_SHARED, *_KERNEL, "graphNodeId"]
+    rows = _on_device(export, "CUPTI_ACTIVITY_KIND_KERNEL", ints)
+    rows = with_string(export, with_string(export, rows, "demangledName", "long"), "shortName", "short")
+    shared = [pl.col(name) for name in _SHARED]
+    return rows.select(
+        *_work_columns(),
+        pl.coalesce("long", "short", _by_number("kernel", "demangledName")).alias("name"),
+        pl.lit("kernel").alias("category"),
+        *(pl.col(theirs).alias(ours) for theirs, ours in _KERNEL.items()),
+        pl.when(pl.any_horizontal(one.is_not_null() for one in shared))
+        .then(pl.sum_horizontal(shared))
+        .alias("shared_memory_bytes"),
+        _three(_GRID).alias("grid"),
+        _three(_BLOCK).alias("block"),
+        pl.col("graphNodeId").alias("graph_node_id"),
+    )
+
+
+def _copies(export: Export) -> pl.DataFrame:
+    ints = ["bytes", "copyKind", "srcKind", "dstKind", "graphNodeId"]
+    rows = _on_device(export, "CUPTI_ACTIVITY_KIND_MEMCPY", ints)
+    kind = pl.coalesce(_label("copyKind", _COPY_KINDS), pl.lit("Unknown"))
+    between = pl.format(" ({} -> {})", _label("srcKind", _MEMORY_KINDS), _label("dstKind", _MEMORY_KINDS))
+    return rows.select(
+        *_work_columns(),
+        pl.concat_str(pl.lit("Memcpy "), kind, between.fill_null("")).alias("name"),
+        pl.lit("gpu_memcpy").alias("category"),
+        pl.col("bytes").alias("size_bytes"),
+        pl.col("graphNodeId").alias("graph_node_id"),
+    )
+
+
+def _fills(export: Export) -> pl.DataFrame:
+    rows = _on_device(export, "CUPTI_ACTIVITY_KIND_MEMSET", ["bytes", "memKind", "graphNodeId"])
+    memory = pl.format(" ({})", _label("memKind", _MEMORY_KINDS))
+    return rows.select(
+        *_work_columns(),
+        pl.concat_str(pl.lit("Memset"), memory.fill_null("")).alias("name"),
+        pl.lit("gpu_memset").alias("category"),
+        pl.col("bytes").alias("size_bytes"),
+        pl.col("graphNodeId").alias("graph_node_id"),
+    )
+
+
+def _graphs(export: Export) -> pl.DataFrame:
+    """Whole graphs: where nsys does not record node by node, a launch is one piece of work, and no kernel of it."""
+    rows = _on_device(export, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", ["graphId"])
+    return rows.select(
+        *_work_columns(),
+        pl.coalesce(pl.format("CUDA graph {}", "graphId"), pl.lit("CUDA graph")).alias("name"),
+        pl.lit("kernel").alias("category"),
+        pl.col("graphId").alias("graph_id"),
+    )
+
+
+def _nvtx(export: Export, types: Sequence[int]) -> pl.DataFrame:
+    """The NVTX events of these types, with the text of the event or of the string that it is registered under."""
+    table = "NVTX_EVENTS"
+    rows = rows_of(export, table, ["start", "end", "eventType", "globalTid", "textId"], ["text"])
+    if "eventType" in export.columns.get(table, ()):
+        rows = rows.filter(pl.col("eventType").is_in(types))
+    else:
+        rows = rows.filter(pl.col("end").is_null() == (_MARK in types))
+    rows = with_string(export, _timed(export, table, rows), "textId", "registered")
+    return rows.with_columns(pl.coalesce("text", "registered", pl.lit("(no text)")).alias("text"))
+
+
+def _on_device(export: Export, table: str, ints: Sequence[str]) -> pl.DataFrame:
+    """Rows of work on a device, with their place and common columns under our names."""
+    rows = rows_of(export, table, ["start", "end", "globalPid", *_DEVICE, *ints])
+    return (
+        _timed(export, table, rows)
+        .with_columns(
+            (pl.col("globalPid") // _PID_SHIFT).alias("process"),
+            *(_known(theirs).alias(ours) for theirs, ours in _DEVICE.items()),
+        )
+        .with_columns(pl.col("stream").alias("thread"))
+    )
+
+
+def _work_columns() -> list[pl.Expr]:
+    return [pl.col(name) for name in (*_DEVICE_PLACE, "context", "stream", "correlation")]
+
+
+def _host_place() -> list[pl.Expr]:
+    """Where an event of the host ran: the upper bits of `globalTid` are the process, the lower ones the thread."""
+    whole = pl.col("globalTid")
+    return [
+        pl.col("start"),
+        pl.col("end"),
+        (whole // _PID_SHIFT).alias("process"),
+        pl.lit(None, dtype=pl.Int64).alias("device"),
+        (whole % _PID_SHIFT).alias("thread"),
+    ]
+
+
+def _timed(export: Export, table: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with a usable time; one that ends before it starts takes no time. An open NVTX range has no end yet."""
+    in_range = pl.col("start").is_between(-_TIME_LIMIT_NS, _TIME_LIMIT_NS, closed="none")
+    if table != "NVTX_EVENTS":
+        # CUPTI writes two zeros where it could not take the times.
+        in_range = in_range & ~((pl.col("start") == 0) & (pl.col("end").fill_null(0) == 0))
+        rows = rows.with_columns(pl.col("end").fill_null(-1))
+    timed = rows.filter(in_range.fill_null(False))
+    wrong = (pl.col("end") < pl.col("start")) | (pl.col("end") >= _TIME_LIMIT_NS)
+    lost, odd = rows.height - timed.height, timed.filter(wrong).height
+    if lost:
+        text = "rows without a usable time; left out"
+        export.findings.append(Finding("event-without-time", text, export.path, table, lost))
+    if odd:
+        text = "rows without an end, or with one before their start; taken as of no duration"
+        export.findings.append(Finding("event-duration", text, export.path, table, odd))
+    return timed.with_columns(pl.when(wrong).then("start").otherwise("end").alias("end"))
+
+
+def _known(name: str) -> pl.Expr:
+    """A number of CUPTI, -1 where it means that there is none."""
+    return pl.when(pl.col(name) == _UNKNOWN).then(-1).otherwise(pl.col(name))
+
+
+def _label(name: str, labels: dict[int, str]) -> pl.Expr:
+    return pl.col(name).replace_strict(labels, default=None, return_dtype=pl.String)
+
+
+def _by_number(what: str, key: str) -> pl.Expr:
+    """A name for what has none: its string is not in the file."""
+    return pl.coalesce(pl.format(what + " {}", key), pl.lit(f"{what} without a name"))
+
+
+def _three(names: Sequence[str]) -> pl.Expr:
+    whole = pl.all_horizontal(pl.col(name).is_not_null() for name in names)
+    return pl.when(whole).then(pl.concat_list(names)).cast(pl.Array(pl.Int64, 3))

@@ -1,0 +1,34 @@
+"""A trace file of either kind, or an export of Nsight Systems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tracebraid.importers.execution_trace.arrow import is_et_arrow, read_et_arrow
+from tracebraid.importers.execution_trace.reader import execution_trace_of
+from tracebraid.importers.json_stream.chunks import open_array
+from tracebraid.importers.json_stream.source import open_source
+from tracebraid.importers.kineto.reader import timeline_of
+from tracebraid.importers.nsys.reader import is_nsys_export, read_nsys, refuse_nsys_report
+from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.job import Progress
+from tracebraid.model.timeline import Timeline
+
+__all__ = ["read_trace"]
+
+
+def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[ExecutionTrace | Timeline, int]:
+    """Read whichever of the two a file is; returns it with the file's size in bytes.
+
+    Raises:
+        InputError: the file cannot be read, or is no trace.
+    """
+    if is_nsys_export(path):
+        return read_nsys(path, progress), Path(path).stat().st_size
+    if is_et_arrow(path):
+        return read_et_arrow(path), Path(path).stat().st_size
+    refuse_nsys_report(path)
+    source = open_source(path)
+    file = open_array(source)
+    trace = execution_trace_of(file) if file.array == "nodes" else timeline_of(file, progress=progress)
+    return trace, source.size_bytes

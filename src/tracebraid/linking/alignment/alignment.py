@@ -1,0 +1,172 @@
+"""Execution Trace node to host op without ids: by what both tell of an op, and by its place among the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tracebraid.linking.alignment.sequences import NONE, align, gaps
+from tracebraid.linking.alignment.sides import Codes, Side, codes_of
+from tracebraid.linking.alignment.threads import threads_of
+
+__all__ = ["CONFIDENCE", "Aligned", "align_sides"]
+
+_Ints = NDArray[np.int64]
+
+CONFIDENCE = {"alignment": 0.999, "alignment_name": 0.97, "place": 0.99}
+"""How likely a link is right, by method; measured, see docs/linking.md."""
+_OTHER_PARENT = 0.998
+"""By how much less where what is around the two is no pair: PyTorch's recorder gets parents wrong."""
+_MOST_IN_PLACE = 4
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """What alignment found.
+
+    Args:
+        pairs: one row per pair, `node_id`, `event_id`, `method`, `confidence`.
+        candidates: one row per op that could be either of two, `node_id`, `event_id`; no pair holds one of these.
+    """
+
+    pairs: pl.DataFrame
+    candidates: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class _Matches:
+    """Rows of ops by rows of nodes, `NONE` where there is none: sure ones, and candidates of the others."""
+
+    op: _Ints
+    method: NDArray[np.int8]
+    candidates: list[tuple[int, int]]
+
+
+_METHODS = tuple(CONFIDENCE)
+
+
+def align_sides(nodes: Side, ops: Side) -> Aligned:
+    """Pair the ops of both sides, thread by thread.
+
+    A pair is made where every best alignment of the two threads makes it: first of all that the ops tell (name,
+    sequence number, shapes), between those pairs of names alone, and last of ops of another name that stand alone
+    between the same neighbours and under the same parent.
+    """
+    codes = codes_of(nodes, ops)
+    matches = _Matches(
+        np.full(nodes.rows.height, NONE), np.zeros(nodes.rows.height, dtype=np.int8), candidates=[]
+    )
+    node_rows, op_rows = _rows_by_thread(nodes), _rows_by_thread(ops)
+    threads = [(node_rows[thread], op_rows[lane]) for thread, lane in threads_of(nodes, ops, codes)]
+    for of_nodes, of_ops in threads:
+        _align_thread(of_nodes, of_ops, codes, matches)
+    parents = _parent_rows(nodes.rows), _parent_rows(ops.rows)
+    doubtful = {node for node, _ in matches.candidates}, {op for _, op in matches.candidates}
+    for of_nodes, of_ops in threads:
+        _align_places((of_nodes, of_ops), parents, doubtful, matches)
+    return _aligned(nodes, ops, parents, matches)
+
+
+def _rows_by_thread(side: Side) -> dict[int, _Ints]:
+    rows = side.rows.with_row_index("row").select("thread", pl.col("row").cast(pl.Int64))
+    return {
+        int(thread[0]): part.get_column("row").to_numpy()
+        for thread, part in rows.partition_by("thread", as_dict=True, maintain_order=True).items()
+    }
+
+
+def _parent_rows(rows: pl.DataFrame) -> _Ints:
+    """The row of each row's parent, `NONE` where it has none on this side."""
+    placed = rows.select("id").with_row_index("row")
+    found = rows.select("parent").join(
+        placed, left_on="parent", right_on="id", how="left", maintain_order="left"
+    )
+    parents: _Ints = found.get_column("row").cast(pl.Int64).fill_null(NONE).to_numpy()
+    return parents
+
+
+def _align_thread(node_rows: _Ints, op_rows: _Ints, codes: tuple[Codes, Codes], matches: _Matches) -> None:
+    told = align(codes[0].told[node_rows], codes[1].told[op_rows])
+    sure = told.sure
+    matches.op[node_rows] = np.where(sure == NONE, NONE, op_rows[sure])
+    for one, other in gaps(sure, len(op_rows)):
+        rows, candidates = node_rows[one], op_rows[other]
+        names = align(codes[0].names[rows], codes[1].names[candidates])
+        found = names.sure
+        if len(rows) != len(candidates) or np.any((found != NONE) & (found != np.arange(len(rows)))):
+            # They tell something else, and are not as many: which is missing?
+            found = np.full(len(rows), NONE)
+        matches.op[rows] = np.where(found == NONE, NONE, candidates[found])
+        matches.method[rows] = 1
+        for way in (names.first, names.last):
+            doubtful = (found == NONE) & (way != NONE)
+            matches.candidates.extend(
+                zip(rows[doubtful].tolist(), candidates[way[doubtful]].tolist(), strict=True)
+            )
+
+
+def _align_places(
+    rows: tuple[_Ints, _Ints],
+    parents: tuple[_Ints, _Ints],
+    doubtful: tuple[set[int], set[int]],
+    matches: _Matches,
+) -> None:
+    """Pair what stands alone between the same neighbours: as many ops on both sides, under the same parents."""
+    node_rows, op_rows = rows
+    place = np.full(int(op_rows.max()) + 1, NONE)
+    place[op_rows] = np.arange(len(op_rows))
+    matched = matches.op[node_rows]
+    for one, other in gaps(np.where(matched == NONE, NONE, place[matched]), len(op_rows)):
+        nodes, ops = node_rows[one].tolist(), op_rows[other].tolist()
+        if len(nodes) != len(ops) or len(nodes) > _MOST_IN_PLACE:
+            continue
+        if doubtful[0].intersection(nodes) or doubtful[1].intersection(ops):
+            continue
+        for node, op in zip(nodes, ops, strict=True):
+            around, op_around = int(parents[0][node]), int(parents[1][op])
+            expected = NONE if around == NONE else int(matches.op[around])
+            if expected == op_around:
+                matches.op[node] = op
+                matches.method[node] = 2
+
+
+def _nearest(parent: _Ints, wanted: NDArray[np.bool_]) -> _Ints:
+    """For each row the nearest wanted one around it, `NONE` where there is none."""
+    rows = np.arange(len(parent))
+    target = np.where(parent == NONE, rows, parent)
+    # Each pointer stops at what is wanted, and then is doubled.
+    step = np.where(wanted, rows, target)
+    while not np.array_equal(further := step[step], step):
+        step = further
+    found = np.where(parent == NONE, NONE, step[np.maximum(parent, 0)])
+    nearest: _Ints = np.where((found != NONE) & wanted[np.maximum(found, 0)], found, NONE)
+    return nearest
+
+
+def _aligned(nodes: Side, ops: Side, parents: tuple[_Ints, _Ints], matches: _Matches) -> Aligned:
+    matched = np.flatnonzero(matches.op != NONE)
+    op = matches.op[matched]
+    has_node = np.zeros(ops.rows.height, dtype=bool)
+    has_node[op] = True
+    around = _nearest(parents[0], matches.op != NONE)[matched]
+    op_around = _nearest(parents[1], has_node)[op]
+    agrees = np.where(around == NONE, NONE, matches.op[np.maximum(around, 0)]) == op_around
+    contradicted = ~agrees & (matches.method[matched] > 0)
+    matched, op, agrees = matched[~contradicted], op[~contradicted], agrees[~contradicted]
+    confidence = np.array(list(CONFIDENCE.values()))[matches.method[matched]]
+    node_ids, op_ids = nodes.rows.get_column("id"), ops.rows.get_column("id")
+    pairs = pl.DataFrame(
+        {
+            "node_id": node_ids[matched],
+            "event_id": op_ids[op],
+            "method": np.array(_METHODS)[matches.method[matched]],
+            "confidence": np.where(agrees, confidence, confidence * _OTHER_PARENT),
+        }
+    )
+    rows = np.array(sorted(set(matches.candidates)), dtype=np.int64).reshape(-1, 2)
+    rows = rows[(matches.op[rows[:, 0]] == NONE) & ~has_node[rows[:, 1]]]
+    candidates = pl.DataFrame({"node_id": node_ids[rows[:, 0]], "event_id": op_ids[rows[:, 1]]})
+    return Aligned(pairs, candidates)

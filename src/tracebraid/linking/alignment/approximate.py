@@ -1,0 +1,179 @@
+"""Execution Trace node to host op where ids do not tell: sides, interval, alignment, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracebraid.errors import ProgramError
+from tracebraid.linking.alignment.alignment import Aligned, align_sides
+from tracebraid.linking.alignment.intervals import Interval, choose_interval
+from tracebraid.linking.alignment.node_times import node_times
+from tracebraid.linking.alignment.program import program_of
+from tracebraid.linking.alignment.sides import Side, side_of_nodes, side_of_ops
+from tracebraid.linking.names import PROCESS_GROUP_INIT
+from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.matched import OTHER_ITERATION, Matched
+from tracebraid.model.matching import Matching
+from tracebraid.model.schema import HOST_LINKS, NODE_LINKS
+from tracebraid.model.timeline import Timeline
+
+__all__ = ["Approximate", "link_approximately"]
+
+_LEAST_AGREEMENT = 0.5
+"""Where fewer ops of the smaller trace find a partner, the two are of different programs."""
+_LEAST_LIKENESS = 0.9
+"""Unless so many have a partner, or could be several."""
+_FEW = 20
+
+_SEVERAL = "it could be several: see candidates"
+_NOTHING_THERE = "in its place the other trace has nothing like it"
+
+
+@dataclass(frozen=True)
+class Approximate:
+    """The tables `host_links` and `node_links`, with rows that were linked before as they were."""
+
+    hosts: pl.DataFrame
+    nodes: pl.DataFrame
+    matched: Matched
+
+
+def link_approximately(
+    et: ExecutionTrace,
+    timeline: Timeline,
+    tree: pl.DataFrame,
+    known: tuple[pl.DataFrame, pl.DataFrame],
+    matching: Matching,
+) -> Approximate:
+    """Link by alignment what is not linked yet.
+
+    Args:
+        et: the Execution Trace.
+        timeline: the Kineto trace.
+        tree: its `host_tree`.
+        known: the tables `host_links` and `node_links` so far.
+        matching: how.
+
+    Raises:
+        ProgramError: too little of the one is in the other.
+        ArgumentError: the annotation or iteration that was asked for is not there.
+    """
+    hosts, node_links = known
+    open_nodes = node_links.filter(pl.col("event_id").is_null()).get_column("node_id")
+    open_ops = hosts.filter(pl.col("node_id").is_null()).get_column("event_id")
+    nodes = _within(side_of_nodes(et), open_nodes)
+    nodes = Side(nodes.rows.filter(pl.col("name") != PROCESS_GROUP_INIT))
+    ops = _within(side_of_ops(timeline, tree), open_ops)
+    interval = choose_interval(nodes, ops, matching)
+    aligned = align_sides(interval.nodes, interval.ops)
+    pairs = aligned.pairs
+    agreement, ambiguous = _shares(interval, aligned)
+    if open_nodes.len() == node_links.height:
+        _check_program(interval, agreement, ambiguous, (et, timeline))
+    matched = Matched(
+        agreement,
+        (program_of(interval.nodes), program_of(interval.ops)),
+        ambiguous,
+        interval.why,
+        interval.table,
+        node_times(interval, pairs, timeline),
+    )
+    return Approximate(*_tables(known, (nodes, ops), interval, aligned), matched)
+
+
+def _tables(
+    known: tuple[pl.DataFrame, pl.DataFrame], sides: tuple[Side, Side], interval: Interval, aligned: Aligned
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Both link tables, with what was found."""
+    pairs, candidates = aligned.pairs, aligned.candidates
+    hosts = _updated(
+        known[0],
+        pairs.rename({"node_id": "found"}),
+        candidates.rename({"node_id": "could_be"}),
+        (sides[1], interval.ops),
+        HOST_LINKS.polars_schema(),
+    )
+    nodes = _updated(
+        known[1],
+        pairs.select("node_id", pl.col("event_id").alias("found")),
+        candidates.rename({"event_id": "could_be"}),
+        (sides[0], interval.nodes),
+        NODE_LINKS.polars_schema(),
+    )
+    return hosts, nodes
+
+
+def _shares(interval: Interval, aligned: Aligned) -> tuple[float, float]:
+    """The shares of the smaller side's ops that are paired, and that could be several."""
+    nodes, ops = interval.nodes.rows.height, interval.ops.rows.height
+    if min(nodes, ops) == 0:
+        return 1.0, 0.0
+    doubtful = aligned.candidates.get_column("node_id" if nodes <= ops else "event_id").n_unique()
+    return aligned.pairs.height / min(nodes, ops), doubtful / min(nodes, ops)
+
+
+def _check_program(
+    interval: Interval, agreement: float, ambiguous: float, traces: tuple[ExecutionTrace, Timeline]
+) -> None:
+    """An error where too little of one trace is in the other for both to be of one program."""
+    smaller = min(interval.nodes.rows.height, interval.ops.rows.height)
+    # What recurs has its like everywhere: all of it could be several, and it is the same program.
+    if smaller < _FEW or agreement >= _LEAST_AGREEMENT or agreement + ambiguous >= _LEAST_LIKENESS:
+        return
+    et, timeline = traces
+    raise ProgramError(
+        et.path,
+        f"it is not of the program of {timeline.path}: of {smaller:,} ops, {round(agreement * smaller):,} have a "
+        f"partner in the other trace ({agreement:.0%})",
+        "Give traces of one program, or match them exactly, which links by ids alone",
+    )
+
+
+def _within(side: Side, ids: pl.Series) -> Side:
+    return Side(side.rows.filter(pl.col("id").is_in(ids.implode())))
+
+
+def _updated(
+    links: pl.DataFrame,
+    pairs: pl.DataFrame,
+    candidates: pl.DataFrame,
+    sides: tuple[Side, Side],
+    schema: dict[str, pl.DataType],
+) -> pl.DataFrame:
+    """A link table with what was found: its first column is the key, its second one what it is linked to."""
+    key, partner = list(schema)[:2]
+    could_be = candidates.group_by(key).agg(pl.col("could_be").unique().sort())
+    # What could be linked, and of it what was in scope.
+    expected, in_scope = (pl.col(key).is_in(side.rows.get_column("id").implode()) for side in sides)
+    found = links.join(pairs, on=key, how="left", suffix="_found", maintain_order="left").join(
+        could_be, on=key, how="left", maintain_order="left"
+    )
+    is_found = pl.col("found").is_not_null()
+    reason = (
+        pl.when(is_found)
+        .then(None)
+        .when(pl.col("could_be").is_not_null())
+        .then(pl.lit(_SEVERAL))
+        .when(expected & ~in_scope)
+        .then(pl.lit(OTHER_ITERATION))
+        .when(expected)
+        .then(pl.lit(_NOTHING_THERE))
+        .otherwise(pl.col("reason").cast(pl.String))
+    )
+    extra = {
+        name: pl.when(is_found).then(f"{name}_found").otherwise(pl.col(name).cast(dtype))
+        for name, dtype in (("method", pl.String), ("confidence", pl.Float64))
+        if name in schema
+    }
+    return (
+        found.with_columns(
+            reason.alias("reason"),
+            pl.col("could_be").alias("candidates"),
+            pl.coalesce(partner, "found").alias(partner),
+            **extra,
+        )
+        .select(list(schema))
+        .cast(schema)  # type: ignore[arg-type]
+    )

@@ -1,0 +1,116 @@
+"""Which logical thread of an Execution Trace is which thread of a Kineto trace?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tracebraid.linking.alignment.sides import Codes, Side
+
+__all__ = ["threads_of"]
+
+_LEAST_ALIKE = 0.1
+_DIGITS = 2
+"""Threads that are alike to so many digits are told apart by when they ran."""
+_NEARLY = 0.03
+_MOMENTS = np.linspace(0, 1, 11)
+
+_Floats = NDArray[np.float64]
+
+
+def threads_of(nodes: Side, ops: Side, codes: tuple[Codes, Codes]) -> list[tuple[int, int]]:
+    """Pairs of a thread of the nodes and one of the ops, one to one, the most alike first.
+
+    Two threads are alike by the share of ops that both have (Dice's coefficient). Where several are equally alike,
+    those are a pair that come at the same place in the order of their starts, of their first tenths, and so on.
+    """
+    alike = _alike(nodes, ops, codes)
+    moments = _moments(nodes.rows), _moments(ops.rows)
+    first = _one_to_one(
+        (-round(share, _DIGITS), float(np.abs(moments[0][one] - moments[1][other]).mean()), one, other)
+        for (one, other), share in alike.items()
+    )
+    pairs: list[tuple[int, int]] = []
+    for group in _interchangeable(first, alike):
+        ones, others = [one for one, _ in group], [other for _, other in group]
+        places = [_places(side, which) for side, which in zip(moments, (ones, others), strict=True)]
+        pairs += _one_to_one(
+            (0.0, float(np.abs(places[0][i] - places[1][j]).sum()), one, other)
+            for i, one in enumerate(ones)
+            for j, other in enumerate(others)
+        )
+    return sorted(pairs)
+
+
+def _alike(nodes: Side, ops: Side, codes: tuple[Codes, Codes]) -> dict[tuple[int, int], float]:
+    """How alike two threads are, 0 to 1, where that is enough."""
+    counts = [_counts(side, code) for side, code in zip((nodes, ops), codes, strict=True)]
+    sizes = [one.group_by("thread").agg(pl.col("count").sum().alias("size")) for one in counts]
+    shared = (
+        counts[0]
+        .join(counts[1], on="code", suffix="_op")
+        .group_by("thread", "thread_op")
+        .agg(pl.min_horizontal("count", "count_op").sum().alias("shared"))
+        .join(sizes[0], on="thread")
+        .join(sizes[1].rename({"thread": "thread_op", "size": "size_op"}), on="thread_op")
+        .with_columns((2 * pl.col("shared") / (pl.col("size") + pl.col("size_op"))).alias("alike"))
+        .filter(pl.col("alike") >= _LEAST_ALIKE)
+        .sort("thread", "thread_op")
+    )
+    return {
+        (one, other): alike for one, other, alike in shared.select("thread", "thread_op", "alike").iter_rows()
+    }
+
+
+def _one_to_one(candidates: Iterable[tuple[float, float, int, int]]) -> list[tuple[int, int]]:
+    """The best candidates, each thread once."""
+    ones: set[int] = set()
+    others: set[int] = set()
+    pairs = []
+    for _, _, one, other in sorted(candidates):
+        if one not in ones and other not in others:
+            pairs.append((one, other))
+            ones.add(one)
+            others.add(other)
+    return pairs
+
+
+def _interchangeable(
+    pairs: list[tuple[int, int]], alike: dict[tuple[int, int], float]
+) -> list[list[tuple[int, int]]]:
+    """Groups of pairs whose threads could be exchanged, as they are nearly as alike."""
+    groups: list[list[tuple[int, int]]] = []
+    for one, other in pairs:
+        least = alike[one, other] - _NEARLY
+        for group in groups:
+            lead = group[0]
+            if alike.get((one, lead[1]), 0.0) >= least and alike.get((lead[0], other), 0.0) >= least:
+                group.append((one, other))
+                break
+        else:
+            groups.append([(one, other)])
+    return groups
+
+
+def _places(moments: dict[int, _Floats], threads: list[int]) -> _Floats:
+    """For each of some threads its place among them by each of its moments."""
+    told = np.array([moments[thread] for thread in threads])
+    places: _Floats = np.argsort(np.argsort(told, axis=0, kind="stable"), axis=0).astype(np.float64)
+    return places
+
+
+def _counts(side: Side, codes: Codes) -> pl.DataFrame:
+    told = side.rows.select("thread", pl.Series("code", codes.told))
+    return told.group_by("thread", "code").agg(pl.len().cast(pl.Int64).alias("count"))
+
+
+def _moments(rows: pl.DataFrame) -> dict[int, _Floats]:
+    """For each thread at which part of the trace it has done 0, a tenth, ... all of its ops."""
+    ranked = rows.select("thread", (pl.col("order").rank("ordinal") / pl.len()).alias("moment"))
+    return {
+        int(thread[0]): np.quantile(part.get_column("moment").to_numpy(), _MOMENTS)
+        for thread, part in ranked.partition_by("thread", as_dict=True).items()
+    }

@@ -1,0 +1,59 @@
+"""Device work that a call of the host waited for, as the device recorded it (`cuda_sync`)."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.linking.dependencies.edges import END_TO_END, edges
+from tracebraid.linking.dependencies.issue_times import calls_by_correlation, last_before
+from tracebraid.model.timeline import Timeline
+
+__all__ = ["recorded_syncs"]
+
+_STREAM, _CONTEXT, _EVENT = "Stream Sync", "Context Sync", "Event Sync"
+_WAITS = "(?i)synchronize"
+
+
+def recorded_syncs(timeline: Timeline, issued: pl.DataFrame) -> pl.DataFrame:
+    """From the end of the last work issued before a synchronisation to the end of the call that made it.
+
+    A stream's synchronisation waits for the stream, a context's for every stream of the device, and an event's for
+    what was issued on its stream before the call that recorded it. A query of an event does not wait: it
+    orders what follows only where the work had ended by then.
+    """
+    calls = calls_by_correlation(timeline)
+    syncs = (
+        timeline.tables["syncs"]
+        .select("event_id", pl.col("kind").cast(pl.String), "stream", "correlation", "device")
+        .filter(pl.col("kind").is_in([_STREAM, _CONTEXT]))
+        .join(calls, on="correlation")
+        .with_columns(pl.col("called_ns").alias("until_ns"))
+    )
+    of_stream = syncs.filter((pl.col("kind") == _STREAM) & (pl.col("stream") >= 0))
+    streams = issued.select("device", "stream").drop_nulls().unique(maintain_order=True)
+    of_context = syncs.filter(pl.col("kind") == _CONTEXT).drop("stream").join(streams, on="device")
+    asked = pl.concat([of_stream, of_context, _of_events(timeline, calls)], how="diagonal_relaxed")
+    pairs = (
+        last_before(asked, "until_ns", issued)
+        .rename({"work_event": "before_event", "call_event": "after_event"})
+        .sort("after_event", "event_id", "before_event")
+    )
+    text = pl.format("cuda_sync {} {} of stream {}", "kind", "correlation", "stream")
+    return edges(pairs, "sync", END_TO_END, text, pl.col("call_name").str.contains(_WAITS))
+
+
+def _of_events(timeline: Timeline, calls: pl.DataFrame) -> pl.DataFrame:
+    recorded = calls.select(
+        pl.col("correlation").alias("wait_on_event_record_correlation"),
+        pl.col("called_ns").alias("until_ns"),
+    )
+    return (
+        timeline.tables["syncs"]
+        .with_columns(pl.col("kind").cast(pl.String))
+        .filter((pl.col("kind") == _EVENT) & (pl.col("wait_on_stream") >= 0))
+        .drop("stream")
+        .rename({"wait_on_stream": "stream"})
+        .join(recorded, on="wait_on_event_record_correlation")
+        .select("event_id", "kind", "stream", "correlation", "device", "until_ns")
+        .join(calls, on="correlation")
+    )

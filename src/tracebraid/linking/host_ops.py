@@ -1,0 +1,232 @@
+"""Execution Trace node to host op: by `Record function id`, else by `External id` where that is proven."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracebraid.linking.alignment.approximate import link_approximately
+from tracebraid.linking.names import PROCESS_GROUP_INIT, SAME_NAME, as_kineto_writes
+from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.matched import Matched
+from tracebraid.model.matching import BEST, Matching
+from tracebraid.model.schema import HOST_LINKS, NODE_LINKS
+from tracebraid.model.timeline import Timeline
+
+__all__ = ["HostLinks", "link_hosts"]
+
+_NO_ET = "there is no Execution Trace"
+_NO_ID = "the op has no record-function id (no observer was active), and its External id proves nothing"
+_NO_NODE = "no node has its record-function id"
+_OTHER_NAME = "the node with its id has another name"
+_SEVERAL = "its id and name fit several"
+_IS_ROOT = "it stands for the process or a thread, which has no event"
+_BEFORE_START = "it is written before the profiler starts, and has no event"
+_NO_EVENT = (
+    "no host op has its rf_id (a thread or process that the profiler did not see, or outside its window)"
+)
+_NODE_UNPROVEN = "host ops carry no record-function id, and External id proves nothing"
+_ENOUGH_NAMES = 3
+_MOST = 0.5
+_ALMOST_ALL = 0.9
+_EVENT_OTHER_NAME = "the host op with its rf_id has another name"
+
+
+@dataclass(frozen=True)
+class HostLinks:
+    """The tables `host_links` and `node_links`, and what was matched where ids did not tell."""
+
+    hosts: pl.DataFrame
+    nodes: pl.DataFrame
+    matched: Matched | None = None
+
+
+def link_hosts(
+    et: ExecutionTrace | None, timeline: Timeline, tree: pl.DataFrame, matching: Matching
+) -> HostLinks:
+    """Link each host op to the node that is the same op, where ids and names prove it, else by alignment.
+
+    A pair with equal ids and different names is no link. Ids that several nodes carry (forked workers write
+    into one file) link where the name leaves one pair only.
+
+    Raises:
+        ProgramError: ids prove nothing, and the two are of different programs.
+        ArgumentError: the annotation or iteration that was asked for is not there.
+    """
+    ops = _ops(timeline, tree)
+    if et is None:
+        hosts = ops.select("event_id").with_columns(reason=pl.lit(_NO_ET))
+        return HostLinks(_as_hosts(hosts), NODE_LINKS.empty())
+    nodes = _nodes(et)
+    if matching.match == "approximate" or (matching.match == "auto" and matching.iteration != BEST):
+        exact = _exact(ops, nodes.with_columns(rf_id=pl.lit(0)))
+    else:
+        exact = _exact(ops, nodes)
+    if matching.match == "exact" or _are_proven(exact, et.op_nodes.height):
+        return exact
+    if _has_rf_ids(ops):
+        # Of another run: what links there, links by chance.
+        exact = _exact(ops, nodes.with_columns(rf_id=pl.lit(0)))
+    found = link_approximately(et, timeline, tree, (exact.hosts, exact.nodes), matching)
+    return HostLinks(found.hosts, found.nodes, found.matched)
+
+
+def _exact(ops: pl.DataFrame, nodes: pl.DataFrame) -> HostLinks:
+    has_rf_ids = _has_rf_ids(ops)
+    if has_rf_ids:
+        pairs = (
+            ops.filter(pl.col("record_function_id") > 0)
+            .rename({"record_function_id": "id"})
+            .join(_with_id(nodes), on="id")
+        )
+        method = "record_function_id"
+    else:
+        pairs = _proven_pairs(ops.rename({"external_id": "id"}), nodes)
+        method = "external_id"
+    linked = _unambiguous(pairs.filter(SAME_NAME))
+    return HostLinks(_hosts(ops, pairs, linked, method), _node_links(nodes, pairs, linked, has_rf_ids))
+
+
+def _has_rf_ids(ops: pl.DataFrame) -> bool:
+    return ops.select((pl.col("record_function_id").fill_null(0) > 0).any()).item() is True
+
+
+def _are_proven(exact: HostLinks, node_count: int) -> bool:
+    """Whether ids tell all there is to tell: most of one trace is linked, and ids that agree have names that do.
+
+    Ids of another run would agree here and there, but then most of their names do not.
+    """
+    linked = exact.hosts.get_column("node_id").count()
+    named_otherwise = exact.hosts.filter(pl.col("reason").cast(pl.String) == _OTHER_NAME).height
+    expected = min(exact.hosts.height, node_count)
+    return linked >= _MOST * expected and linked >= _ALMOST_ALL * (linked + named_otherwise)
+
+
+def _ops(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
+    ids = timeline.host_ops.select("event_id", "external_id", "record_function_id")
+    named = timeline.events.select("event_id", pl.col("name").cast(pl.String), "lane")
+    return ids.join(named, on="event_id").join(tree.select("event_id", "op_event"), on="event_id", how="left")
+
+
+def _nodes(et: ExecutionTrace) -> pl.DataFrame:
+    name = pl.col("name").cast(pl.String)
+    return et.nodes.select(
+        "node_id",
+        "parent_id",
+        "rf_id",
+        "tid",
+        "is_root",
+        name.alias("node_name"),
+        as_kineto_writes(name).alias("kineto_name"),
+    )
+
+
+def _with_id(nodes: pl.DataFrame) -> pl.DataFrame:
+    return nodes.filter(~pl.col("is_root") & (pl.col("rf_id") > 0)).rename({"rf_id": "id"})
+
+
+def _unambiguous(pairs: pl.DataFrame) -> pl.DataFrame:
+    once = pl.col("event_id").is_unique() & pl.col("node_id").is_unique()
+    return pairs.filter(once).select("event_id", "node_id")
+
+
+def _proven_pairs(ops: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """The pairs of those threads whose sequence proves that External id is the record-function id there.
+
+    Of a logical thread of the Execution Trace, every node finds an event, all of them on one thread, with no other
+    op between the first and the last; and every pair agrees in name and in what it is nested in. Where the two
+    ids drift apart, names soon disagree. If they do so anywhere in the trace, a thread with fewer than
+    `_ENOUGH_NAMES` different names may agree by chance, and stays unlinked too.
+    """
+    pairs = ops.join(_with_id(nodes), on="id")
+    if pairs.is_empty():
+        return pairs
+    drifts = pairs.select((~SAME_NAME).any()).item() is True
+    around = pairs.select(pl.col("event_id").alias("op_event"), pl.col("node_id").alias("around_id"))
+    ids = nodes.filter(~pl.col("is_root")).get_column("node_id")
+    nested = pairs.join(around, on="op_event", how="left").with_columns(
+        pl.when(pl.col("parent_id").is_in(ids.implode()))
+        .then(pl.col("around_id").eq_missing(pl.col("parent_id")))
+        .otherwise(pl.col("op_event").is_null() | pl.col("around_id").is_null())
+        .alias("nested")
+    )
+    expected = nodes.filter(~pl.col("is_root") & (pl.col("node_name") != PROCESS_GROUP_INIT))
+    threads = (
+        nested.group_by("tid")
+        .agg(
+            (pl.col("nested") & SAME_NAME).all().alias("agrees"),
+            pl.col("name").n_unique().alias("names"),
+            pl.col("lane").n_unique().alias("lanes"),
+            pl.col("lane").first(),
+            pl.col("id").min().alias("first"),
+            pl.col("id").max().alias("last"),
+            pl.len().alias("paired"),
+        )
+        .join(expected.group_by("tid").agg(pl.len().alias("thread_nodes")), on="tid")
+        .filter(pl.col("agrees") & (pl.col("lanes") == 1) & (pl.col("paired") >= pl.col("thread_nodes")))
+        .filter(pl.col("names") >= (_ENOUGH_NAMES if drifts else 1))
+    )
+    between = (
+        ops.join(threads.select("tid", "lane", "first", "last"), on="lane")
+        .filter(pl.col("id").is_between("first", "last"))
+        .group_by("tid")
+        .agg(pl.len().alias("between"))
+    )
+    proof = threads.join(between, on="tid").filter(pl.col("between") == pl.col("paired"))
+    return pairs.join(proof.select("tid"), on="tid", how="semi")
+
+
+def _hosts(ops: pl.DataFrame, pairs: pl.DataFrame, linked: pl.DataFrame, method: str) -> pl.DataFrame:
+    id_column = method
+    same_name = pairs.filter(SAME_NAME).get_column("event_id").unique()
+    any_pair = pairs.get_column("event_id").unique()
+    event = pl.col("event_id")
+    hosts = ops.join(linked, on="event_id", how="left").with_columns(
+        pl.when(pl.col("node_id").is_not_null()).then(pl.lit(method)).alias("method"),
+        pl.when(pl.col("node_id").is_not_null()).then(1.0).alias("confidence"),
+        pl.when(pl.col("node_id").is_not_null())
+        .then(None)
+        .when(event.is_in(same_name.implode()))
+        .then(pl.lit(_SEVERAL))
+        .when(event.is_in(any_pair.implode()))
+        .then(pl.lit(_OTHER_NAME))
+        .when((pl.col(id_column).fill_null(0) > 0) & (method == "record_function_id"))
+        .then(pl.lit(_NO_NODE))
+        .otherwise(pl.lit(_NO_ID))
+        .alias("reason"),
+    )
+    return _as_hosts(hosts)
+
+
+def _as_hosts(hosts: pl.DataFrame) -> pl.DataFrame:
+    schema = HOST_LINKS.polars_schema()
+    missing = [pl.lit(None).alias(name) for name in schema if name not in hosts.columns]
+    return hosts.with_columns(missing).select(list(schema)).cast(schema).sort("event_id")  # type: ignore[arg-type]
+
+
+def _node_links(
+    nodes: pl.DataFrame, pairs: pl.DataFrame, linked: pl.DataFrame, has_rf_ids: bool
+) -> pl.DataFrame:
+    same_name = pairs.filter(SAME_NAME).get_column("node_id").unique()
+    any_pair = pairs.get_column("node_id").unique()
+    node = pl.col("node_id")
+    schema = NODE_LINKS.polars_schema()
+    links = nodes.join(linked, on="node_id", how="left").with_columns(
+        pl.lit(None).alias("candidates"),
+        pl.when(pl.col("event_id").is_not_null())
+        .then(None)
+        .when("is_root")
+        .then(pl.lit(_IS_ROOT))
+        .when(node.is_in(same_name.implode()))
+        .then(pl.lit(_SEVERAL))
+        .when(node.is_in(any_pair.implode()))
+        .then(pl.lit(_EVENT_OTHER_NAME))
+        .when(pl.col("node_name") == PROCESS_GROUP_INIT)
+        .then(pl.lit(_BEFORE_START))
+        .when(pl.lit(has_rf_ids))
+        .then(pl.lit(_NO_EVENT))
+        .otherwise(pl.lit(_NODE_UNPROVEN))
+        .alias("reason"),
+    )
+    return links.select(list(schema)).cast(schema).sort("node_id")  # type: ignore[arg-type]

@@ -1,0 +1,95 @@
+"""Which recorder of Execution Traces to use: the native one, or PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from tracebraid.errors import ArgumentError, CaptureError, OutputError
+from tracebraid.model.et_arrow import SUFFIX
+from tracebraid.recorders.backends.pytorch import TorchRecorder
+from tracebraid.recorders.native.library import load
+from tracebraid.recorders.native.recorder import NativeRecorder
+from tracebraid.recorders.session.settings import BACKENDS
+
+__all__ = ["Recorder", "check_backend", "choose", "recorder"]
+
+
+class Recorder(Protocol):
+    """What both recorders can do, in this order; `discard` at any time in place of `close`."""
+
+    path: Path
+
+    def open(self) -> None:
+        """Get ready."""
+
+    def start(self) -> None:
+        """Record from now on."""
+
+    def stop(self) -> None:
+        """Record no longer; `start` goes on in the same file."""
+
+    def close(self) -> None:
+        """Finish the file."""
+
+    def discard(self) -> None:
+        """Leave no file."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open in this process."""
+
+
+def check_backend(backend: str) -> None:
+    """Refuse a backend that there is not.
+
+    Raises:
+        ArgumentError: it is none of `BACKENDS`.
+    """
+    if backend not in BACKENDS:
+        raise ArgumentError(f"there is no backend {backend!r}; there is {', '.join(BACKENDS)}")
+
+
+def choose(backend: str, warn: Callable[[str], None]) -> str:
+    """`native` or `torch`: for `auto`, native where it can be built, which may take half a minute once.
+
+    Args:
+        backend: one of `BACKENDS`.
+        warn: is told why it is PyTorch's.
+
+    Raises:
+        CaptureError: the native recorder was asked for, and cannot be built.
+        OutputError: so, because its cache cannot be written.
+    """
+    if backend == "torch":
+        return backend
+    try:
+        load()
+    except (CaptureError, OutputError) as error:
+        if backend == "native":
+            raise
+        first = str(error).splitlines()[0]
+        warn(f"PyTorch's recorder takes the place of the native one, which costs a tenth: {first}")
+        return "torch"
+    return "native"
+
+
+def recorder(backend: str, path: Path, in_columns: bool = False) -> Recorder:
+    """A recorder that writes to a path.
+
+    Args:
+        backend: `native` or `torch`.
+        path: where it writes; there must be no such file yet.
+        in_columns: whether it writes `.arrow.zip`, not JSON.
+
+    Raises:
+        CaptureError: PyTorch's recorder is to write columns.
+    """
+    if backend == "native":
+        return NativeRecorder(path, in_columns=in_columns)
+    if in_columns:
+        raise CaptureError(
+            f"PyTorch's recorder writes .json or .json.gz, and no {SUFFIX}; the native one does"
+        )
+    return TorchRecorder(path)

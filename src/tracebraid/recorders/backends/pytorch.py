@@ -1,0 +1,114 @@
+"""PyTorch's own recorder of Execution Traces: a process has one, and it belongs to whoever opened it first.
+
+The C++ side takes a second registration without a word and writes nothing for it, and a forked child goes on
+writing into its parent's file. Here the second is refused, and children are cut off.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from tracebraid.errors import CaptureError, OutputError
+from tracebraid.recorders.needs_torch import torch
+
+__all__ = ["TorchRecorder"]
+
+_TAKEN = (
+    "another ExecutionTraceObserver is registered in this process, and PyTorch has one recorder per process. "
+    "Unregister that one first, or use one observer for both"
+)
+_profiler = torch._C._profiler
+
+
+class TorchRecorder:
+    """PyTorch's recorder, from `open` to `close`.
+
+    Args:
+        path: where it writes while it records; there must be no such file yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def open(self) -> None:
+        """Register with PyTorch.
+
+        Raises:
+            CaptureError: another observer is registered.
+            OutputError: PyTorch cannot write there.
+        """
+        _PROCESS.let_go_of_inherited()
+        if _PROCESS.holder is not None:
+            raise CaptureError(_TAKEN)
+        if not _profiler._add_execution_trace_observer(str(self.path)):
+            raise OutputError(str(self.path), "PyTorch cannot write there", "Choose another place")
+        if not self.path.exists():
+            raise CaptureError(_TAKEN)
+        _PROCESS.hold(self)
+
+    def start(self) -> None:
+        """Record from now on."""
+        if self.is_open:
+            _profiler._enable_execution_trace_observer()
+
+    def stop(self) -> None:
+        """Record no longer."""
+        if self.is_open:
+            _profiler._disable_execution_trace_observer()
+
+    def close(self) -> None:
+        """Finish the file, and let PyTorch's recorder go."""
+        if self.is_open:
+            _profiler._remove_execution_trace_observer()
+            _PROCESS.holder = None
+
+    def discard(self) -> None:
+        """Let PyTorch's recorder go, and throw away what it wrote."""
+        if self.is_open:
+            self.stop()
+            self.close()
+            self.path.unlink(missing_ok=True)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process holds PyTorch's recorder through this object: a forked child does not."""
+        return _PROCESS.holder is self
+
+
+class _Process:
+    """What PyTorch keeps once per process, and so has to be kept once here too."""
+
+    holder: TorchRecorder | None = None
+    inherited = False
+    watches_forks = False
+
+    def hold(self, recorder: TorchRecorder) -> None:
+        self.holder = recorder
+        if not self.watches_forks:
+            os.register_at_fork(after_in_child=self.cut_off_child)
+            self.watches_forks = True
+
+    def cut_off_child(self) -> None:
+        """In a forked child: what PyTorch still writes goes nowhere, and soon it writes nothing."""
+        if self.holder is None:
+            return
+        written = str(self.holder.path.resolve())
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for entry in Path("/proc/self/fd").iterdir():
+            with suppress(OSError):
+                if str(entry.readlink()) == written:
+                    os.dup2(nowhere, int(entry.name))
+        os.close(nowhere)
+        _profiler._disable_execution_trace_observer()
+        self.holder, self.inherited = None, True
+
+    def let_go_of_inherited(self) -> None:
+        """In a forked child that records something of its own: end the parent's registration in this process."""
+        if self.inherited:
+            _profiler._remove_execution_trace_observer()
+            self.inherited = False
+
+
+_PROCESS = _Process()

@@ -1,0 +1,1 @@
+"""`tracebraid capture -- COMMAND`: the command with an environment in which its Python processes capture themselves."""

@@ -1,0 +1,36 @@
+"""Compiles the native recorder: `python -m tracebraid.recorders.native.build FOLDER`, in a process of its own.
+
+torch's builder changes the environment, loads what it built and prints what it does; none of that belongs into a
+process that somebody wants to record.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+__all__ = ["FLAGS", "NAME", "SOURCES", "main"]
+
+NAME = "tracebraid_recorder"
+SOURCES = Path(__file__).parent
+# Without NDEBUG a RecordFunction has a member more here than in the torch that was built with it.
+FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-fvisibility=hidden"]
+
+
+def main(folder: str) -> None:
+    """Leave `tracebraid_recorder.so` in the folder."""
+    from tracebraid.recorders.needs_torch import torch
+
+    importlib.import_module("torch.utils.cpp_extension")
+    torch.utils.cpp_extension.load(
+        NAME,
+        [str(source) for source in sorted(SOURCES.glob("*.cpp"))],
+        extra_cflags=FLAGS,
+        build_directory=folder,
+        is_python_module=False,
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

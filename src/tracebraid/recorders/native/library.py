@@ -1,0 +1,183 @@
+"""The native recorder's library: built once for each version of torch, kept in a cache, loaded with ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import functools
+import hashlib
+import logging
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tracebraid.errors import CaptureError
+from tracebraid.files import writing
+from tracebraid.recorders.native.build import FLAGS, NAME, SOURCES
+from tracebraid.recorders.needs_torch import torch
+
+__all__ = ["Counts", "build", "clean_environment", "library_path", "load"]
+
+_LOG = logging.getLogger("tracebraid")
+_AGAIN = "`tracebraid build-recorder` tries again and shows more"
+_TOLD_LINES = 30
+
+
+class Counts(ctypes.Structure):
+    """What a recording held and wrote: numbers of nodes, then sizes in bytes."""
+
+    nodes: int
+    open: int
+    raised: int
+    recorded_bytes: int
+    spilled_bytes: int
+    peak_bytes: int
+    lost_bytes: int
+
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in ["nodes", "open", "raised", "recorded_bytes", "spilled_bytes", "peak_bytes", "lost_bytes"]
+    ]
+
+
+def library_path() -> Path:
+    """Where the library lies for this torch, this machine and these sources; `TRACEBRAID_CACHE` moves the cache."""
+    told = os.environ.get("TRACEBRAID_CACHE")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tracebraid"
+    abi = "cxx11" if torch.compiled_with_cxx11_abi() else "precxx11"
+    key = f"recorder-{torch.__version__}-{abi}-{platform.machine()}-{_fingerprint()}"
+    return (Path(told) if told else cache) / key / f"{NAME}.so"
+
+
+def build(anew: bool = False) -> Path:
+    """The library; it is built if it is not there.
+
+    Processes that ask at the same time build it once. Where it could not be built, that is remembered.
+
+    Args:
+        anew: whether to build it in any case.
+
+    Raises:
+        CaptureError: it cannot be built: no compiler, or the compiler's message.
+        OutputError: the cache cannot be written.
+    """
+    path = library_path()
+    if path.exists() and not anew:
+        return path
+    with writing(path), _locked(path.parent):
+        failure = path.with_name("failure.txt")
+        if anew:
+            failure.unlink(missing_ok=True)
+        elif path.exists():
+            return path
+        elif failure.exists():
+            raise CaptureError(f"the native recorder could not be built: {failure.read_text()}. {_AGAIN}")
+        problem = _missing_tool() or _compile(path)
+        if problem:
+            if not _missing_tool():
+                failure.write_text(problem)
+            raise CaptureError(f"the native recorder cannot be built: {problem}")
+    return path
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """The library, in this process.
+
+    Raises:
+        CaptureError: it cannot be built or loaded.
+        OutputError: the cache cannot be written.
+    """
+    path = build()
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise CaptureError(
+            f"the native recorder in {path.parent} cannot be loaded ({error}). {_AGAIN}"
+        ) from None
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    library.tracebraid_error.restype = text
+    library.tracebraid_open.restype = pointer
+    library.tracebraid_open.argtypes = [text, ctypes.c_uint64, number]
+    library.tracebraid_switch.argtypes = [pointer, number]
+    library.tracebraid_close.argtypes = [pointer, text, number, ctypes.POINTER(Counts)]
+    return library
+
+
+def _fingerprint() -> str:
+    told = hashlib.sha256(" ".join(FLAGS).encode())
+    for source in sorted([*SOURCES.glob("*.cpp"), *SOURCES.glob("*.h")]):
+        told.update(source.name.encode() + b"\0" + source.read_bytes())
+    return told.hexdigest()[:12]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    # The lock goes with its process, however that ends.
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def clean_environment() -> dict[str, str]:
+    """That of a process that works for this one: without a capture of its own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TRACEBRAID_")}
+
+
+def _environment() -> dict[str, str]:
+    """That of the builder: with the tools of this environment."""
+    kept = clean_environment()
+    if not kept.get("CXX"):
+        kept.pop("CXX", None)
+    return {**kept, "PATH": os.pathsep.join([sysconfig.get_path("scripts"), kept.get("PATH", os.defpath)])}
+
+
+def _missing_tool() -> str:
+    path = _environment()["PATH"]
+    # As the builder takes it: a launcher such as ccache may come first.
+    compiler = shlex.split(os.environ.get("CXX") or "c++")[0]
+    if shutil.which(compiler, path=path) is None:
+        return f"there is no C++ compiler ({compiler}); install one, such as g++, or name one in CXX"
+    if shutil.which("ninja", path=path) is None:
+        return "there is no ninja; install it with: pip install ninja"
+    return ""
+
+
+def _compile(path: Path) -> str:
+    """Build into a folder of its own, and move the library to its place: why it could not be built, or ""."""
+    _LOG.warning(
+        "tracebraid: building the native recorder for torch %s: once, about half a minute", torch.__version__
+    )
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        command = [sys.executable, "-m", "tracebraid.recorders.native.build", folder]
+        ran = subprocess.run(
+            command,
+            env=_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        built = Path(folder) / path.name
+        if ran.returncode or not built.exists():
+            return f"it ended with exit code {ran.returncode}: " + _complaints(ran.stdout)
+        built.replace(path)
+    return ""
+
+
+def _complaints(output: str) -> str:
+    """The lines in which a compiler says what is wrong, or else Python's last word, or else the last lines."""
+    lines = output.strip().splitlines()
+    errors = [line for line in lines if re.search(r"\berror:", line)]
+    raised = [line for line in lines if re.match(r"[\w.]*Error: ", line)][-1:]
+    return "\n".join((errors or raised or lines[-_TOLD_LINES:])[:_TOLD_LINES])

@@ -1,0 +1,113 @@
+"""`manifest_<rank>.json`: what a capture was asked for, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tracebraid.files import write_whole
+from tracebraid.model.finding import Finding
+from tracebraid.recorders.needs_torch import torch
+from tracebraid.recorders.session.overhead import StepTimes
+from tracebraid.recorders.session.settings import Settings
+from tracebraid.recorders.session.window import Window
+from tracebraid.recorders.session.world import World, devices
+from tracebraid.version import __version__
+
+__all__ = ["SCHEMA", "manifest", "manifest_path", "surroundings", "window_data", "write_manifest"]
+
+SCHEMA = "tracebraid-manifest-1"
+
+
+def manifest_path(folder: Path, rank: int) -> Path:
+    """Where a rank's manifest lies."""
+    return folder / f"manifest_{rank}.json"
+
+
+def surroundings() -> dict[str, Any]:
+    """Versions, devices, host and command line of this process."""
+    return {
+        "tracebraid": __version__,
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+        "cuda": torch.version.cuda,
+        "hip": torch.version.hip,
+        "devices": devices(),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "cpus": os.cpu_count(),
+        "command_line": list(sys.orig_argv),
+    }
+
+
+def window_data(window: Window, folder: Path, failure: str, complete: bool) -> dict[str, Any]:
+    """One window: its steps, its files with their sizes in bytes, what was mended in them, why it failed."""
+    at = window.folder.relative_to(folder)
+    return {
+        "steps": window.steps,
+        "complete": complete,
+        "failure": failure or None,
+        "files": [
+            {"path": str(at / name), "size_bytes": size} for name, size in sorted(window.sizes_bytes.items())
+        ],
+        "findings": [_finding(finding) for finding in window.findings],
+    }
+
+
+def manifest(
+    settings: Settings,
+    place: World,
+    times: StepTimes,
+    windows: list[dict[str, Any]],
+    ending: dict[str, Any],
+) -> dict[str, Any]:
+    """The manifest of a rank.
+
+    Args:
+        settings: what was asked for.
+        place: rank and world.
+        times: durations of the steps.
+        windows: what `window_data` gives, of each.
+        ending: `steps_seen`, `ended_by` and what else belongs to the loop as a whole.
+    """
+    return {
+        "schema": SCHEMA,
+        **surroundings(),
+        "rank": place.rank,
+        "world_size": place.world_size,
+        "rank_from": place.source,
+        "backend": place.backend,
+        "process_groups": list(place.process_groups),
+        "schedule": asdict(settings.schedule),
+        "recorders": [settings.recorder, "nsys" if settings.nsys else "kineto"],
+        "recorded": {"shapes": True, "stacks": settings.stacks, "memory": settings.memory},
+        **ending,
+        "overhead": times.summary(),
+        "windows": windows,
+    }
+
+
+def write_manifest(folder: Path, data: dict[str, Any], overwrite: bool) -> None:
+    """Write it.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    text = json.dumps(data, indent=2, default=str) + "\n"
+    write_whole(manifest_path(folder, data["rank"]), [text.encode()], overwrite)
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "message": finding.message,
+        "where": finding.where,
+        "count": finding.count,
+        "file": Path(finding.path).name,
+    }

@@ -1,0 +1,46 @@
+"""What to capture, how, and where to: for one process, or for all that `tracebraid capture` starts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from tracebraid.recorders.session.schedule import Schedule
+
+__all__ = ["BACKENDS", "Settings"]
+
+BACKENDS = ("auto", "native", "torch")
+"""Who can record Execution Traces; `auto` is the native recorder where it can be built."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to capture.
+
+    Args:
+        out_dir: the folder for the files.
+        schedule: which steps.
+        stacks: whether to record Python stacks.
+        memory: whether to record allocations.
+        overwrite: whether files of an earlier run may be replaced.
+        nsys: whether Nsight Systems, which runs outside, takes the times in place of Kineto.
+        recorder: who records the Execution Trace: `native`, `torch`, or `auto`.
+    """
+
+    out_dir: str
+    schedule: Schedule = field(default_factory=Schedule)
+    stacks: bool = False
+    memory: bool = False
+    overwrite: bool = False
+    nsys: bool = False
+    recorder: str = "auto"
+
+    def to_json(self) -> str:
+        """The settings as text."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> Settings:
+        """The settings from text."""
+        members = json.loads(text)
+        return Settings(**{**members, "schedule": Schedule(**members["schedule"])})

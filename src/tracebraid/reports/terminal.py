@@ -1,0 +1,195 @@
+"""Results as Rich tables, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+
+import polars as pl
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from tracebraid.model.coverage import Count, Coverage
+from tracebraid.model.file_info import FileInfo
+from tracebraid.reports.text import cell, shortened
+from tracebraid.reports.units import duration, percent, size
+
+__all__ = ["breakdown_table", "coverage_table", "info_tables", "kernels_table", "ops_table", "orphans_table"]
+
+_STEPS_SHOWN = 10
+_KINDS = {
+    "execution-trace": "Execution Trace",
+    "kineto-trace": "Kineto trace",
+    "nsys-export": "Export of Nsight Systems",
+}
+
+
+def info_tables(infos: Sequence[FileInfo]) -> list[str | Table]:
+    """What each file is: its path, and under it a table of facts."""
+    parts: list[str | Table] = []
+    for info in infos:
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for what, text in _facts(info):
+            table.add_row(f"  {what}", cell(text))
+        parts += [cell(info.path), table]
+    return parts
+
+
+def _facts(info: FileInfo) -> Iterable[tuple[str, str]]:
+    kind = _KINDS[info.kind]
+    yield "kind", f"{kind}, {info.schema}, {size(info.size_bytes)}"
+    yield "torch", info.torch or "unknown"
+    yield "device", ", ".join(info.devices) or "CPU only"
+    rank = "unknown" if info.rank is None else str(info.rank)
+    yield "rank", rank if info.world_size is None else f"{rank} of {info.world_size}"
+    if info.start_ns is not None:
+        start = datetime.fromtimestamp(info.start_ns // 10**9, timezone.utc)
+        yield "start", f"{start:%Y-%m-%d %H:%M:%S} UTC"
+    if info.span_ns is not None:
+        yield "span", duration(info.span_ns)
+    if info.steps:
+        more = f" ... {info.steps[-1]}" if len(info.steps) > 1 else ""
+        yield "steps", f"{len(info.steps)}: {info.steps[0]}{more}"
+    yield "counts", ", ".join(f"{count:,} {name}" for name, count in info.counts.items()) or "none"
+
+
+def coverage_table(coverages: Sequence[tuple[int, Coverage]]) -> Table:
+    """How much of each rank was linked."""
+    has_device = any(coverage.gpu_events.total for _, coverage in coverages)
+    columns = [("rank", "right"), ("host ops linked", "right"), ("by", "left")]
+    columns += [("GPU events attributed", "right"), ("GPU time attributed", "right")] if has_device else []
+    table = _table("Coverage", columns)
+    for rank, coverage in coverages:
+        host, gpu, (total_ns, attributed_ns) = coverage.host_ops, coverage.gpu_events, coverage.gpu_time_ns
+        methods = ", ".join(host.by_method) if coverage.has_et else "no Execution Trace"
+        cells = [str(rank), _of_total(host) if coverage.has_et else "-", methods]
+        if has_device:
+            share = attributed_ns / total_ns if total_ns else 1.0
+            cells += [_of_total(gpu), f"{duration(attributed_ns)} of {duration(total_ns)}, {percent(share)}"]
+        table.add_row(*cells)
+    return table
+
+
+def _of_total(count: Count) -> str:
+    return f"{count.linked:,} of {count.total:,}, {percent(count.share)}" if count.total else "none"
+
+
+def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
+    """What was not linked, and why, over all ranks; None where all was."""
+    words = {"host_op": "host op", "et_node": "ET node", "gpu_event": "GPU event"}
+    table = _table(
+        "Not linked", [("count", "right"), ("what", "left"), ("ranks", "right"), ("because", "left")]
+    )
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for rank, coverage in coverages:
+        for one in coverage.orphans:
+            found.setdefault((one.kind, one.reason), []).append((rank, one.count))
+    for (kind, reason), counts in found.items():
+        total = sum(count for _, count in counts)
+        table.add_row(f"{total:,}", words[kind], _ranges([rank for rank, _ in counts]), cell(reason))
+    return table if table.row_count else None
+
+
+def _ranges(ranks: list[int]) -> str:
+    """`0-2, 5` for 0, 1, 2 and 5."""
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def breakdown_table(frame: pl.DataFrame) -> Table:
+    """Where the time goes; compute, exposed parts and idle of each row add up to its span."""
+    parts = {
+        "compute": "compute_ns",
+        "exposed comm": "exposed_communication_ns",
+        "exposed memory": "exposed_memory_ns",
+        "idle": "idle_ns",
+    }
+    sums = {"comm": "communication_ns", "overlap": "overlap_ns"}
+    parts = {name: column for name, column in parts.items() if (frame.get_column(column) > 0).any()}
+    sums = {name: column for name, column in sums.items() if (frame.get_column(column) > 0).any()}
+    devices = frame.get_column("device").unique().to_list()
+    where = f" on device {cell(devices[0])}" if len(devices) == 1 else ""
+    columns = ["rank", "step", *(["device"] if len(devices) > 1 else []), "span", *parts, *sums]
+    table = _table(
+        f"Where the time goes{where}", [(name, "left" if name == "step" else "right") for name in columns]
+    )
+    table.columns[1].no_wrap = True
+    shown = frame.filter(pl.int_range(pl.len()).over("rank", pl.col("step").is_null()) < _STEPS_SHOWN)
+    for row in shown.iter_rows(named=True):
+        cells = [
+            str(row["rank"]),
+            cell(row["step"] or "all"),
+            *([cell(row["device"])] if len(devices) > 1 else []),
+        ]
+        cells.append(duration(row["span_ns"]))
+        cells += [_part(row[column], row["span_ns"]) for column in parts.values()]
+        cells += [duration(row[column]) if row[column] else "-" for column in sums.values()]
+        table.add_row(*cells)
+    if shown.height < frame.height:
+        table.caption = f"{frame.height - shown.height} more steps; --json has all"
+    return table
+
+
+def kernels_table(frame: pl.DataFrame, top: int) -> Table:
+    """The longest kernels and copies."""
+    columns = [("total", "right"), ("share", "right"), ("count", "right"), ("mean", "right")]
+    table = _table("Kernels and copies by total time", [*columns, ("kind", "left"), ("name", "left")])
+    for row in frame.head(top).iter_rows(named=True):
+        table.add_row(
+            duration(row["total_ns"]),
+            percent(row["share"]),
+            f"{row['count']:,}",
+            duration(row["mean_ns"]),
+            row["kind"],
+            cell(shortened(row["name"])),
+        )
+    return _with_rest(table, frame.height, top)
+
+
+def ops_table(frame: pl.DataFrame, top: int, by: str) -> Table:
+    """The ops with the most time; `by` is `device` or `host`."""
+    key = f"{by}_self_ns"
+    ops = frame.filter((pl.col("category") == "cpu_op") & (pl.col(key) > 0))
+    ops = ops.sort(key, descending=True, maintain_order=True)
+    times = [("host self", "host_self_ns"), ("host total", "host_total_ns")]
+    if frame.get_column("kernels").sum() > 0:
+        times = [("device self", "device_self_ns"), ("device total", "device_total_ns"), *times[:1]]
+    columns = [
+        *((name, "right") for name, _ in times),
+        ("count", "right"),
+        ("op", "left"),
+        ("input shapes", "left"),
+    ]
+    table = _table(f"Ops by {by} self time", columns)
+    for row in ops.head(top).iter_rows(named=True):
+        table.add_row(
+            *(duration(row[column]) if row[column] else "-" for _, column in times),
+            f"{row['count']:,}",
+            cell(shortened(row["name"])),
+            cell(shortened(row["input_dims"] or "", 48)),
+        )
+    return _with_rest(table, ops.height, top)
+
+
+def _part(ns: int, span_ns: int) -> str:
+    return f"{duration(ns)} {percent(ns / span_ns) if span_ns else ''}" if ns else "-"
+
+
+def _with_rest(table: Table, rows: int, top: int) -> Table:
+    if rows > top:
+        table.caption = f"{rows - top:,} more; --top shows more, --json all"
+    return table
+
+
+def _table(title: str, columns: Sequence[tuple[str, str]]) -> Table:
+    table = Table(title=title or None, title_justify="left", title_style="bold", caption_justify="left")
+    table.box, table.show_edge, table.pad_edge = SIMPLE_HEAD, False, False
+    for name, justify in columns:
+        wraps = justify == "left"
+        table.add_column(name, justify="left" if wraps else "right", overflow="fold")
+    return table

@@ -1,0 +1,203 @@
+"""The native recorder's library is built once into a cache; what cannot be built says why. No compiler runs here."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fake_compiler import LINKS, FakeCompiler, one_that_fails, one_that_works
+from tracebraid.errors import CaptureError, OutputError
+
+torch = pytest.importorskip("torch")
+
+from tracebraid.recorders.native import library  # noqa: E402
+from tracebraid.recorders.native.library import build, library_path  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+BUILD = "from tracebraid.recorders.native.library import build; print(build())"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own, and no compiler."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("TRACEBRAID_CACHE", str(folder))
+    monkeypatch.setenv("CXX", "/nonexistent/c++")
+    return folder
+
+
+@pytest.fixture
+def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCompiler:
+    compiler = one_that_works(tmp_path / "working", Path(str(torch._C.__file__)))
+    monkeypatch.setenv("CXX", str(compiler.path))
+    return compiler
+
+
+@pytest.fixture
+def failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCompiler:
+    compiler = one_that_fails(tmp_path / "failing")
+    monkeypatch.setenv("CXX", str(compiler.path))
+    return compiler
+
+
+def left() -> set[str]:
+    return {path.name for path in library_path().parent.iterdir()}
+
+
+def links(compiler: FakeCompiler) -> int:
+    return sum(LINKS in call for call in compiler.calls)
+
+
+# --- where it lies ----------------------------------------------------------------------------------
+
+
+def test_the_cache_is_where_the_environment_says(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    folder, name = library_path().parent.name, library_path().name
+    assert library_path() == cache / folder / name
+    for empty in (False, True):
+        monkeypatch.setenv("TRACEBRAID_CACHE", "") if empty else monkeypatch.delenv("TRACEBRAID_CACHE")
+        assert library_path() == tmp_path / "xdg" / "tracebraid" / folder / name
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert library_path() == tmp_path / "home" / ".cache" / "tracebraid" / folder / name
+
+
+def test_another_torch_has_another_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = library_path()
+    assert torch.__version__ in before.parent.name
+    monkeypatch.setattr(torch, "__version__", "2.99.0+cu999")
+    assert library_path() != before
+    assert "2.99.0+cu999" in library_path().parent.name
+
+
+def test_another_abi_or_machine_has_another_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = {library_path()}
+    monkeypatch.setattr("platform.machine", lambda: "m68k")
+    paths.add(library_path())
+    monkeypatch.setattr(torch, "compiled_with_cxx11_abi", lambda: not torch._C._GLIBCXX_USE_CXX11_ABI)
+    paths.add(library_path())
+    assert len(paths) == 3
+
+
+def test_other_sources_or_flags_have_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = {library_path()}
+    sources = tmp_path / "native"
+    shutil.copytree(library.SOURCES, sources)
+    monkeypatch.setattr(library, "SOURCES", sources)
+    assert {library_path()} == paths
+    for change in (
+        lambda: (sources / "recorder.h").write_text("// changed\n"),
+        lambda: (sources / "recorder.h").rename(sources / "renamed.h"),
+        lambda: (sources / "new.cpp").touch(),
+        lambda: monkeypatch.setattr(library, "FLAGS", ["-O0"]),
+    ):
+        change()
+        paths.add(library_path())
+    assert len(paths) == 5
+
+
+# --- what can be built ------------------------------------------------------------------------------
+
+
+def test_it_is_built_once_and_again_when_that_is_asked_for(working: FakeCompiler) -> None:
+    path = build()
+    assert path == library_path()
+    assert left() == {path.name, "lock"}
+    assert build() == path
+    assert links(working) == 1
+    assert build(anew=True) == path
+    assert links(working) == 2
+
+
+def test_processes_that_ask_at_the_same_time_build_it_once(working: FakeCompiler) -> None:
+    processes = [
+        subprocess.Popen([sys.executable, "-c", BUILD], stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    said = [process.communicate(timeout=60)[0].strip() for process in processes]
+    assert said == [str(library_path())] * 2
+    assert links(working) == 1
+
+
+def test_what_is_there_needs_no_compiler() -> None:
+    library_path().parent.mkdir(parents=True)
+    library_path().touch()
+    assert build() == library_path()
+
+
+def test_what_is_there_and_is_no_library_is_one_clear_error() -> None:
+    library_path().parent.mkdir(parents=True)
+    library_path().write_text("no library")
+    with pytest.raises(CaptureError, match=r"cannot be loaded .*`tracebraid build-recorder` tries again"):
+        library.load.__wrapped__()
+
+
+# --- what cannot ------------------------------------------------------------------------------------
+
+
+def test_without_a_compiler_it_says_how_to_get_one() -> None:
+    with pytest.raises(CaptureError) as caught:
+        build()
+    assert str(caught.value) == (
+        "the native recorder cannot be built: there is no C++ compiler (/nonexistent/c++); "
+        "install one, such as g++, or name one in CXX"
+    )
+
+
+def test_without_ninja_it_says_how_to_get_it(
+    tmp_path: Path, working: FakeCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    with pytest.raises(CaptureError, match="there is no ninja; install it with: pip install ninja"):
+        build()
+    assert left() == {"lock"}
+
+
+def test_that_there_was_no_compiler_is_not_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CaptureError, match="no C"):
+        build()
+    assert left() == {"lock"}
+    compiler = one_that_works(tmp_path / "working", Path(str(torch._C.__file__)))
+    monkeypatch.setenv("CXX", str(compiler.path))
+    assert build().exists()
+
+
+def test_what_the_compiler_said_is_told_and_remembered(failing: FakeCompiler) -> None:
+    with pytest.raises(CaptureError, match=r"cannot be built: [\s\S]*recorder\.cpp:1:1: error: boom"):
+        build()
+    assert left() == {"failure.txt", "lock"}
+    calls = len(failing.calls)
+    assert calls > 0
+    with pytest.raises(CaptureError, match=r"could not be built: [\s\S]*error: boom[\s\S]*tries again"):
+        build()
+    assert len(failing.calls) == calls
+    with pytest.raises(CaptureError, match="error: boom"):
+        build(anew=True)
+    assert len(failing.calls) > calls
+
+
+def test_a_failure_is_forgotten_once_it_could_be_built(
+    tmp_path: Path, failing: FakeCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CaptureError, match="error: boom"):
+        build()
+    compiler = one_that_works(tmp_path / "working", Path(str(torch._C.__file__)))
+    monkeypatch.setenv("CXX", str(compiler.path))
+    path = build(anew=True)
+    assert left() == {path.name, "lock"}
+
+
+def test_a_cache_that_cannot_be_written_is_one_clear_error(cache: Path) -> None:
+    cache.write_text("no folder")
+    with pytest.raises(OutputError, match=r"it cannot be written \(Not a directory\)"):
+        build()
