@@ -8,14 +8,10 @@
 Names are loaded when they are first used, so that `import tracebraid` costs next to nothing.
 """
 
-from __future__ import annotations
+import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-from tracebraid.version import __version__
-
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from tracebraid.api import (
         breakdown,
         build_recorder,
@@ -56,6 +52,7 @@ if TYPE_CHECKING:
     from tracebraid.model.matching import Matching
     from tracebraid.model.timeline import Timeline
     from tracebraid.recorders.observer import ExecutionTraceObserver
+    from tracebraid.version import __version__
 
 __all__ = [
     "ArgumentError",
@@ -116,14 +113,15 @@ _HOMES = {
     "tracebraid.model.matched": "Matched",
     "tracebraid.model.matching": "Matching",
     "tracebraid.model.timeline": "Timeline",
+    "tracebraid.version": "__version__",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'tracebraid' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME_OF[name]), name)
+    return getattr(_importlib.import_module(_HOME_OF[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -6,7 +6,8 @@ import ast
 import doctest
 import importlib
 import inspect
-from pathlib import Path
+import subprocess
+import sys
 from types import ModuleType
 
 import pytest
@@ -15,12 +16,15 @@ import tracebraid
 import tracebraid.api.traces
 import tracebraid.compat.hta
 import tracebraid.compat.hta_trace
+from tests.rules.imports import MODULES, PACKAGE, room_of
 
-PACKAGE = Path(tracebraid.__file__).parent
-MODULES = sorted(
+NOT_MODULES = {"__init__.py", "__main__.py", "version.py", "sitecustomize.py"}
+"""Packages, the command, the one constant, and what only an injected process runs."""
+
+NAMES = sorted(
     "tracebraid." + ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-    for path in PACKAGE.rglob("*.py")
-    if path.name not in ("__init__.py", "__main__.py")
+    for path in MODULES
+    if path.name not in NOT_MODULES
 )
 
 
@@ -30,6 +34,17 @@ def test_all_names_of_the_package_can_be_had() -> None:
 
 def test_the_package_exposes_nothing_but_its_list() -> None:
     assert dir(tracebraid) == sorted(tracebraid.__all__)
+
+
+def test_nothing_else_is_public() -> None:
+    """In a new process, since importing a room binds its name in the package."""
+    code = "import tracebraid; print(*(name for name in vars(tracebraid) if not name.startswith('_')))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
+
+
+def test_no_room_has_the_name_of_a_public_one() -> None:
+    assert {room_of(module) for module in MODULES} & set(tracebraid.__all__) == set()
 
 
 def test_type_checkers_see_every_name_where_it_is_loaded_from() -> None:
@@ -50,24 +65,33 @@ def test_every_error_is_in_the_drawing_of_the_tree() -> None:
     assert [name for name in errors.__all__ if name not in (errors.__doc__ or "")] == []
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_module_lists_what_is_public_and_documents_it(name: str) -> None:
     module = importlib.import_module(name)
     assert module.__doc__
-    listed = module.__all__ if hasattr(module, "__all__") else []
-    own = {
-        key
-        for key, value in vars(module).items()
-        if not key.startswith("_") and getattr(value, "__module__", None) == name and inspect.isroutine(value)
-    }
-    classes = {
-        key
-        for key, value in vars(module).items()
-        if not key.startswith("_") and inspect.isclass(value) and value.__module__ == name
-    }
-    if name != "tracebraid.version":
-        assert own | classes <= set(listed)
-    assert [key for key in own | classes if not inspect.getdoc(getattr(module, key))] == []
+    public = public_names(inspect.getsource(module))
+    assert public <= set(getattr(module, "__all__", ()))
+    objects = {key: value for key in public if callable(value := getattr(module, key))}
+    own = {key: value for key, value in objects.items() if getattr(value, "__module__", None) == name}
+    assert [key for key, value in own.items() if not inspect.getdoc(value)] == []
+
+
+def public_names(text: str) -> set[str]:
+    """What a module defines under a name without an underscore: functions, classes, constants."""
+    found: set[str] = set()
+    for item in ast.parse(text).body:
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(item.name)
+        elif isinstance(item, ast.Assign):
+            found |= {target.id for target in item.targets if isinstance(target, ast.Name)}
+        elif isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            found.add(item.target.id)
+    return {name for name in found if not name.startswith("_")}
+
+
+def test_the_search_for_public_names_finds_functions_classes_and_constants() -> None:
+    text = "A = 1\nB: int = 2\n_C = 3\ndef f(): D = 4\nclass E: G = 5\n"
+    assert public_names(text) == {"A", "B", "f", "E"}
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[2] / "src" / "tracebraid"
+from tests.rules.imports import MODULES, PACKAGE, imports_of, imports_of_text, room_of
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
@@ -33,9 +34,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"api", "recorders", "errors", "model", "version"},
 }
 
-EXCEPTIONS: set[tuple[str, str]] = set()
-"""(module, room) pairs that break the table on purpose."""
-
 INNER_ROOMS: dict[str, set[str]] = {
     "linking.alignment": {"linking.names"},
     "linking.dependencies": {"linking.nesting"},
@@ -44,46 +42,60 @@ INNER_ROOMS: dict[str, set[str]] = {
 }
 """Rooms within a room, and what of the room around them they may import."""
 
-KNOWS_TORCH = {"recorders/needs_torch.py"}
-"""The one module that imports torch; the others of its room take it from there."""
+KNOWS_TORCH = {"recorders/needs_torch.py", "recorders/native/build.py"}
+"""The modules that import torch; the others of their room take it from the first."""
 
 OPTIONAL_LIBRARIES = {"torch", "pandas", "jinja2", "plotly", "ray", "duckdb", "fsspec", "google", "hta"}
 
-MODULES = sorted(PACKAGE.rglob("*.py"))
+
+def forbidden(room: str, imports: set[str]) -> set[str]:
+    """The rooms among the imports that the table does not allow to a room."""
+    rooms = {name.split(".")[1] for name in imports if name.startswith("tracebraid.")}
+    return {other for other in rooms if other in MAY_IMPORT} - MAY_IMPORT[room] - {room}
 
 
-def room_of(module: Path) -> str:
-    return module.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-
-def imports_of(module: Path) -> set[str]:
-    """Dotted names of all modules that a module imports, anywhere in it."""
-    found: set[str] = set()
-    for item in ast.walk(ast.parse(module.read_text())):
-        if isinstance(item, ast.Import):
-            found |= {alias.name for alias in item.names}
-        elif isinstance(item, ast.ImportFrom) and item.module:
-            found |= {item.module, *(f"{item.module}.{alias.name}" for alias in item.names)}
-    return found
+def strangers(inner: str, imports: set[str]) -> list[str]:
+    """What an inner room imports of the room around it without being allowed to."""
+    around = f"tracebraid.{inner.split('.')[0]}."
+    allowed = {f"tracebraid.{name}" for name in (inner, *INNER_ROOMS[inner])}
+    taken = sorted(name for name in imports if name.startswith(around))
+    return [name for name in taken if not any(name == own or name.startswith(f"{own}.") for own in allowed)]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_room_imports_only_what_the_table_allows(module: Path) -> None:
-    room = room_of(module)
-    rooms = {name.split(".")[1] for name in imports_of(module) if name.startswith("tracebraid.")}
-    known = {other for other in rooms if other in MAY_IMPORT}
-    forbidden = known - MAY_IMPORT[room] - {room}
-    assert not {(module.stem, other) for other in forbidden} - EXCEPTIONS
+    assert forbidden(room_of(module), imports_of(module)) == set()
 
 
 @pytest.mark.parametrize("inner", sorted(INNER_ROOMS))
 def test_a_room_within_a_room_imports_only_what_the_table_allows(inner: str) -> None:
     modules = sorted((PACKAGE / inner.replace(".", "/")).glob("*.py"))
-    around = f"tracebraid.{inner.split('.')[0]}."
-    own, allowed = f"tracebraid.{inner}", {f"tracebraid.{name}" for name in INNER_ROOMS[inner]}
-    taken = {name for module in modules for name in imports_of(module) if name.startswith(around)}
     assert len(modules) > 1
-    assert [name for name in sorted(taken) if not any(name.startswith(one) for one in {own, *allowed})] == []
+    assert strangers(inner, {name for module in modules for name in imports_of(module)}) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import tracebraid.importers.trace",
+        "from tracebraid.importers import trace",
+        "from tracebraid import importers",
+        "from ..importers.trace import read_trace",
+        "from .. import importers",
+        "import importlib; importlib.import_module('tracebraid.importers.trace')",
+        "from importlib import import_module; import_module('..importers', 'tracebraid.linking')",
+        "__import__('tracebraid.importers')",
+        "def late():\n    from tracebraid.importers.trace import read_trace",
+    ],
+)
+def test_the_rule_bites_however_the_import_is_written(text: str) -> None:
+    assert forbidden("linking", imports_of_text(text, "tracebraid.linking")) == {"importers"}
+
+
+def test_the_rule_of_inner_rooms_bites() -> None:
+    text = "from ..nesting import nest\nfrom tracebraid.linking.names import same\nfrom .threads import pair"
+    found = strangers("linking.alignment", imports_of_text(text, "tracebraid.linking.alignment"))
+    assert found == ["tracebraid.linking.nesting", "tracebraid.linking.nesting.nest"]
 
 
 def test_the_table_names_every_room() -> None:
@@ -92,7 +104,7 @@ def test_the_table_names_every_room() -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_imports_an_optional_library(module: Path) -> None:
-    allowed = {"torch"} if str(module.relative_to(PACKAGE)) in KNOWS_TORCH else set()
+    allowed = {"torch"} if module.relative_to(PACKAGE).as_posix() in KNOWS_TORCH else set()
     assert not {name.split(".")[0] for name in imports_of(module)} & OPTIONAL_LIBRARIES - allowed
 
 
@@ -103,22 +115,16 @@ def test_only_the_recorders_take_torch_from_where_it_is_imported() -> None:
     assert takers == {"recorders"}
 
 
-def test_the_command_line_starts_without_torch() -> None:
-    import subprocess
-    import sys
-
-    code = (
-        "import sys, tracebraid.cli.main, tracebraid.recorders.launcher.launch; print('torch' in sys.modules)"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "False"
-
-
-def test_the_worker_process_loads_no_polars() -> None:
-    """Its start is paid for on every large file."""
-    import subprocess
-    import sys
-
-    code = "import sys, tracebraid.importers.kineto.worker; print('polars' in sys.modules)"
+@pytest.mark.parametrize(
+    ("modules", "absent"),
+    [
+        ("tracebraid.cli.main, tracebraid.recorders.launcher.launch", "torch"),
+        # A worker's start is paid for on every large file.
+        ("tracebraid.importers.kineto.worker", "polars"),
+        ("tracebraid", "numpy"),
+    ],
+)
+def test_what_starts_often_loads_nothing_heavy(modules: str, absent: str) -> None:
+    code = f"import sys, {modules}; print({absent!r} in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"

@@ -12,7 +12,7 @@ from pathlib import Path
 from tracebraid.errors import CaptureError, OutputError
 from tracebraid.recorders.native import library
 
-__all__ = ["NativeRecorder"]
+__all__ = ["MEMORY_BYTES", "NativeRecorder"]
 
 MEMORY_BYTES = 64 << 20
 """How much a recording keeps in memory; when half of it is full, it goes on in a file without a name."""

@@ -26,7 +26,7 @@ from tracebraid.recorders.session.termination import Termination
 from tracebraid.recorders.session.window import Window, pair_of
 from tracebraid.recorders.session.world import World, world
 
-__all__ = ["Capture"]
+__all__ = ["STEP_NAME", "Capture"]
 
 STEP_NAME = "ProfilerStep"
 _TRACED = (Action.WARMUP, Action.RECORD)
