@@ -1,17 +1,18 @@
 # make demo: set up with nothing but Python and make, and run the main job on the bundled traces.
-# make test: set up with the test extras, and run lint, types and all tests.
+# make test: set up with the test extras, and run lint, types, the build of the documents, and all tests.
+# make docs: set up with the docs extra, and build the documentation site in site/.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types clean
+.PHONY: demo test lint types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
 
-test: lint types
+test: lint types docs
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.installed-test
@@ -20,6 +21,9 @@ lint: $(VENV)/.installed-test
 
 types: $(VENV)/.installed-test
 	$(BIN)/mypy
+
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Tracebraid needs Python 3.10 or newer: make PYTHON=python3.11")'
@@ -33,5 +37,9 @@ $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[test]'
 	touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[docs]'
+	touch $@ $(VENV)/.installed
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

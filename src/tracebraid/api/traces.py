@@ -57,7 +57,7 @@ def open(path: str | Path, processes: int | None = None, matching: Matching | st
         InputError: there is no Kineto trace.
         ArgumentError: there is no such matching.
 
-    Example:
+    Examples:
         >>> import tracebraid
         >>> job = tracebraid.open(tracebraid.demo_path())
         >>> job.ranks

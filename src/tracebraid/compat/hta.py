@@ -54,7 +54,7 @@ def load_execution_trace(et_file: str | Path) -> ExecutionTrace:
         ArgumentError: `et_file` is no path.
         InputError: the file cannot be read, or is no Execution Trace.
 
-    Example:
+    Examples:
         >>> import tracebraid
         >>> from tracebraid.compat import hta as execution_trace
         >>> et = execution_trace.load_execution_trace(tracebraid.demo_path() / "torch_et_0.json.gz")
@@ -96,7 +96,7 @@ def correlate_execution_trace(
     Warns:
         UserWarning: the Execution Trace's name says another rank.
 
-    Example:
+    Examples:
         >>> import tracebraid
         >>> from tracebraid.compat import hta as execution_trace
         >>> job = tracebraid.open(tracebraid.demo_path())

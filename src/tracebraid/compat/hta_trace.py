@@ -32,7 +32,7 @@ class TraceAnalysis:
         InputError: a file cannot be read, or there is none.
         MissingLibraryError: pandas is not installed.
 
-    Example:
+    Examples:
         >>> import tracebraid
         >>> analyzer = TraceAnalysis(trace_dir=str(tracebraid.demo_path()))
         >>> analyzer.t.get_ranks()
