@@ -86,7 +86,7 @@ def public_names(text: str) -> set[str]:
             found |= {target.id for target in item.targets if isinstance(target, ast.Name)}
         elif isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
             found.add(item.target.id)
-    return {name for name in found if not name.startswith("_")}
+    return {name for name in found if not name.startswith("_")} - {"TYPE_CHECKING"}
 
 
 def test_the_search_for_public_names_finds_functions_classes_and_constants() -> None:

@@ -6,6 +6,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tracebraid.importers.json_stream.chunks import ArrayFile, Piece
 from tracebraid.importers.kineto.decode import EventColumns, decode_events
@@ -106,7 +107,8 @@ class _Work:
         while True:
             while len(given) - done < 2 and (task := self.take()) is not None:
                 given.append(task)
-                worker.give(Task(self.file.source.path, task[1], self.file.first_key))
+                path = str(Path(self.file.source.path).absolute())
+                worker.give(Task(path, task[1], self.file.first_key))
             if len(given) == done:
                 worker.give(None)
                 return

@@ -1,7 +1,8 @@
-"""A process that decodes pieces of Kineto traces: tasks come in on standard input, columns go out on standard output.
+"""A process that decodes pieces of Kineto traces: tasks come in on standard input, columns go out on a
+pipe of their own.
 
-It is started with `python -c`, so that nothing of the caller's `__main__` runs in it. Messages are pickles
-between two processes of one user, each behind its length in eight bytes.
+Nothing of the caller's `__main__` runs in it. Messages are pickles between two processes of one user, each behind its
+length in eight bytes; no content of a file is ever unpickled.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from dataclasses import dataclass
 from typing import IO
 
+from tracebraid.child_process.start import start_child
 from tracebraid.importers.json_stream.chunks import Piece
 from tracebraid.importers.json_stream.source import read_range
 from tracebraid.importers.kineto.decode import EventColumns, decode_events
@@ -20,12 +22,12 @@ from tracebraid.importers.kineto.event_args import SeenKeys
 
 __all__ = ["Task", "Worker", "serve", "start_worker"]
 
-_SERVE = "from tracebraid.importers.kineto.worker import serve; serve()"
+_SERVE = "tracebraid.importers.kineto.worker:serve"
 
 
 @dataclass(frozen=True)
 class Task:
-    """A piece of a file to decode."""
+    """A piece of a file to decode; its path is absolute, as the worker has another working folder."""
 
     path: str
     piece: Piece
@@ -75,25 +77,29 @@ def start_worker() -> Worker | None:
     """Start a worker process; None where this interpreter cannot be started again."""
     if not sys.executable:
         return None
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    answers, write_end = os.pipe()
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-        )
+        process = start_child(_SERVE, str(write_end), pass_fds=(write_end,))
     except OSError:
+        os.close(answers)
         return None
+    finally:
+        os.close(write_end)
+    process.stdout = os.fdopen(answers, "rb")
     return Worker(process)
 
 
-def serve() -> None:
+def serve(answers_fd: str) -> None:
     """Decode the pieces that come in; say when each is done; send all columns when there are no more.
 
     The columns stay here until the end: large messages, read while the other process decodes too, would
     wait for its interpreter lock again and again.
+
+    Args:
+        answers_fd: the file descriptor that answers go to.
     """
     tasks = sys.stdin.buffer
-    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    with os.fdopen(int(answers_fd), "wb") as answers:
         results = []
         seen = SeenKeys()
         while isinstance(task := _receive(tasks), Task):

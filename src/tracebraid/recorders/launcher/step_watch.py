@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from tracebraid.recorders.guard import Guard
 from tracebraid.recorders.needs_torch import torch
 
 __all__ = ["StepWatch"]
@@ -25,12 +26,17 @@ class StepWatch:
     of an outermost module. Code under torch.compile is left as it is. Only the thread that took the first step
     counts.
 
+    What fails here or in `on_step` stops the watch, and never the program.
+
     Args:
         on_step: is told what ended the step: `optimizer` or `module`.
+        on_failure: is given what failed, once the watch has stopped.
     """
 
-    def __init__(self, on_step: Callable[[str], None]) -> None:
+    def __init__(self, on_step: Callable[[str], None], on_failure: Callable[[BaseException], None]) -> None:
         self._on_step = on_step
+        self._on_failure = on_failure
+        self._guard = Guard(self._fail)
         self._inside = threading.local()
         self._optimizer: weakref.ref[Any] | None = None
         self._others: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -38,19 +44,29 @@ class StepWatch:
         self._has_optimizer = False
         self._forwards = 0
         self._stopped = False
+        self._counts_modules = False
         self._unwatch_modules: Callable[[], None] = _nothing
         self._unwatch_optimizers: Callable[[], None] = _nothing
 
     def start(self) -> None:
-        """Watch from now on."""
-        self._watch_optimizers()
-        self._watch_modules()
+        """Watch from now on. Whatever this torch lacks for that is raised, and its classes are as they were."""
+        try:
+            torch.compiler.is_compiling()
+            self._watch_optimizers()
+            self._watch_modules()
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Watch no longer: torch's classes are as they were."""
         self._stopped = True
         self._unwatch_modules()
         self._unwatch_optimizers()
+
+    def _fail(self, error: BaseException) -> None:
+        self.stop()
+        self._on_failure(error)
 
     def _watch_optimizers(self) -> None:
         optimizer = torch.optim.Optimizer
@@ -65,8 +81,10 @@ class StepWatch:
                     return hooked(*args, **kwargs)
                 with _Nested(self._inside, "optimizer") as outermost:
                     result = hooked(*args, **kwargs)
-                if outermost:
-                    self._optimizer_stepped(args[0])
+                if outermost and not self._stopped:
+                    # Classes of optimizers that were in use keep this wrapper.
+                    with self._guard:
+                        self._optimizer_stepped(args[0])
                 return result
 
             return step
@@ -80,7 +98,11 @@ class StepWatch:
         optimizer.__init__ = init_and_note
 
         def undo() -> None:
-            optimizer.profile_hook_step, optimizer.__init__ = staticmethod(hook), init
+            # Who has wrapped these since keeps the wrapper, and ours in it, which does nothing more.
+            if optimizer.profile_hook_step is profile_hook_step:
+                optimizer.profile_hook_step = staticmethod(hook)
+            if optimizer.__init__ is init_and_note:
+                optimizer.__init__ = init
 
         self._unwatch_optimizers = undo
 
@@ -94,17 +116,21 @@ class StepWatch:
                 return call(one, *args, **kwargs)
             with _Nested(self._inside, "module") as outermost:
                 result = call(one, *args, **kwargs)
-            if outermost:
-                self._module_called()
+            if outermost and self._counts_modules:
+                with self._guard:
+                    self._module_called()
             return result
 
+        def undo() -> None:
+            self._counts_modules = False
+            if module.__call__ is call_and_count:
+                module.__call__ = call
+
         module.__call__ = call_and_count
-        self._unwatch_modules = lambda: setattr(module, "__call__", call)
+        self._counts_modules = True
+        self._unwatch_modules = undo
 
     def _optimizer_stepped(self, optimizer: Any) -> None:
-        if self._stopped:
-            # Classes of optimizers that were in use keep the wrapped step.
-            return
         if not self._is_our_thread():
             return
         if self._optimizer is None:

@@ -1,4 +1,4 @@
-"""Compiles the native recorder: `python -m tracebraid.recorders.native.build FOLDER`, in a process of its own.
+"""Compiles the native recorder, in a process of its own.
 
 torch's builder changes the environment, loads what it built and prints what it does; none of that belongs into a
 process that somebody wants to record.
@@ -7,7 +7,6 @@ process that somebody wants to record.
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 
 __all__ = ["FLAGS", "NAME", "SOURCES", "main"]
@@ -30,7 +29,3 @@ def main(folder: str) -> None:
         build_directory=folder,
         is_python_module=False,
     )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

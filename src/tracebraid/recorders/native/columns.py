@@ -1,9 +1,8 @@
-"""What `columns.cpp` wrote, as an archive of Arrow files: `python -m tracebraid.recorders.native.columns FROM TO`."""
+"""What `columns.cpp` wrote, as an archive of Arrow files; in a process of its own."""
 
 from __future__ import annotations
 
 import io
-import sys
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -95,7 +94,3 @@ def _sized(data: bytes, at: int) -> tuple[bytes, int]:
 def main(recorded: str, target: str) -> None:
     """Write the one as the other; where that fails, Python says why and the exit code is 1."""
     write_arrow(Path(recorded), Path(target))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

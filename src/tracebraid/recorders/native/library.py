@@ -12,24 +12,24 @@ import platform
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tracebraid.child_process.start import child_environment, run_child
 from tracebraid.errors import CaptureError
 from tracebraid.files import writing
 from tracebraid.recorders.native.build import FLAGS, NAME, SOURCES
 from tracebraid.recorders.needs_torch import torch
 
-__all__ = ["Counts", "build", "clean_environment", "library_path", "load"]
+__all__ = ["Counts", "build", "library_path", "load"]
 
 _LOG = logging.getLogger("tracebraid")
 _AGAIN = "`tracebraid build-recorder` tries again and shows more"
 _TOLD_LINES = 30
+_BUILDER = "tracebraid.recorders.native.build:main"
 
 
 class Counts(ctypes.Structure):
@@ -129,14 +129,9 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def clean_environment() -> dict[str, str]:
-    """That of a process that works for this one: without a capture of its own."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("TRACEBRAID_")}
-
-
 def _environment() -> dict[str, str]:
     """That of the builder: with the tools of this environment."""
-    kept = clean_environment()
+    kept = child_environment()
     if not kept.get("CXX"):
         kept.pop("CXX", None)
     return {**kept, "PATH": os.pathsep.join([sysconfig.get_path("scripts"), kept.get("PATH", os.defpath)])}
@@ -159,15 +154,7 @@ def _compile(path: Path) -> str:
         "tracebraid: building the native recorder for torch %s: once, about half a minute", torch.__version__
     )
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        command = [sys.executable, "-m", "tracebraid.recorders.native.build", folder]
-        ran = subprocess.run(
-            command,
-            env=_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
+        ran = run_child(_BUILDER, Path(folder), environment=_environment())
         built = Path(folder) / path.name
         if ran.returncode or not built.exists():
             return f"it ended with exit code {ran.returncode}: " + _complaints(ran.stdout)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
+from tracebraid.child_process.start import run_child
 from tracebraid.errors import CaptureError, OutputError
 from tracebraid.recorders.native import library
 
@@ -17,6 +16,7 @@ __all__ = ["MEMORY_BYTES", "NativeRecorder"]
 MEMORY_BYTES = 64 << 20
 """How much a recording keeps in memory; when half of it is full, it goes on in a file without a name."""
 
+_WRITER = "tracebraid.recorders.native.columns:main"
 _RANGES = "ENABLE_PYTORCH_EXECUTION_TRACE_SAVE_INTEGRAL_TENSOR_RANGE"
 
 
@@ -98,12 +98,9 @@ class NativeRecorder:
 
     def _write_arrow(self, recorded: Path) -> None:
         """In a process of its own: polars has threads, and this one may be a forked child, or about to end."""
-        command = [sys.executable, "-m", "tracebraid.recorders.native.columns", str(recorded), str(self.path)]
-        done = subprocess.run(
-            command, env=library.clean_environment(), stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = run_child(_WRITER, recorded, self.path)
         if done.returncode:
-            last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+            last = (done.stdout.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
             raise OutputError(
                 str(self.path), f"it cannot be written in columns ({last})", "Is the disk full?"
             )

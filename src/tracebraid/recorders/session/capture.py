@@ -97,7 +97,9 @@ class Capture(ContextDecorator):
         self.windows, self._window, self._annotation = [], None, None
         self._has_manifest = False
         self._pid = _ACTIVE.pid = os.getpid()
-        self._termination = Termination(self.finish)
+        self._termination = Termination(
+            self.finish, lambda error: self._warn(f"what was recorded is lost: {error}")
+        )
         self._termination.watch()
         self.count_from(first_step)
         return self

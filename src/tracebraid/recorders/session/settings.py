@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
+from tracebraid.errors import CaptureError
 from tracebraid.recorders.session.schedule import Schedule
+from tracebraid.version import __version__
 
 __all__ = ["BACKENDS", "Settings"]
 
@@ -41,6 +43,17 @@ class Settings:
 
     @staticmethod
     def from_json(text: str) -> Settings:
-        """The settings from text."""
-        members = json.loads(text)
-        return Settings(**{**members, "schedule": Schedule(**members["schedule"])})
+        """The settings from text.
+
+        Raises:
+            CaptureError: it is no text of `to_json`, or of another version's.
+            ArgumentError: the schedule makes no sense.
+        """
+        try:
+            members = json.loads(text)
+            return Settings(**{**members, "schedule": Schedule(**members["schedule"])})
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise CaptureError(
+                f"the settings are not those of tracebraid {__version__}, which is installed here: another version "
+                f"started the capture ({error})"
+            ) from None

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from tracebraid.recorders.guard import Guard
+
 __all__ = ["Termination"]
 
 
@@ -20,10 +22,12 @@ class Termination:
 
     Args:
         finish: writes what was recorded; is called with `SIGTERM`.
+        on_failure: is given what `finish` raises; the signal does what it does all the same.
     """
 
-    def __init__(self, finish: Callable[[str], None]) -> None:
+    def __init__(self, finish: Callable[[str], None], on_failure: Callable[[BaseException], None]) -> None:
         self._finish = finish
+        self._guard = Guard(on_failure)
         self._held = 0
         self._came: list[int] = []
         self._theirs: dict[int, object] = {}
@@ -68,6 +72,7 @@ class Termination:
     def _act(self, number: int) -> None:
         if number == signal.SIGINT:
             raise KeyboardInterrupt
-        self._finish("SIGTERM")
+        with self._guard:
+            self._finish("SIGTERM")
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,7 +26,7 @@ def steps() -> list[str]:
 
 @pytest.fixture
 def watch(steps: list[str]) -> Iterator[StepWatch]:
-    watch = StepWatch(steps.append)
+    watch = StepWatch(steps.append, pytest.fail)
     watch.start()
     yield watch
     watch.stop()
@@ -241,20 +242,23 @@ def test_calls_before_the_first_optimizer_count_until_its_first_step(
 # --- the watch itself -------------------------------------------------------------------------------
 
 
-def test_a_watch_that_stops_leaves_the_classes_of_torch_as_they_were(module: Any) -> None:
+def of_torch() -> list[object]:
+    """What the watch changes."""
     optimizer = torch.optim.Optimizer
+    return [torch.nn.Module.__call__, optimizer.__init__, optimizer.profile_hook_step]
 
-    def of_torch() -> list[object]:
-        return [torch.nn.Module.__call__, optimizer.__init__, optimizer.profile_hook_step]
 
+def test_a_watch_that_stops_leaves_the_classes_of_torch_as_they_were(module: Any, steps: list[str]) -> None:
+    optimizer = torch.optim.Optimizer
     before = of_torch()
-    watch = StepWatch(pytest.fail)
+    watch = StepWatch(steps.append, pytest.fail)
     watch.start()
     assert not set(before) & set(of_torch())
     assert inspect.signature(optimizer.__init__) == inspect.signature(before[1])
     watch.stop()
     assert of_torch() == before
     call(module)
+    assert steps == []
 
 
 def test_optimizers_that_were_in_use_count_no_more_once_it_stops(
@@ -266,3 +270,89 @@ def test_optimizers_that_were_in_use_count_no_more_once_it_stops(
     optimizer.step()
     optimizer_class().step()
     assert steps == ["optimizer"]
+
+
+@pytest.mark.parametrize("stops", [True, False], ids=["stopped", "optimizer"])
+def test_what_the_program_wraps_around_the_watch_stays(
+    monkeypatch: pytest.MonkeyPatch,
+    optimizer_class: type[Any],
+    watch: StepWatch,
+    module: Any,
+    steps: list[str],
+    stops: bool,
+) -> None:
+    calls: list[object] = []
+    watched = torch.nn.Module.__call__
+
+    def wrapper(one: Any, *args: Any) -> Any:
+        calls.append(one)
+        return watched(one, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.nn.Module, "__call__", wrapper)
+        watch.stop() if stops else optimizer_class().step()
+        assert torch.nn.Module.__call__ is wrapper
+        steps.clear()
+        call(module, 70)
+    assert calls.count(module) == 70
+    assert steps == []
+
+
+# --- failures of ours -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failures() -> list[BaseException]:
+    return []
+
+
+@pytest.mark.parametrize("error", [RuntimeError("x"), SystemExit(3), TypeError("x"), GeneratorExit()])
+def test_what_fails_in_our_hooks_stops_the_watch_and_not_the_program(
+    module: Any, failures: list[BaseException], error: BaseException
+) -> None:
+    def fail(counted_by: str) -> None:
+        raise error
+
+    class Plain(torch.optim.Optimizer):
+        def step(self) -> str:
+            return "stepped"
+
+    before = of_torch()
+    for act in (lambda: call(module, 2), lambda: Plain([torch.nn.Parameter(torch.ones(1))], {}).step()):
+        watch = StepWatch(fail, failures.append)
+        watch.start()
+        act()
+        assert failures == [error]
+        assert of_torch() == before
+        failures.clear()
+
+
+@pytest.mark.parametrize("error", [TimeoutError("theirs"), SystemExit(3), KeyboardInterrupt()])
+def test_what_a_handler_of_the_program_raises_in_our_hooks_is_the_programs(
+    module: Any, error: BaseException
+) -> None:
+    """As a limit on time by SIGALRM does, at any moment."""
+
+    def handle(number: int, frame: object) -> None:
+        raise error
+
+    watch = StepWatch(lambda counted_by: signal.raise_signal(signal.SIGUSR1), pytest.fail)
+    before = signal.signal(signal.SIGUSR1, handle)
+    watch.start()
+    try:
+        with pytest.raises(type(error)) as raised:
+            call(module)
+        assert raised.value is error
+    finally:
+        watch.stop()
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("lacks", ["compiler", "optim", "nn"])
+def test_a_torch_that_lacks_something_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
+    before = of_torch()
+    with monkeypatch.context() as patch:
+        patch.delattr(torch, lacks)
+        with pytest.raises(AttributeError):
+            StepWatch(pytest.fail, pytest.fail).start()
+    assert of_torch() == before

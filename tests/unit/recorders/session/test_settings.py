@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracebraid.api import settings_of
-from tracebraid.errors import ArgumentError
+from tracebraid.errors import ArgumentError, CaptureError
 from tracebraid.recorders.launcher.environment import child_environment
 from tracebraid.recorders.session.schedule import Schedule
 from tracebraid.recorders.session.settings import BACKENDS, Settings
@@ -63,6 +63,32 @@ def test_the_text_names_every_setting() -> None:
 def test_a_schedule_that_makes_no_sense_is_refused_on_the_way_back_too() -> None:
     text = Settings("/traces").to_json().replace('"active": 3', '"active": 0')
     with pytest.raises(ArgumentError, match="active is 0"):
+        Settings.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            "{",
+            "[]",
+            "null",
+            "7",
+            '"text"',
+            "{}",
+            '{"schedule": {}}',
+            "[" * 100_000,
+            '{"schedule": null}',
+        ),
+        Settings("/traces").to_json().replace('"stacks"', '"of_another_version"'),
+        Settings("/traces").to_json().replace('"wait"', '"of_another_version"'),
+        Settings("/traces").to_json().replace('"out_dir": "/traces", ', ""),
+    ],
+    ids=range(13),
+)
+def test_what_another_version_gave_is_refused(text: str) -> None:
+    with pytest.raises(CaptureError):
         Settings.from_json(text)
 
 

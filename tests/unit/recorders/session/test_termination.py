@@ -47,7 +47,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def termination(log: list[str]) -> Termination:
-    watching = Termination(lambda ended_by: log.append(f"finished: {ended_by}"))
+    watching = Termination(lambda ended_by: log.append(f"finished: {ended_by}"), pytest.fail)
     watching.watch()
     return watching
 
@@ -64,7 +64,7 @@ def test_both_signals_are_taken_over_and_given_back(termination: Termination) ->
 def test_a_handler_that_the_program_has_is_left_alone() -> None:
     signal.signal(signal.SIGTERM, ours)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    termination = Termination(pytest.fail)
+    termination = Termination(pytest.fail, pytest.fail)
     termination.watch()
     assert handlers() == [signal.SIG_IGN, ours]
     termination.leave()
@@ -78,7 +78,7 @@ def test_a_handler_that_the_program_has_set_since_stays(termination: Termination
 
 
 def test_a_capture_that_is_not_in_the_main_thread_takes_nothing_over() -> None:
-    termination = Termination(pytest.fail)
+    termination = Termination(pytest.fail, pytest.fail)
     thread = threading.Thread(target=lambda: (termination.watch(), termination.leave()))
     thread.start()
     thread.join()
@@ -157,7 +157,17 @@ def test_a_termination_while_the_capture_finishes_ends_the_process_after_it(log:
             signal.raise_signal(signal.SIGTERM)
             log.append(f"finished: {ended_by}")
 
-    termination = Termination(finish)
+    termination = Termination(finish, pytest.fail)
     termination.watch()
     finish("end")
     assert log == ["finished: end", "killed by SIGTERM"]
+
+
+def test_a_capture_that_cannot_be_finished_does_not_keep_the_signal_from_the_program(log: list[str]) -> None:
+    def fail(ended_by: str) -> None:
+        raise RuntimeError(ended_by)
+
+    watching = Termination(fail, lambda error: log.append(repr(error)))
+    watching.watch()
+    signal.raise_signal(signal.SIGTERM)
+    assert log == ["RuntimeError('SIGTERM')", "killed by SIGTERM"]

@@ -1,68 +1,26 @@
 """Python runs this at its start in every process that `tracebraid capture` starts.
 
-It only waits: once a process has imported torch, the capture is set up in it. A `sitecustomize` of the system or
-of the environment, which this one hides, runs first.
+It has the module `torch_import` wait for torch, takes itself away, and lets the `sitecustomize` that it hides take its
+name. Any Python may come by here: this is valid and silent from Python 2.7 on, and imports nothing that is not loaded.
 """
 
-from __future__ import annotations
-
-import importlib.machinery
-import importlib.util
 import os
 import sys
-from types import ModuleType
-from typing import Any
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+if __name__ == "sitecustomize":
+    if sys.version_info >= (3, 10) and "TRACEBRAID_CAPTURE" in os.environ:
+        try:
+            _path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "torch_import.py")
+            with open(_path, "rb") as _file:
+                _code = compile(_file.read(), _path, "exec")
+            _names = {"__name__": "_tracebraid_torch_import"}
+            exec(_code, _names)
+            _names["watch"](os.environ["TRACEBRAID_CAPTURE"])  # type: ignore[operator]
+        except Exception as _error:  # noqa: BLE001 - Whatever it is, it is ours, and no reason to stop the program.
+            if sys.stderr is not None:
+                sys.stderr.write("tracebraid: this process is not captured: %r\n" % (_error,))
 
-
-def _run_the_one_we_hide() -> None:
-    """Run the `sitecustomize` that would have been found without us."""
-    path = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", path)
-    if spec is not None and spec.loader is not None:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
-
-
-class _AfterTorch:
-    """Sets the capture up when `import torch` has ended; a program may ask for torch before it imports it."""
-
-    asking = False
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Find torch as Python would, with a loader that calls us after it."""
-        if name != "torch" or self.asking:
-            return None
-        self.asking = True
-        spec = importlib.util.find_spec("torch")
-        self.asking = False
-        if spec is None or spec.loader is None:
-            return spec
-        loader: Any = spec.loader
-        finder: Any = self
-        execute = loader.exec_module
-
-        def execute_and_set_up(module: ModuleType) -> None:
-            sys.meta_path.remove(finder)
-            del loader.exec_module
-            execute(module)
-            _set_up()
-
-        loader.exec_module = execute_and_set_up
-        return spec
-
-
-def _set_up() -> None:
-    try:
-        from tracebraid.recorders.launcher.bootstrap import set_up
-    except ImportError as error:
-        sys.stderr.write(
-            f"tracebraid: this process is not captured: {error}. Install it for {sys.executable}\n"
-        )
-        return
-    set_up(os.environ["TRACEBRAID_CAPTURE"])
-
-
-if "TRACEBRAID_CAPTURE" in os.environ:
-    sys.meta_path.insert(0, _AfterTorch())
-_run_the_one_we_hide()
+    # From here on all is as without us: the module path, the module of this name, and what importing it raises.
+    _ours = sys.modules.pop("sitecustomize")  # Python 2 empties a module that nobody holds.
+    sys.path[:] = [_entry for _entry in sys.path if _entry != os.path.dirname(__file__)]
+    __import__("sitecustomize")

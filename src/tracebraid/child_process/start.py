@@ -1,0 +1,111 @@
+"""The one place that starts a Python process to work for this one.
+
+Such a process must import what this one would, but nothing from the working folder: that may be a folder of traces
+that somebody sent. So it starts from a script in a folder of ours, which is its working folder too, and is given the
+module path without the working folder and without relative entries.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["child_environment", "module_path", "run_child", "start_child"]
+
+_ENTRY = Path(__file__).resolve().parent / "entry" / "main.py"
+_ROOT = str(Path(__file__).resolve().parents[2])
+"""The folder that holds the package; it may be on this process's path through a hook or a relative entry only."""
+
+
+def run_child(
+    function: str, *arguments: str | Path, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Call a function in a process of its own, and wait for its end.
+
+    Args:
+        function: `module:name`.
+        arguments: what it is called with, as text; paths are made absolute.
+        environment: the process's environment; `child_environment()` by default.
+
+    Returns:
+        How it ended; `stdout` is all that it said.
+
+    Raises:
+        OSError: this interpreter cannot be started again.
+    """
+    return subprocess.run(
+        _command(function, arguments),
+        cwd=_ENTRY.parent,
+        env=child_environment() if environment is None else environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def start_child(
+    function: str, *arguments: str | Path, pass_fds: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a process that calls a function, with a pipe to its standard input; its standard output is dropped.
+
+    Args:
+        function: `module:name`.
+        arguments: what it is called with, as text; paths are made absolute.
+        pass_fds: file descriptors that stay open in it.
+
+    Raises:
+        OSError: this interpreter cannot be started again.
+    """
+    return subprocess.Popen(
+        _command(function, arguments),
+        cwd=_ENTRY.parent,
+        env=child_environment(),
+        stdin=subprocess.PIPE,
+        # Whatever runs at the start of each Python of this user may print.
+        stdout=subprocess.DEVNULL,
+        pass_fds=pass_fds,
+    )
+
+
+def child_environment() -> dict[str, str]:
+    """The environment of a child: no capture, and in `PYTHONPATH` no relative entry and no working folder."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TRACEBRAID_")}
+    entries = _outside(kept.pop("PYTHONPATH", "").split(os.pathsep))
+    return {**kept, "PYTHONPATH": os.pathsep.join(entries)} if entries else kept
+
+
+def module_path() -> list[str]:
+    """The module path of a child: this process's, without the working folder and without relative entries."""
+    entries = _outside(sys.path)
+    return entries if _ROOT in entries else [*entries, _ROOT]
+
+
+def _command(function: str, arguments: Sequence[str | Path]) -> list[str]:
+    words = [str(word.absolute()) if isinstance(word, Path) else word for word in arguments]
+    path = module_path()
+    return [sys.executable, str(_ENTRY), function, str(len(path)), *path, *words]
+
+
+def _outside(entries: Sequence[str]) -> list[str]:
+    """Those that are absolute, and not the folder that the user is in, nor given by a relative `PYTHONPATH`."""
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    inside = {_real(entry) for entry in ["", *given] if not Path(entry).is_absolute()}
+    return [
+        entry
+        for entry in entries
+        if isinstance(entry, str) and Path(entry).is_absolute() and _real(entry) not in inside
+    ]
+
+
+def _real(path: str) -> str | None:
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        # The working folder is gone.
+        return None

@@ -1,0 +1,62 @@
+"""What goes wrong in code of ours that runs inside of a program must not stop that program."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from types import CodeType, TracebackType
+
+__all__ = ["Guard"]
+
+
+class Guard:
+    """A context whose code may fail without a consequence for the code around it.
+
+    Every exception is kept from the program, SystemExit too: nothing in the context calls code of the program. Its
+    handlers of signals are the exception: Python runs them in between any two instructions. What they raise, and
+    KeyboardInterrupt, goes on its way.
+
+    Args:
+        on_failure: is given the exception; what it raises itself is dropped.
+    """
+
+    __slots__ = ("_on_failure",)
+
+    def __init__(self, on_failure: Callable[[BaseException], None]) -> None:
+        self._on_failure = on_failure
+
+    def __enter__(self) -> None:
+        """Nothing is to be done."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Keep the exception, unless it is the program's."""
+        if error is None or isinstance(error, KeyboardInterrupt) or _raised_by_handler(trace):
+            return False
+        try:
+            self._on_failure(error)
+        except Exception as failure:
+            # Saying what failed has failed: there is nothing left to try.
+            if _raised_by_handler(failure.__traceback__):
+                raise
+        return True
+
+
+def _raised_by_handler(trace: TracebackType | None) -> bool:
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    while trace is not None:
+        if trace.tb_frame.f_code in handlers:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _code_of(handler: object) -> CodeType | None:
+    """The code of a function, a method, a partial function or an object that can be called."""
+    handler = getattr(handler, "func", handler)
+    for candidate in (handler, vars(type(handler)).get("__call__")):
+        code = getattr(candidate, "__code__", None)
+        if isinstance(code, CodeType):
+            return code
+    return None

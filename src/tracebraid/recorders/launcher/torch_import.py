@@ -1,0 +1,126 @@
+"""Sets the capture up in this process when its `import torch` has ended.
+
+The injected `sitecustomize` runs this file at the start of each Python, by its path: it imports nothing that is not
+loaded then. A program may look for torch before it imports it, import it on several threads, fail and try again: what
+it sees is what it would see without us. Hence the annotations as text: `__future__` is a module too.
+"""
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+__all__ = ["watch"]
+
+
+def watch(settings: str) -> None:
+    """Wait for the import of torch.
+
+    Args:
+        settings: what `Settings.to_json` gave.
+    """
+    sys.meta_path.insert(0, _Finder(settings))
+
+
+class _Finder:
+    """Finds torch as the finders behind it do, with a loader that sets the capture up."""
+
+    def __init__(self, settings: str) -> None:
+        self._settings = settings
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        if name != "torch" or target is not None:
+            # With a target it is imported again.
+            return None
+        spec = self._find_behind(name, path)
+        try:
+            if spec is not None and spec.loader is not None:
+                spec.loader = _Loader(spec, self)
+        except Exception as error:  # noqa: BLE001 - A spec of another kind: it is used as it is.
+            _not_captured(error)
+        return spec
+
+    def set_up_once(self) -> None:
+        """Set the capture up, unless another import of torch did."""
+        try:
+            if not any(finder is self for finder in sys.meta_path):
+                return
+            sys.meta_path.remove(self)
+            _refuse_other_tracebraid()
+            from tracebraid.recorders.guard import Guard
+        # SystemExit: what is imported by a name of ours may be a script.
+        except (Exception, SystemExit) as error:  # noqa: BLE001
+            _not_captured(error)
+            return
+        with Guard(_not_captured):
+            from tracebraid.recorders.launcher.bootstrap import set_up
+
+            set_up(self._settings)
+
+    def _find_behind(self, name: str, path: "Any") -> "Any":
+        """What Python would find without us: it asks the finders in their order."""
+        behind = False
+        for finder in list(sys.meta_path):
+            if behind:
+                if not hasattr(finder, "find_spec"):
+                    # Of the kind that Python 3.12 no longer knows: Python itself is to ask it.
+                    return None
+                spec = finder.find_spec(name, path, None)
+                if spec is not None:
+                    return spec
+            behind = behind or finder is self
+        return None
+
+
+class _Loader:
+    """torch's own loader in all that is asked of it, until the module is executed: then the spec has that one again."""
+
+    def __init__(self, spec: "Any", finder: "_Finder") -> None:
+        if not hasattr(spec.loader, "exec_module"):
+            raise ImportError(f"torch has a loader of an old kind ({type(spec.loader).__name__})")
+        self._of_torch = (spec, spec.loader, finder)
+
+    def __getattr__(self, name: str) -> "Any":
+        return getattr(self._of_torch[1], name)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> "Any":
+        return self._of_torch[1].__class__
+
+    def exec_module(self, module: "ModuleType") -> None:
+        """Execute torch; what that raises is the program's."""
+        spec, loader, finder = self._of_torch
+        try:
+            for owner, name in ((spec, "loader"), (module.__spec__, "loader"), (module, "__loader__")):
+                if getattr(owner, name, None) is self:
+                    setattr(owner, name, loader)
+        except Exception as error:  # noqa: BLE001 - It stays for the loader that it stands for.
+            _not_captured(error)
+        loader.exec_module(module)
+        if "torch" in sys.modules:
+            # Else the program executes a torch of its own, and importing it would execute another.
+            finder.set_up_once()
+
+
+def _refuse_other_tracebraid() -> None:
+    """Python finds by name: a script of the program may have ours, and is not to run for that."""
+    from importlib.util import find_spec
+
+    spec = find_spec("tracebraid")
+    if spec is None:
+        raise ImportError(f"tracebraid is not installed for {sys.executable}")
+    if spec.submodule_search_locations is None:
+        raise ImportError(f"{spec.origin} has the name of tracebraid, and hides it")
+
+
+def _not_captured(error: BaseException) -> None:
+    words = " ".join(str(error).split()) or type(error).__name__
+    if type(error).__module__ == "builtins" and not isinstance(error, ImportError):
+        words = f"{type(error).__name__}: {words}"
+    try:
+        sys.stderr.write(f"tracebraid: this process is not captured: {words}\n")
+    except (AttributeError, OSError, ValueError):
+        # There is no standard error, or it is closed.
+        return

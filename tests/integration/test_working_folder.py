@@ -1,0 +1,152 @@
+"""The processes that work for this one run nothing of the folder that the user is in."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.builders import kineto_text, op, write
+from tests.fake_compiler import one_that_works
+from tests.integration.captured import QUIET
+from tests.integration.hostile_folder import make_hostile_folder, ran
+
+READ = """
+import sys, threading
+sys.path[:0] = {first!r}
+import tracebraid.importers.kineto.parallel as parallel
+from tracebraid.importers.kineto.reader import read_timeline
+from tracebraid.importers.kineto.worker import Worker
+
+parallel.PIECE_BYTES = 1000
+was_given, decode, give, results = threading.Event(), parallel.decode_events, Worker.give, Worker.results
+answered = []
+
+def watched_give(worker, task):
+    was_given.set()
+    give(worker, task)
+
+def watched_results(worker):
+    answered.extend(results(worker))
+    return answered
+
+def wait_and_decode(*args):
+    was_given.wait(60)
+    return decode(*args)
+
+Worker.give, Worker.results, parallel.decode_events = watched_give, watched_results, wait_and_decode
+print(read_timeline("trace.json", processes=2).events.height, len(answered) > 0)
+"""
+BUILD = "from tracebraid.recorders.native.library import build; print(build())"
+RECORD = """
+import torch
+from tracebraid.recorders.observer import ExecutionTraceObserver
+from tracebraid.importers.execution_trace.reader import read_execution_trace
+observer = ExecutionTraceObserver(backend="native").register_callback("et.arrow.zip")
+observer.start()
+torch.ones(2) + 1
+observer.unregister_callback()
+print(read_execution_trace("et.arrow.zip").op_nodes.height > 0)
+"""
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    folder = make_hostile_folder(tmp_path / "received")
+    events = [op(f"op {number}", number, 1) for number in range(300)]
+    write(folder / "trace.json", kineto_text(events))
+    return folder
+
+
+def run_in(folder: Path, code: str, *options: str, **env: str | None) -> subprocess.CompletedProcess[str]:
+    """Run a script that lies elsewhere, in a folder."""
+    script = folder.parent / "script" / "script.py"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(code)
+    whole = {**os.environ, **QUIET, **{key: value for key, value in env.items() if value is not None}}
+    whole = {key: value for key, value in whole.items() if key not in env or env[key] is not None}
+    return subprocess.run(
+        [sys.executable, *options, str(script)],
+        cwd=folder,
+        env=whole,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_the_hostile_folder_leaves_markers_where_it_is_on_the_path(hostile: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import json"], cwd=hostile, capture_output=True, check=False
+    )
+    assert done.returncode == 1
+    assert "json" in ran(hostile)
+
+
+@pytest.mark.parametrize("first", [[], [""], ["."], ["./."], ["..", "x"]], ids=str)
+def test_a_large_trace_is_read_with_a_worker_and_nothing_of_the_folder_runs(
+    hostile: Path, first: list[str]
+) -> None:
+    # What the script itself imports must be there before the folder comes first.
+    kineto = "tracebraid.importers.kineto"
+    loaded = f"import {kineto}.reader, {kineto}.parallel, {kineto}.worker, polars, json\n"
+    code = loaded + READ.format(first=first)
+    done = run_in(hostile, code)
+    assert (done.stdout, done.stderr, done.returncode) == ("300 True\n", "", 0)
+    assert ran(hostile) == []
+
+
+@pytest.mark.parametrize("given", [None, "", ":", ".", "{folder}", "::/nonexistent:."])
+def test_a_module_path_of_the_environment_does_not_bring_the_folder_into_the_worker(
+    hostile: Path, given: str | None
+) -> None:
+    """The program itself keeps clear of the folder; what the environment says is for its children to read."""
+    value = "None" if given is None else repr(given.format(folder=hostile))
+    code = f"import os\nif {value} is not None: os.environ['PYTHONPATH'] = {value}\n" + READ.format(first=[])
+    done = run_in(hostile, code, PYTHONPATH=None)
+    assert (done.stdout, done.stderr, done.returncode) == ("300 True\n", "", 0)
+    assert ran(hostile) == []
+
+
+def test_what_a_customisation_prints_does_not_reach_the_columns(tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    write(folder / "trace.json", kineto_text([op(f"op {number}", number, 1) for number in range(300)]))
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "sitecustomize.py").write_text("print('customised', flush=True)\n")
+    done = run_in(folder, READ.format(first=[]), PYTHONPATH=str(theirs))
+    assert (done.stdout, done.returncode) == ("customised\n300 True\n", 0), done.stderr
+
+
+@pytest.mark.torch
+def test_the_recorder_is_built_and_nothing_of_the_folder_runs(hostile: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    compiler = one_that_works(tmp_path / "bin", Path(str(torch._C.__file__)))
+    cache = str(tmp_path / "cache")
+    done = run_in(hostile, BUILD, TRACEBRAID_CACHE=cache, CXX=str(compiler.path))
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).is_file()
+    assert ran(hostile) == []
+
+
+@pytest.mark.torch
+def test_the_recorder_is_built_into_a_cache_with_a_relative_name(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    compiler = one_that_works(tmp_path / "bin", Path(str(torch._C.__file__)))
+    done = run_in(tmp_path, BUILD, TRACEBRAID_CACHE="cache", CXX=str(compiler.path))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / done.stdout.strip()).is_file()
+
+
+@pytest.mark.torch
+def test_columns_are_written_and_nothing_of_the_folder_runs(hostile: Path) -> None:
+    pytest.importorskip("torch")
+    done = run_in(hostile, RECORD)
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
+    assert (hostile / "et.arrow.zip").is_file()
+    assert ran(hostile) == []
