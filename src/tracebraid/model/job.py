@@ -122,7 +122,7 @@ class Job:
 
     def _linked(self, rank: int, progress: Progress | None) -> LinkedTrace:
         kept = self._kept.get(rank)
-        return kept() if kept is not None else self.load(self._files_of(rank), progress)
+        return kept() if kept is not None and kept.is_computed else self.load(self._files_of(rank), progress)
 
     def _files_of(self, rank: int) -> RankFiles:
         files = next((one for one in self.files if one.rank == rank and one.kineto is not None), None)
