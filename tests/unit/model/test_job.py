@@ -111,3 +111,14 @@ def test_no_question_has_no_answer(loads: Loads):
 def test_an_answer_is_a_table_of_all_ranks(loads: Loads):
     (named,) = loads.job.ask(lambda linked: pl.DataFrame({"rank": [linked.rank]}))
     assert named.get_column("rank").to_list() == [0, 1, 2]
+
+
+def test_a_rank_that_could_not_be_opened_is_not_kept_by_a_later_pass(loads: Loads, tmp_path: Path):
+    path = tmp_path / "kineto_trace_0.json"
+    text = path.read_text()
+    path.write_text("damaged")
+    with pytest.raises(tracebraid.InputError):
+        loads.job[0]
+    path.write_text(text)
+    loads.job.ask(tracebraid.ops)
+    assert loads.alive[-2:] == [[], []]
