@@ -46,7 +46,7 @@ def _link(et: str, kineto: str) -> Measured:
     watch = Stopwatch()
     trace, timeline = read_execution_trace(et), read_timeline(kineto)
     watch.lap("reading")
-    held = link_traces(timeline, trace)
+    held = link_traces(timeline, trace).compute_all()
     watch.lap("linking")
     measured = watch.stop()
     del held
@@ -61,7 +61,7 @@ def _align(et: str, kineto: str) -> Measured:
     watch = Stopwatch()
     trace, timeline = read_execution_trace(et), read_timeline(kineto)
     watch.lap("reading")
-    held = link_traces(timeline, trace, Matching("approximate"))
+    held = link_traces(timeline, trace, Matching("approximate")).compute_all()
     watch.lap("linking")
     measured = watch.stop()
     return replace(measured, parts={**measured.parts, "nodes": held.et.op_nodes.height if held.et else 0})

@@ -37,7 +37,7 @@ def by_trace_link(traces: tuple[Path, int], folder: Path) -> Json:
     et, kineto = f"torch_et_{rank}.json", f"kineto_trace_{rank}.json.gz"
     (folder / et).write_bytes(gzip.decompress((source / f"{et}.gz").read_bytes()))
     shutil.copyfile(source / kineto, folder / kineto)
-    done = run("link", "--et-file", folder / et, "--kineto-file", folder / kineto)
+    done = run("trace-link", "--et-file", folder / et, "--kineto-file", folder / kineto)
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in folder.iterdir()) == sorted(
         [et, kineto, f"torch_et_{rank}_plus.json"]
@@ -49,7 +49,7 @@ def by_chakra(traces: tuple[Path, int], folder: Path) -> Path:
     source, rank = traces
     inputs = ("--chakra-host-trace", source / f"torch_et_{rank}.json.gz")
     inputs += ("--chakra-device-trace", source / f"kineto_trace_{rank}.json.gz")
-    done = run("link", *inputs, "--rank", rank, "--output-file", folder / "linked.json")
+    done = run("chakra-trace-link", *inputs, "--rank", rank, "--output-file", folder / "linked.json")
     assert done.returncode == 0, done.stderr
     return folder / "linked.json"
 

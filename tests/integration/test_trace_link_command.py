@@ -1,4 +1,4 @@
-"""`tracebraid link` with the options of trace_link and of chakra_trace_link."""
+"""`tracebraid trace-link` and `tracebraid chakra-trace-link`: the peers' options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from tests.builders import et_text, kineto_text, write
 from tests.integration.command import EVENTS, NODES, fail, run, run_process, succeed, write_pair
 from tests.peers import check_trace_link, is_device, load_et_plus, read_as_converter, read_as_replay
-from tracebraid.cli.trace_link import plus_path
+from tracebraid.compat.trace_link import plus_path
 
 
 @pytest.fixture
@@ -22,12 +22,12 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def trace_link(pair: tuple[Path, Path]) -> list[object]:
-    return ["link", "--et-file", pair[0], "--kineto-file", pair[1]]
+    return ["trace-link", "--et-file", pair[0], "--kineto-file", pair[1]]
 
 
 def chakra(pair: tuple[Path, Path], out: Path) -> list[object]:
     inputs: list[object] = ["--chakra-host-trace", pair[0], "--chakra-device-trace", pair[1]]
-    return ["link", *inputs, "--rank", 0, "--output-file", out]
+    return ["chakra-trace-link", *inputs, "--rank", 0, "--output-file", out]
 
 
 def test_trace_links_options_write_et_plus_beside_the_execution_trace(pair: tuple[Path, Path]):
@@ -68,36 +68,53 @@ def test_options_that_change_nothing_here_are_taken(pair: tuple[Path, Path], tmp
     succeed(*chakra(pair, tmp_path / "x.json"), "--log-level", "INFO")
 
 
+TRACE_LINK, CHAKRA = "trace-link", "chakra-trace-link"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    "arguments",
     [
-        (["--et-file", "a"], "--kineto-file"),
-        (["--kineto-file", "a"], "--et-file"),
-        (["--exact-match"], "--et-file"),
-        (["--et-file", "-", "--kineto-file", "b"], "must be a file"),
-        (["--et-file", "", "--kineto-file", "b"], "must be a file"),
-        (["--et-file", "a", "--kineto-file", "b", "c"], "the paths cannot stand beside"),
-        (["--et-file", "a", "--kineto-file", "b", "--exact-match", "True"], "the paths cannot stand"),
-        (["--et-file", "a", "--kineto-file", "b", "-o", "c"], "--output cannot stand beside"),
-        (["--et-file", "a", "--kineto-file", "b", "--rank", "0"], "--rank cannot stand beside"),
-        (["--et-file", "a", "--chakra-host-trace", "b"], "cannot stand beside"),
-        (["--chakra-host-trace", "a", "--chakra-device-trace", "b"], "--output-file"),
-        (["--chakra-host-trace", "a", "--output-file", "b"], "--chakra-device-trace"),
-        (["--rank", "0", "a", "b"], "cannot stand beside --rank"),
-        (["--rank", "-1", "--output-file", "b"], "--rank"),
-        (["--rank", "one", "--output-file", "b"], "--rank"),
-        (["a", "b", "--output-file", "c"], "cannot stand beside --output-file"),
-        (["a", "b", "--exact-match"], "cannot stand beside --exact-match"),
-        (["a", "b", "--log-level", "INFO"], "--log-level cannot stand beside"),
-        (["--log-level", "INFO"], "give an Execution Trace"),
+        [TRACE_LINK],
+        [TRACE_LINK, "--et-file", "a"],
+        [TRACE_LINK, "--kineto-file", "a"],
+        [TRACE_LINK, "--et-file", "-", "--kineto-file", "b"],
+        [TRACE_LINK, "--et-file", "", "--kineto-file", "b"],
+        [TRACE_LINK, "--et-file", "a", "--kineto-file", "b", "c"],
+        [TRACE_LINK, "--et-file", "a", "--kineto-file", "b", "--exact-match", "True"],
+        [TRACE_LINK, "--et-file", "a", "--kineto-file", "b", "-o", "c"],
+        [TRACE_LINK, "--et-file", "a", "--kineto-file", "b", "--rank", "0"],
+        [CHAKRA],
+        [CHAKRA, "--chakra-host-trace", "a", "--chakra-device-trace", "b"],
+        [CHAKRA, "--chakra-host-trace", "a", "--output-file", "b"],
+        [CHAKRA, "a", "b"],
+        [
+            *(CHAKRA, "--chakra-host-trace", "a", "--chakra-device-trace", "b"),
+            *("--output-file", "c", "--rank", "-1"),
+        ],
+        [
+            *(CHAKRA, "--chakra-host-trace", "a", "--chakra-device-trace", "b"),
+            *("--output-file", "c", "--rank", "one"),
+        ],
+        [CHAKRA, "--et-file", "a", "--kineto-file", "b"],
     ],
-    ids=lambda one: " ".join(one) if isinstance(one, list) else "",
+    ids=" ".join,
 )
-def test_mixed_or_half_given_forms_are_wrong_usage(arguments: list[str], words: str):
-    done = run("link", *arguments, COLUMNS="400")
+def test_options_that_are_missing_or_of_another_command_are_wrong_usage(arguments: list[str]):
+    done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert words in done.stderr
+    assert "Usage: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--et-file", "--kineto-file", "--exact-match", "--chakra-host-trace", "--chakra-device-trace"),
+        *("--rank", "--output-file", "--log-level"),
+    ],
+)
+def test_link_has_none_of_the_peers_options(pair: tuple[Path, Path], option: str):
+    assert run("link", *pair, option).returncode == 2
 
 
 def test_wrong_usage_ends_a_process_with_exit_code_2(pair: tuple[Path, Path]):
@@ -161,7 +178,7 @@ def test_a_folder_or_nothing_at_all_is_one_error(pair: tuple[Path, Path], tmp_pa
 def test_the_rank_that_is_named_counts_where_the_trace_tells_none(tmp_path: Path):
     et = write(tmp_path / "et.json", et_text(NODES))
     kineto = write(tmp_path / "profile.json", kineto_text(EVENTS, {"distributedInfo": {}}))
-    command = ["link", "--chakra-host-trace", et, "--chakra-device-trace", kineto]
+    command = ["chakra-trace-link", "--chakra-host-trace", et, "--chakra-device-trace", kineto]
     found = json.loads(succeed(*command, "--rank", 3, "--output-file", tmp_path / "x.json", "--json"))
     assert [one["rank"] for one in found["ranks"]] == [3]
     assert found["findings"] == []
@@ -176,5 +193,5 @@ def test_a_rank_that_the_trace_denies_is_said(pair: tuple[Path, Path], tmp_path:
 
 def test_the_rank_may_be_left_out(pair: tuple[Path, Path], tmp_path: Path):
     inputs = ("--chakra-host-trace", pair[0], "--chakra-device-trace", pair[1])
-    succeed("link", *inputs, "--output-file", tmp_path / "x.json")
+    succeed("chakra-trace-link", *inputs, "--output-file", tmp_path / "x.json")
     assert (tmp_path / "x.json").exists()

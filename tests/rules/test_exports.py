@@ -82,7 +82,7 @@ def public_names(text: str) -> set[str]:
     for item in ast.parse(text).body:
         if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(item.name)
-        elif isinstance(item, ast.Assign):
+        elif isinstance(item, ast.Assign) and not ast.unparse(item.value).startswith("TypeVar("):
             found |= {target.id for target in item.targets if isinstance(target, ast.Name)}
         elif isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
             found.add(item.target.id)

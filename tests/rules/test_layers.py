@@ -27,10 +27,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("model", "errors", "files"),
         *("recorders", "importers", "linking", "analysis", "validation", "reports", "exporters"),
     },
-    # HTA's calls are the stages' own: it composes api, and hands out nouns of the model.
+    # The peers' calls are the stages' own: it composes api, and hands out nouns of the model.
     "compat": {"api", "errors", "model"},
-    # The command line hands nouns of the model from api to reports, and names them in its types.
-    "cli": {"api", "errors", "model", "reports", "version"},
+    # The command line hands nouns of the model from api to reports, and names them in its types; the peers' options
+    # and what they mean stand in compat.
+    "cli": {"api", "compat", "errors", "model", "reports", "version"},
     "__main__": {"cli"},
     "__init__": {"api", "recorders", "errors", "model", "version"},
 }
@@ -119,7 +120,7 @@ def test_only_the_recorders_take_torch_from_where_it_is_imported() -> None:
 @pytest.mark.parametrize(
     ("modules", "absent"),
     [
-        ("tracebraid.cli.main, tracebraid.recorders.launcher.launch", "torch"),
+        ("tracebraid.cli.commands, tracebraid.recorders.launcher.launch", "torch"),
         # A worker's start is paid for on every large file.
         ("tracebraid.importers.kineto.worker", "polars"),
         ("tracebraid", "numpy"),

@@ -27,7 +27,7 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
             maintain_order="left",
         )
         .join(
-            linked.device_links.select("event_id", "call_event", "op_event"),
+            linked.launches.select("event_id", "call_event", "op_event"),
             on="event_id",
             how="left",
             maintain_order="left",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -25,6 +26,7 @@ from tracebraid.model.file_info import FileInfo
 from tracebraid.model.job import Job, Progress, RankFiles
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
+from tracebraid.model.stage import Stage
 from tracebraid.model.timeline import Timeline
 
 __all__ = [
@@ -46,7 +48,10 @@ __all__ = [
 
 
 def open(path: str | Path, processes: int | None = None, matching: Matching | str = "auto") -> Job:
-    """Open a folder of traces, or one Kineto trace, as a job. Traces are read when their rank is asked for.
+    """Open a folder of traces, or one Kineto trace, as a job.
+
+    A Kineto trace is read when its rank is asked for, an Execution Trace when something needs it: links and coverage
+    do; `breakdown`, `kernels`, `ops`, `steps` and dependencies do not.
 
     Args:
         path: the folder or file.
@@ -70,7 +75,8 @@ def open(path: str | Path, processes: int | None = None, matching: Matching | st
 
     def load(one: RankFiles, progress: Progress | None) -> LinkedTrace:
         assert one.kineto is not None, "a job opens only ranks that have a Kineto trace"
-        return link(one.et, read_timeline(one.kineto, processes, progress), matching=how)
+        et = None if one.et is None else Stage(partial(read_execution_trace, one.et))
+        return link_traces(read_timeline(one.kineto, processes, progress), et, how)
 
     return Job(str(path), files, load, findings)
 
@@ -85,6 +91,9 @@ def link(
 
     The two may be of different runs of one program: an Execution Trace is taken once, and linked with what is
     profiled later. They are matched op by op then, and `LinkedTrace.matched` says what with what.
+
+    Both are read and their ops linked at once, so that what is wrong with them is raised here; all else is computed
+    when it is asked for.
 
     Args:
         et: the Execution Trace, or its path; None for none.
@@ -101,7 +110,9 @@ def link(
     how = Matching(matching) if isinstance(matching, str) else matching
     trace = read_execution_trace(et) if isinstance(et, str | Path) else et
     timeline = read_timeline(kineto, processes) if isinstance(kineto, str | Path) else kineto
-    return link_traces(timeline, trace, how)
+    linked = link_traces(timeline, trace, how)
+    linked.stages.host_links()
+    return linked
 
 
 def info(path: str | Path, progress: Progress | None = None) -> FileInfo:
@@ -167,4 +178,4 @@ def demo_path() -> Path:
 def _of_each(traces: LinkedTrace | Job, question: Callable[[LinkedTrace], pl.DataFrame]) -> pl.DataFrame:
     if isinstance(traces, LinkedTrace):
         return question(traces)
-    return pl.concat([question(linked) for linked in traces])
+    return traces.ask(question)[0]

@@ -9,10 +9,13 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.cli.link import link_all, show_ledger
+from tracebraid.cli.link import LinkedRank, Links, link_into, show_ledger
 from tracebraid.cli.output import progress, say, say_findings, say_json
-from tracebraid.cli.summary import show_tables, summarise
+from tracebraid.cli.ranks import ask_ranks
+from tracebraid.cli.summary import Summary, show_tables, summarise_rank
 from tracebraid.errors import OutputError
+from tracebraid.model.job import Job
+from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.reports.machine import finding_data
 from tracebraid.reports.text import cell
 
@@ -31,16 +34,28 @@ def demo(
         _copy(traces, folder)
         traces = folder
     with progress("linking") as update:
-        ledger, findings = link_all([traces], folder, update)
-        found = summarise(api.open(traces), None, "ProfilerStep", json, update)
+        links, found = _answers(api.open(traces), folder, json, update)
     if json:
-        say_json({"ranks": found.ranks, "findings": [finding_data(finding) for finding in findings]})
+        say_json({"ranks": found.ranks, "findings": [finding_data(finding) for finding in links.findings]})
         return
     if folder is not None:
         say(f"The traces and their ET+ (et_plus_<rank>.json) are in {cell(str(folder))}.")
-    show_ledger(ledger)
+    show_ledger(links.ledger)
     show_tables(found, top=5)
-    say_findings(findings)
+    say_findings(links.findings)
+
+
+def _answers(job: Job, folder: Path | None, json: bool, update: api.Progress) -> tuple[Links, Summary]:
+    """Link and summarise each rank, and write its ET+ where a folder is named, in one pass."""
+    links, found = Links([], list(job.findings)), Summary([])
+
+    def link_and_summarise(linked: LinkedTrace) -> LinkedRank:
+        summarise_rank(found, "ProfilerStep", json, linked)
+        return link_into(linked, folder)
+
+    for rank in ask_ranks(job, job.ranks, link_and_summarise, update, links.findings):
+        links.add(rank)
+    return links, found
 
 
 def _copy(traces: Path, folder: Path) -> None:

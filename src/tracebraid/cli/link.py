@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -11,21 +11,7 @@ import typer
 
 from tracebraid import api
 from tracebraid.cli.output import progress, say, say_findings, say_json
-from tracebraid.cli.ranks import UNREADABLE, read_ranks
-from tracebraid.cli.trace_link import (
-    ChakraTraceLink,
-    DeviceTrace,
-    EtFile,
-    ExactMatch,
-    HostTrace,
-    KinetoFile,
-    LogLevel,
-    Options,
-    OutputFile,
-    Rank,
-    TraceLink,
-    call_of,
-)
+from tracebraid.cli.ranks import UNREADABLE, ask_ranks
 from tracebraid.errors import ArgumentError, CoverageError, InputError, OutputError
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
@@ -34,22 +20,38 @@ from tracebraid.model.matching import BEST, Matching
 from tracebraid.reports.machine import coverage_data, finding_data
 from tracebraid.reports.terminal import coverage_table, orphans_table
 
-__all__ = ["Ledger", "link", "link_all", "show_ledger"]
+__all__ = [
+    "Json",
+    "Ledger",
+    "LinkedRank",
+    "Links",
+    "MinCoverage",
+    "Pairs",
+    "Write",
+    "link",
+    "link_all",
+    "link_into",
+    "report",
+    "show_ledger",
+]
+
+MinCoverage: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--min-coverage", min=0.0, max=1.0, help="End with exit code 1 where less is linked."),
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 def link(
     paths: Annotated[
-        list[Path] | None,
+        list[Path],
         typer.Argument(metavar="ET KINETO | DIR", help="An Execution Trace and a Kineto trace, or a folder."),
-    ] = None,
+    ],
     out: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Write ET+ here: a file for a pair, a folder for a folder."),
     ] = None,
-    min_coverage: Annotated[
-        float | None,
-        typer.Option("--min-coverage", min=0.0, max=1.0, help="End with exit code 1 where less is linked."),
-    ] = None,
+    min_coverage: MinCoverage = None,
     match: Annotated[
         str,
         typer.Option(
@@ -70,31 +72,14 @@ def link(
             "--iteration", metavar="best|median|N", help="Which iteration of the longer trace to link."
         ),
     ] = BEST,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-    et_file: EtFile = None,
-    kineto_file: KinetoFile = None,
-    exact_match: ExactMatch = False,
-    chakra_host_trace: HostTrace = None,
-    chakra_device_trace: DeviceTrace = None,
-    rank: Rank = None,
-    output_file: OutputFile = None,
-    log_level: LogLevel = None,
+    json: Json = False,
 ) -> None:
     """Link Execution Traces and Kineto traces, and say how much was linked, how, and why the rest was not."""
-    trace_link = TraceLink(et_file, kineto_file, exact_match)
-    chakra = ChakraTraceLink(chakra_host_trace, chakra_device_trace, rank, output_file)
-    call = call_of(Options(paths, out, trace_link, chakra, log_level))
-    matching = _matching(match, annotation, iteration)
+    if len(paths) > 2:
+        raise typer.BadParameter("give an Execution Trace and a Kineto trace, or one folder")
     with progress("linking") as update:
-        ledger, findings = link_all(call.paths, call.out, update, call.write, matching)
-    ledger, findings = call.named(ledger, findings)
-    if json:
-        ranks = [coverage_data(rank, coverage) for rank, coverage in ledger]
-        say_json({"ranks": ranks, "findings": [finding_data(finding) for finding in findings]})
-    else:
-        show_ledger(ledger)
-        say_findings(findings)
-    _check(ledger, findings, min_coverage)
+        links = link_all(Pairs(paths, out, _matching(match, annotation, iteration)), update)
+    report(links, min_coverage, json)
 
 
 def _matching(match: str, annotation: str | None, iteration: str) -> Matching:
@@ -102,6 +87,23 @@ def _matching(match: str, annotation: str | None, iteration: str) -> Matching:
         return Matching(match, annotation, int(iteration) if iteration.isdecimal() else iteration)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def report(links: Links, min_coverage: float | None, json: bool) -> None:
+    """Print how much was linked and what was noticed.
+
+    Raises:
+        InputError: a rank could not be read.
+        CoverageError: less was linked than asked for.
+    """
+    ledger, findings = links.ledger, links.findings
+    if json:
+        ranks = [coverage_data(rank, coverage) for rank, coverage in ledger]
+        say_json({"ranks": ranks, "findings": [finding_data(finding) for finding in findings]})
+    else:
+        show_ledger(ledger)
+        say_findings(findings)
+    _check(ledger, findings, min_coverage)
 
 
 def _check(ledger: Ledger, findings: list[Finding], min_coverage: float | None) -> None:
@@ -125,57 +127,95 @@ def _check(ledger: Ledger, findings: list[Finding], min_coverage: float | None) 
 Ledger: TypeAlias = "list[tuple[int, Coverage]]"
 
 
-def link_all(
-    paths: list[Path],
-    out: Path | None,
-    update: api.Progress,
-    write: Callable[[LinkedTrace, Path], None] = api.write_et_plus,
-    matching: Matching | None = None,
-) -> tuple[Ledger, list[Finding]]:
-    """Link a pair or all ranks of a folder, write ET+ where asked to, and keep the ledger and what was found."""
-    ledger: Ledger = []
-    findings: list[Finding] = []
-    for linked, target in _ranks(_Pairs(paths, out, matching or Matching()), findings, update):
-        ledger.append((linked.rank, linked.coverage))
-        findings += linked.all_findings
-        if target is not None:
-            write(linked, target)
-    return ledger, findings
-
-
 def show_ledger(ledger: Ledger) -> None:
     """Print how much was linked, and what was not."""
     say(*(table for table in (coverage_table(ledger), orphans_table(ledger)) if table is not None))
 
 
+Write: TypeAlias = Callable[[LinkedTrace, Path], None]
+"""Writes an ET+."""
+
+
 @dataclass(frozen=True)
-class _Pairs:
-    """What is to be linked, how, and where its ET+ goes."""
+class Pairs:
+    """What is to be linked, how, and where its ET+ goes.
+
+    Args:
+        paths: a pair, or one folder or Kineto trace.
+        out: where ET+ goes, a file for a pair and a folder for a folder; None for nowhere.
+        matching: how the two of a pair are matched.
+        write: writes the ET+ of a pair.
+    """
 
     paths: list[Path]
     out: Path | None
-    matching: Matching
+    matching: Matching = Matching()  # noqa: RUF009 - it is frozen
+    write: Write = api.write_et_plus
 
 
-def _ranks(
-    pairs: _Pairs, findings: list[Finding], update: api.Progress
-) -> Iterator[tuple[LinkedTrace, Path | None]]:
-    """Each rank's linked trace, and where its ET+ goes."""
+@dataclass(frozen=True)
+class LinkedRank:
+    """What is kept of a rank that was linked: how much was, and what was noticed."""
+
+    rank: int
+    coverage: Coverage
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Links:
+    """What was linked: how much of each rank, and what was noticed."""
+
+    ledger: Ledger
+    findings: list[Finding]
+
+    def add(self, rank: LinkedRank) -> None:
+        """Add a rank."""
+        self.ledger.append((rank.rank, rank.coverage))
+        self.findings.extend(rank.findings)
+
+
+def link_all(pairs: Pairs, update: api.Progress) -> Links:
+    """Link a pair or all ranks of a folder, and write ET+ where asked to."""
+    links = Links([], [])
+    for rank in _ranks(pairs, update, links.findings):
+        links.add(rank)
+    return links
+
+
+def _ranks(pairs: Pairs, update: api.Progress, findings: list[Finding]) -> Iterator[LinkedRank]:
+    """What is to be kept of each rank, one after the other."""
     paths, out = pairs.paths, pairs.out
     if len(paths) == 2:
         if out is not None and out.exists() and any(path.exists() and out.samefile(path) for path in paths):
             raise OutputError(str(out), "this is one of the traces to read", "Write the ET+ to another file")
-        yield api.link(paths[0], api.read_timeline(paths[1], progress=update), matching=pairs.matching), out
+        timeline = api.read_timeline(paths[1], progress=update)
+        yield _link_rank(api.link(paths[0], timeline, matching=pairs.matching), out, pairs.write)
         return
     job = api.open(paths[0], matching=pairs.matching)
     findings += job.findings
     if out is not None:
         _make_folder(out)
-    for linked in read_ranks(job, job.ranks, update, findings):
-        if out is not None and linked.et is None:
-            text = f"rank {linked.rank} has no Execution Trace, so no ET+ was written for it"
-            findings.append(Finding("no-et-plus", text, linked.timeline.path))
-        yield linked, None if out is None or linked.et is None else out / f"et_plus_{linked.rank}.json"
+    yield from ask_ranks(job, job.ranks, lambda linked: link_into(linked, out), update, findings)
+
+
+def link_into(linked: LinkedTrace, folder: Path | None) -> LinkedRank:
+    """Link a rank of a folder, and write its ET+ into a folder where one is named."""
+    if folder is None:
+        return _link_rank(linked, None)
+    if linked.has_et:
+        return _link_rank(linked, folder / f"et_plus_{linked.rank}.json")
+    text = f"rank {linked.rank} has no Execution Trace, so no ET+ was written for it"
+    rank = _link_rank(linked, None)
+    return replace(rank, findings=(Finding("no-et-plus", text, linked.timeline.path), *rank.findings))
+
+
+def _link_rank(linked: LinkedTrace, out: Path | None, write: Write = api.write_et_plus) -> LinkedRank:
+    """Link a rank, and write its ET+ where that is asked for; what is kept does not hold the traces."""
+    coverage = linked.coverage
+    if out is not None:
+        write(linked, out)
+    return LinkedRank(linked.rank, coverage, linked.known_findings)
 
 
 def _make_folder(path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from tracebraid.api import Progress
 from tracebraid.cli.output import OfAll
@@ -11,16 +12,22 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["UNREADABLE", "read_ranks"]
+__all__ = ["UNREADABLE", "ask_ranks"]
+
+T = TypeVar("T")
 
 UNREADABLE = "rank-unreadable"
 """The code of the finding that a rank's files cannot be read."""
 
 
-def read_ranks(
-    job: Job, ranks: list[int], update: Progress, findings: list[Finding]
-) -> Iterator[LinkedTrace]:
-    """Read each rank; where that fails, add a finding and go on.
+def ask_ranks(
+    job: Job,
+    ranks: list[int],
+    question: Callable[[LinkedTrace], T],
+    update: Progress,
+    findings: list[Finding],
+) -> Iterator[T]:
+    """Ask each rank in one pass; where its files cannot be read, add a finding and go on.
 
     Raises:
         InputError: none of several ranks can be read, or the only one cannot.
@@ -29,7 +36,7 @@ def read_ranks(
     failed: list[InputError] = []
     for rank in ranks:
         try:
-            linked = next(job.read_all(whole, [rank]))
+            answer = next(job.each(question, [rank], whole))
         except InputError as error:
             failed.append(error)
             findings.append(
@@ -37,6 +44,6 @@ def read_ranks(
             )
             continue
         whole.next()
-        yield linked
+        yield answer
     if len(failed) == len(ranks):
         raise failed[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,13 +12,14 @@ import typer
 
 from tracebraid import api
 from tracebraid.cli.output import progress, say, say_findings, say_json
-from tracebraid.cli.ranks import UNREADABLE, read_ranks
+from tracebraid.cli.ranks import UNREADABLE, ask_ranks
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
+from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.reports.machine import coverage_data, finding_data, rows_data
 from tracebraid.reports.terminal import breakdown_table, kernels_table, ops_table
 
-__all__ = ["Summary", "show_tables", "summarise", "summary"]
+__all__ = ["Summary", "show_tables", "summarise", "summarise_rank", "summary"]
 
 
 def summary(
@@ -54,18 +56,25 @@ class Summary:
 def summarise(job: Job, rank: int | None, annotation: str, whole: bool, update: api.Progress) -> Summary:
     """Ask all ranks, or one, for their breakdown, and the first or (`whole`) each for its kernels and ops."""
     found = Summary(list(job.findings))
-    for linked in read_ranks(job, job.ranks if rank is None else [rank], update, found.findings):
-        found.findings += linked.all_findings
-        found.breakdowns.append(api.breakdown(linked, annotation))
-        if found.first is not None and not whole:
-            continue
+    ranks = job.ranks if rank is None else [rank]
+    question = partial(summarise_rank, found, annotation, whole)
+    for _ in ask_ranks(job, ranks, question, update, found.findings):
+        pass
+    return found
+
+
+def summarise_rank(found: Summary, annotation: str, whole: bool, linked: LinkedTrace) -> None:
+    """Add the answers of a rank to a summary, all or none."""
+    breakdown = api.breakdown(linked, annotation)
+    if found.first is None or whole:
         kernels, ops = api.kernels(linked), api.ops(linked)
-        found.first = found.first or (linked.rank, kernels, ops)
         if whole:
-            tables = {"breakdown": found.breakdowns[-1], "kernels": kernels, "ops": ops}
+            tables = {"breakdown": breakdown, "kernels": kernels, "ops": ops}
             data = {name: rows_data(frame) for name, frame in tables.items()}
             found.ranks.append({**coverage_data(linked.rank, linked.coverage), **data})
-    return found
+        found.first = found.first or (linked.rank, kernels, ops)
+    found.breakdowns.append(breakdown)
+    found.findings += linked.known_findings
 
 
 def show_tables(found: Summary, top: int) -> None:

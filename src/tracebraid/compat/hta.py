@@ -182,7 +182,7 @@ def _linked(trace: Job | LinkedTrace | Timeline, rank: int, et: ExecutionTrace) 
         raise ArgumentError(f"the trace is of rank {one.rank}, and rank {rank} was asked for")
     if isinstance(one, Timeline):
         return link(et, one)
-    return one if one.et is et else link(et, one.timeline)
+    return one if one.is_linked_with(et) else link(et, one.timeline)
 
 
 def _events_with_nodes(linked: LinkedTrace) -> pl.DataFrame:
@@ -203,10 +203,11 @@ def _check_et(et: object) -> None:
 
 
 def _check_links(linked: LinkedTrace, et: ExecutionTrace) -> None:
-    for finding in linked.findings:
-        if finding.code == "ranks-differ":
+    is_linked = linked.host_links.get_column("node_id").null_count() < linked.host_links.height
+    for finding in linked.known_findings:
+        if finding.code == "ranks-differ" and finding.path == et.path:
             warnings.warn(finding.message, stacklevel=3)
-    if linked.host_links.get_column("node_id").null_count() < linked.host_links.height:
+    if is_linked:
         return
     reasons = [one.reason for one in linked.coverage.orphans if one.kind == "host_op"]
     why = f": {reasons[0]}" if reasons else ""

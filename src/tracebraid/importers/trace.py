@@ -9,7 +9,7 @@ from tracebraid.importers.execution_trace.reader import execution_trace_of
 from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.reader import timeline_of
-from tracebraid.importers.nsys.reader import is_nsys_export, read_nsys, refuse_nsys_report
+from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.job import Progress
 from tracebraid.model.timeline import Timeline
@@ -23,12 +23,12 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
     Raises:
         InputError: the file cannot be read, or is no trace.
     """
-    if is_nsys_export(path):
-        return read_nsys(path, progress), Path(path).stat().st_size
     if is_et_arrow(path):
         return read_et_arrow(path), Path(path).stat().st_size
     refuse_nsys_report(path)
-    source = open_source(path)
+    source = open_source(path, database=True)
+    if source.is_database:
+        return read_nsys(path, progress), source.size_bytes
     file = open_array(source)
     trace = execution_trace_of(file) if file.array == "nodes" else timeline_of(file, progress=progress)
     return trace, source.size_bytes

@@ -6,18 +6,18 @@ import numpy as np
 import polars as pl
 
 from tracebraid.model.op_tree import op_tree
-from tracebraid.model.schema import DEVICE_LINKS
+from tracebraid.model.schema import DEVICE_LINKS, LAUNCHES
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["link_launches"]
+__all__ = ["link_launches", "with_nodes"]
 
 _NO_CORRELATION = "it carries no correlation id"
 _NO_CALL = "no call with its correlation is in the trace (launched before the profiler started, or dropped)"
 _NO_OP = "it was launched outside of any op"
 
 
-def link_launches(timeline: Timeline, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.DataFrame:
-    """The table `device_links`.
+def link_launches(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
+    """The table `launches`.
 
     A device event belongs to the host call with its correlation id, whatever the call's name, and to the
     innermost op or annotation around that call on its thread. Where no such call is in the trace, an
@@ -27,7 +27,7 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame, host_links: pl.DataFra
         timeline.events.select("event_id", "ts_ns"), on="event_id"
     )
     if work.is_empty():
-        return DEVICE_LINKS.empty()
+        return LAUNCHES.empty()
     found = (
         work.with_columns(pl.when(pl.col("correlation") != 0).then("correlation"))
         .join(_calls(timeline, tree), on="correlation", how="left")
@@ -39,7 +39,7 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame, host_links: pl.DataFra
         & (pl.col("named_ts_ns") <= pl.col("ts_ns"))
     )
     has_op = pl.col("op_event").is_not_null()
-    schema = DEVICE_LINKS.polars_schema()
+    schema = LAUNCHES.polars_schema()
     links = found.with_columns(
         pl.when(has_op)
         .then(pl.lit("correlation"))
@@ -57,8 +57,14 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame, host_links: pl.DataFra
         .otherwise(pl.lit(_NO_CALL))
         .alias("reason"),
     )
-    links = links.with_columns(_nodes_around(links.get_column("op_event"), tree, host_links))
     return links.select(list(schema)).cast(schema).sort("event_id")  # type: ignore[arg-type]
+
+
+def with_nodes(launches: pl.DataFrame, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.DataFrame:
+    """The table `device_links`: the launches, each with the node of its op, or of the nearest op around that."""
+    nodes = _nodes_around(launches.get_column("op_event"), tree, host_links)
+    schema = DEVICE_LINKS.polars_schema()
+    return launches.with_columns(nodes).select(list(schema)).cast(schema)  # type: ignore[arg-type]
 
 
 def _calls(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:

@@ -9,13 +9,14 @@ from tracebraid.linking.autograd import link_forward_backward
 from tracebraid.linking.coverage import count_coverage
 from tracebraid.linking.dependencies.dependencies import find_dependencies
 from tracebraid.linking.host_ops import HostLinks, link_hosts
-from tracebraid.linking.kernel_launches import link_launches
+from tracebraid.linking.kernel_launches import link_launches, with_nodes
 from tracebraid.linking.nesting import host_tree
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
-from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.linked_trace import LinkedTrace, LinkStages, StageFindings
 from tracebraid.model.matched import Matched
 from tracebraid.model.matching import Matching
+from tracebraid.model.stage import Stage, computed
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["link_traces"]
@@ -28,36 +29,52 @@ _MANY = 0.1
 
 
 def link_traces(
-    timeline: Timeline, et: ExecutionTrace | None = None, matching: Matching = _AUTO
+    timeline: Timeline,
+    et: ExecutionTrace | Stage[ExecutionTrace] | None = None,
+    matching: Matching = _AUTO,
 ) -> LinkedTrace:
-    """Link a rank's Kineto trace with its Execution Trace, or on its own.
+    """Link a rank's Kineto trace with its Execution Trace, or on its own; stage by stage, when asked.
 
     Everything is linked by evidence alone: what it does not prove stays unlinked, and `coverage` says why. Each
     link says by which method it was made, and how sure that is.
 
-    Raises:
+    Args:
+        timeline: the Kineto trace.
+        et: the Execution Trace, or the stage that reads it; None where there is none.
+        matching: how the two are matched.
+
+    The stages that need the Execution Trace raise:
+        InputError: it cannot be read.
         ProgramError: ids prove nothing, and the two are of different programs.
         ArgumentError: the annotation or iteration that was asked for is not there.
     """
-    tree = host_tree(timeline)
-    hosts = link_hosts(et, timeline, tree, matching)
-    device_links = link_launches(timeline, tree, hosts.hosts)
-    forward_backward = link_forward_backward(timeline)
-    dependencies = find_dependencies(timeline, tree, device_links, forward_backward)
-    coverage = count_coverage(timeline, hosts.hosts, hosts.nodes, device_links, et is not None)
-    return LinkedTrace(
-        timeline=timeline,
-        et=et,
+    read = computed(et) if isinstance(et, ExecutionTrace) else et
+    trace: Stage[ExecutionTrace | None] = Stage(lambda: None if read is None else read())
+    tree = Stage(lambda: host_tree(timeline))
+    hosts = Stage(lambda: link_hosts(trace(), timeline, tree(), matching))
+    launches = Stage(lambda: link_launches(timeline, tree()))
+    forward_backward = Stage(lambda: link_forward_backward(timeline))
+    dependencies = Stage(lambda: find_dependencies(timeline, tree(), launches(), forward_backward()))
+    notes = Stage(lambda: _findings(timeline, trace(), tree(), hosts()))
+    stages = LinkStages(
+        et=read,
         host_tree=tree,
-        host_links=hosts.hosts,
-        node_links=hosts.nodes,
-        device_links=device_links,
+        host_links=Stage(lambda: hosts().hosts),
+        node_links=Stage(lambda: hosts().nodes),
+        matched=Stage(lambda: hosts().matched),
+        launches=launches,
+        device_links=Stage(lambda: with_nodes(launches(), tree(), hosts().hosts)),
         forward_backward=forward_backward,
-        dependencies=dependencies.table,
-        coverage=coverage,
-        matched=hosts.matched,
-        findings=(*_findings(timeline, et, tree, hosts), *dependencies.findings),
+        dependencies=Stage(lambda: dependencies().table),
+        coverage=Stage(
+            lambda: count_coverage(timeline, hosts().hosts, hosts().nodes, launches(), read is not None)
+        ),
+        findings=(
+            StageFindings(hosts, notes),
+            StageFindings(dependencies, Stage(lambda: dependencies().findings)),
+        ),
     )
+    return LinkedTrace(timeline, stages)
 
 
 def _findings(

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+import polars as pl
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.stage import Stage
 
 __all__ = ["Job", "Progress", "RankFiles"]
 
 Progress: TypeAlias = Callable[[float], None]
 """Is told how far something is, 0 to 1."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,12 +39,12 @@ class RankFiles:
 
 @dataclass(frozen=True)
 class Job:
-    """A run's ranks. `job[rank]` reads and links that rank, and keeps it.
+    """A run's ranks. `job[rank]` reads that rank and keeps it; `ask` and `each` read all, and keep none.
 
     Args:
         path: the folder or file that was opened.
         files: the files of each rank, in the order of ranks.
-        load: reads and links one rank, and tells how far it is.
+        load: opens one rank: reads its Kineto trace, and tells how far it is.
         findings: what was noticed about the files.
     """
 
@@ -46,7 +52,7 @@ class Job:
     files: tuple[RankFiles, ...]
     load: Callable[[RankFiles, Progress | None], LinkedTrace]
     findings: tuple[Finding, ...] = ()
-    _loaded: dict[int, LinkedTrace] = field(default_factory=dict)
+    _kept: dict[int, Stage[LinkedTrace]] = field(default_factory=dict, repr=False)
 
     @property
     def ranks(self) -> list[int]:
@@ -63,29 +69,60 @@ class Job:
             ArgumentError: there is no Kineto trace of that rank.
             InputError: its files cannot be read.
         """
-        if rank not in self._loaded:
-            self._loaded[rank] = self.load(self._files_of(rank), None)
-        return self._loaded[rank]
+        if rank not in self._kept:
+            opened = Stage(partial(self.load, self._files_of(rank), None))
+            self._kept.setdefault(rank, opened)
+        return self._kept[rank]()
 
     def __iter__(self) -> Iterator[LinkedTrace]:
-        """The linked traces of all ranks, one after the other; those not opened before are not kept."""
-        return self.read_all()
+        """The linked traces of all ranks, one after the other; those not opened before are not kept.
 
-    def read_all(
-        self, progress: Progress | None = None, ranks: list[int] | None = None
-    ) -> Iterator[LinkedTrace]:
-        """The linked traces of all ranks, or of some, one after the other.
+        A loop's variable holds one rank until the next one is read; `each` and `ask` release it before.
+        """
+        return self.each(lambda linked: linked)
+
+    def ask(self, *questions: Callable[[LinkedTrace], pl.DataFrame]) -> tuple[pl.DataFrame, ...]:
+        """Answer several questions in one pass: each rank is read once, and released before the next one is.
 
         Args:
-            progress: is told how far each Kineto trace is read, 0 to 1.
+            questions: such as `tracebraid.breakdown` or `lambda linked: tracebraid.ops(linked, per_step=True)`.
+
+        Returns:
+            A table for each question, with the rows of all ranks.
+
+        Raises:
+            InputError: a file cannot be read.
+
+        Example::
+
+            breakdown, kernels = job.ask(tracebraid.breakdown, tracebraid.kernels)
+        """
+        answers = list(self.each(lambda linked: [question(linked) for question in questions]))
+        return tuple(pl.concat(tables) for tables in zip(*answers, strict=True))
+
+    def each(
+        self,
+        question: Callable[[LinkedTrace], T],
+        ranks: list[int] | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[T]:
+        """The answers of all ranks, or of some, one after the other; see `ask`.
+
+        Args:
+            question: is asked of each linked trace; what it returns should not hold that.
             ranks: the ranks; None for all.
+            progress: is told how far each Kineto trace is read, 0 to 1.
 
         Raises:
             ArgumentError: there is no Kineto trace of such a rank.
             InputError: a file cannot be read.
         """
         for rank in self.ranks if ranks is None else ranks:
-            yield self._loaded[rank] if rank in self._loaded else self.load(self._files_of(rank), progress)
+            yield question(self._linked(rank, progress))
+
+    def _linked(self, rank: int, progress: Progress | None) -> LinkedTrace:
+        kept = self._kept.get(rank)
+        return kept() if kept is not None and kept.is_computed else self.load(self._files_of(rank), progress)
 
     def _files_of(self, rank: int) -> RankFiles:
         files = next((one for one in self.files if one.rank == rank and one.kineto is not None), None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
+from typing import Any
 
 import polars as pl
 
@@ -10,40 +11,70 @@ from tracebraid.model.coverage import Coverage
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.matched import Matched
+from tracebraid.model.stage import Stage
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["LinkedTrace"]
+__all__ = ["LinkStages", "LinkedTrace", "StageFindings"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class StageFindings:
+    """What was noticed while a stage was computed.
+
+    Args:
+        of: the stage.
+        findings: what was noticed; a stage of its own, where noticing costs more than the stage itself.
+    """
+
+    of: Stage[Any]
+    findings: Stage[tuple[Finding, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class LinkStages:
+    """How each part of a `LinkedTrace` is computed; linking makes them, and each asks those that it needs.
+
+    Args:
+        et: reads the Execution Trace; None where there is none.
+        host_tree: see `LinkedTrace`, as all that follow.
+        host_links: needs the Execution Trace.
+        node_links: needs the Execution Trace.
+        matched: needs the Execution Trace.
+        launches: needs no Execution Trace.
+        device_links: needs the Execution Trace.
+        forward_backward: needs no Execution Trace.
+        dependencies: needs no Execution Trace.
+        coverage: needs the Execution Trace.
+        findings: of the stages that may notice something, in the order in which they are listed.
+    """
+
+    et: Stage[ExecutionTrace] | None
+    host_tree: Stage[pl.DataFrame]
+    host_links: Stage[pl.DataFrame]
+    node_links: Stage[pl.DataFrame]
+    matched: Stage[Matched | None]
+    launches: Stage[pl.DataFrame]
+    device_links: Stage[pl.DataFrame]
+    forward_backward: Stage[pl.DataFrame]
+    dependencies: Stage[pl.DataFrame]
+    coverage: Stage[Coverage]
+    findings: tuple[StageFindings, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class LinkedTrace:
-    """One rank's traces, joined.
+    """One rank's traces, joined. All but the timeline is computed when it is first asked for, and kept.
+
+    Whoever asks for what needs the Execution Trace may meet its errors: `InputError` where the file cannot be read,
+    `ProgramError` where it is of another program. Threads may share a linked trace.
 
     Args:
         timeline: the Kineto trace.
-        et: the Execution Trace; None where there is none: launches, times and forward-backward links need none.
-        host_tree: nesting and times of host events, see `model.schema.HOST_TREE`.
-        host_links: host op to node, see `model.schema.HOST_LINKS`.
-        node_links: node to host op, see `model.schema.NODE_LINKS`.
-        device_links: device event to what launched it, see `model.schema.DEVICE_LINKS`.
-        forward_backward: see `model.schema.FORWARD_BACKWARD`.
-        dependencies: what waits for what, and by what evidence, see `model.schema.DEPENDENCIES`.
-        coverage: how much was linked, how, and why the rest was not.
-        matched: what was matched with what, where ids did not tell; None where they did.
-        findings: what was noticed while linking.
+        stages: computes the rest.
     """
 
     timeline: Timeline
-    et: ExecutionTrace | None
-    host_tree: pl.DataFrame
-    host_links: pl.DataFrame
-    node_links: pl.DataFrame
-    device_links: pl.DataFrame
-    forward_backward: pl.DataFrame
-    dependencies: pl.DataFrame
-    coverage: Coverage
-    matched: Matched | None = None
-    findings: tuple[Finding, ...] = field(default=())
+    stages: LinkStages
 
     @property
     def rank(self) -> int:
@@ -51,7 +82,101 @@ class LinkedTrace:
         return self.timeline.rank
 
     @property
+    def has_et(self) -> bool:
+        """Whether there is an Execution Trace; it is not read for this."""
+        return self.stages.et is not None
+
+    @property
+    def et(self) -> ExecutionTrace | None:
+        """The Execution Trace; None where there is none: launches, times and dependencies need none."""
+        return None if self.stages.et is None else self.stages.et()
+
+    @property
+    def host_tree(self) -> pl.DataFrame:
+        """Nesting and times of host events: `model.schema.HOST_TREE`."""
+        return self.stages.host_tree()
+
+    @property
+    def host_links(self) -> pl.DataFrame:
+        """Host op to node: `model.schema.HOST_LINKS`."""
+        return self.stages.host_links()
+
+    @property
+    def node_links(self) -> pl.DataFrame:
+        """Node to host op: `model.schema.NODE_LINKS`."""
+        return self.stages.node_links()
+
+    @property
+    def matched(self) -> Matched | None:
+        """What was matched with what, where ids did not tell; None where they did."""
+        return self.stages.matched()
+
+    @property
+    def launches(self) -> pl.DataFrame:
+        """Device event to the call and the op that launched it, from the Kineto trace: `model.schema.LAUNCHES`."""
+        return self.stages.launches()
+
+    @property
+    def device_links(self) -> pl.DataFrame:
+        """The same with the op's node in the Execution Trace: `model.schema.DEVICE_LINKS`."""
+        return self.stages.device_links()
+
+    @property
+    def forward_backward(self) -> pl.DataFrame:
+        """Forward op to backward op: `model.schema.FORWARD_BACKWARD`."""
+        return self.stages.forward_backward()
+
+    @property
+    def dependencies(self) -> pl.DataFrame:
+        """What waits for what, and by what evidence: `model.schema.DEPENDENCIES`."""
+        return self.stages.dependencies()
+
+    @property
+    def coverage(self) -> Coverage:
+        """How much was linked, how, and why the rest was not."""
+        return self.stages.coverage()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What there is to notice while linking; computes every stage that may notice something."""
+        return tuple(finding for one in self.stages.findings for finding in one.findings())
+
+    @property
     def all_findings(self) -> tuple[Finding, ...]:
-        """What was noticed while reading both traces and while linking them."""
+        """What there is to notice in both traces and while linking them; computes what `findings` does."""
         of_et = self.et.findings if self.et is not None else ()
         return (*of_et, *self.timeline.findings, *self.findings)
+
+    @property
+    def known_findings(self) -> tuple[Finding, ...]:
+        """Those of `all_findings`, in that order, that come from what was read and computed so far."""
+        et = self.stages.et
+        of_et = et().findings if et is not None and et.is_computed else ()
+        known = [one.findings() for one in self.stages.findings if one.of.is_computed]
+        return (*of_et, *self.timeline.findings, *(finding for some in known for finding in some))
+
+    def is_linked_with(self, et: ExecutionTrace) -> bool:
+        """Whether its Execution Trace is that very object; none is read for this."""
+        stage = self.stages.et
+        return stage is not None and stage.is_computed and stage() is et
+
+    def compute_all(self) -> LinkedTrace:
+        """Compute every stage now; returns the linked trace itself.
+
+        Raises:
+            InputError: the Execution Trace cannot be read, or is of another program.
+            ArgumentError: the annotation or iteration to match by is not there.
+        """
+        for stage in self._named_stages().values():
+            stage()
+        for one in self.stages.findings:
+            one.findings()
+        return self
+
+    def __repr__(self) -> str:
+        names = [name for name, stage in self._named_stages().items() if stage.is_computed]
+        return f"LinkedTrace(rank={self.rank}, kineto={self.timeline.path!r}, computed=[{', '.join(names)}])"
+
+    def _named_stages(self) -> dict[str, Stage[Any]]:
+        found = {one.name: getattr(self.stages, one.name) for one in fields(self.stages)}
+        return {name: stage for name, stage in found.items() if isinstance(stage, Stage)}

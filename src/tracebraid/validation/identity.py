@@ -113,7 +113,7 @@ def _launches(linked: LinkedTrace) -> list[Finding]:
     missing = events.total - events.linked
     if not missing:
         return []
-    reasons = linked.device_links.filter(pl.col("op_event").is_null()).get_column("reason").cast(pl.String)
+    reasons = linked.launches.filter(pl.col("op_event").is_null()).get_column("reason").cast(pl.String)
     why = reasons.drop_nulls().mode().sort().head(1).to_list()
     text = f"of {events.total:,} device events, these have no operator{f': {why[0]}' if why else ''}"
     outside = bool(why) and "outside of any op" in why[0]

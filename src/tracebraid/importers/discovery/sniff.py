@@ -10,7 +10,7 @@ from tracebraid.errors import InputError
 from tracebraid.importers.discovery.rank import as_rank, rank_from_name
 from tracebraid.importers.execution_trace.arrow import is_et_arrow
 from tracebraid.importers.json_stream.chunks import open_array
-from tracebraid.importers.json_stream.source import open_source, read_range
+from tracebraid.importers.json_stream.source import open_source
 from tracebraid.model.finding import Finding
 
 __all__ = ["ET", "KINETO", "Found", "is_candidate", "look", "rank_in_tail", "written_at_ns"]
@@ -84,7 +84,7 @@ def rank_in_tail(path: str) -> int | None:
         for block in source.blocks():
             tail = (tail + block)[-_TAIL_BYTES:]
     else:
-        tail = read_range(path, max(0, source.size_bytes - _TAIL_BYTES), source.size_bytes)
+        tail = source.read(max(0, source.size_bytes - _TAIL_BYTES), source.size_bytes)
     found = _RANK_IN_TAIL.search(tail)
     return int(found[1]) if found else None
 

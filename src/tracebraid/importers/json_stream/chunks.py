@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from tracebraid.errors import NotATraceError
-from tracebraid.importers.json_stream.source import Source, read_range
+from tracebraid.importers.json_stream.source import Source
 
 __all__ = ["ArrayFile", "Piece", "boundary_pattern", "open_array"]
 
@@ -83,7 +83,7 @@ class ArrayFile:
 
     def view(self, piece: Piece) -> bytes:
         """The bytes of a piece."""
-        return piece.data if piece.data is not None else read_range(self.source.path, piece.start, piece.stop)
+        return piece.data if piece.data is not None else self.source.read(piece.start, piece.stop)
 
     def fraction_done(self, piece: Piece) -> float:
         """How far the file is read once that piece is done, 0 to 1."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import mmap
+import os
 import sys
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,9 @@ __all__ = ["STDIN", "Source", "open_source", "read_range"]
 STDIN = "-"
 """The path that means standard input."""
 
+_SQLITE = b"SQLite format 3\x00"
+_HEAD_BYTES = 64
+_GZIP = b"\x1f\x8b"
 _EXPECTED = "Expected an Execution Trace or a Kineto trace: JSON text, plain or gzip"
 
 _FOREIGN_FORMATS: tuple[tuple[bytes, str], ...] = (
@@ -39,13 +43,14 @@ _FOREIGN_FORMATS: tuple[tuple[bytes, str], ...] = (
 
 @dataclass
 class Source:
-    """An opened input.
+    """An opened input. A file is opened once; it is closed when nothing refers to its source any more.
 
     Args:
         path: as the caller named it.
         size_bytes: size on disk; of the data itself for standard input.
         compressed: whether it is gzip.
         memory: the data, where it did not come from a file.
+        descriptor: the open file; -1 where there is none.
         damage: filled while reading: what stopped a gzip stream short of its end, and after how many
             uncompressed bytes.
         done_bytes: how far `blocks` has come in the file on disk.
@@ -55,8 +60,18 @@ class Source:
     size_bytes: int
     compressed: bool
     memory: bytes | None = None
+    descriptor: int = -1
     damage: list[tuple[str, int]] = field(default_factory=list)
     done_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        if self.descriptor >= 0:
+            weakref.finalize(self, os.close, self.descriptor)
+
+    @property
+    def is_database(self) -> bool:
+        """Whether it is a file that SQLite can open."""
+        return self.memory is None and self.read(0, len(_SQLITE)) == _SQLITE
 
     def blocks(self, block_bytes: int = 1 << 22) -> Iterator[bytes]:
         """The uncompressed bytes, block by block; a damaged gzip stream ends early and says so in `damage`."""
@@ -64,38 +79,53 @@ class Source:
             return gunzip(lambda: self._disk_blocks(block_bytes // 8), self.damage)
         return self._disk_blocks(block_bytes)
 
-    def _disk_blocks(self, block_bytes: int) -> Iterator[bytes]:
-        with self._raw() as raw:
-            while block := raw.read(block_bytes):
-                self.done_bytes = raw.tell()
-                yield block
+    def read(self, start: int, stop: int) -> bytes:
+        """The bytes as they lie on disk, from `start` up to `stop`; any thread may ask.
+
+        Read, not mapped: a mapped file that is gone through counts as memory in use, and faults page by page.
+        """
+        if self.memory is not None:
+            return self.memory[start:stop]
+        return _read(self.descriptor, start, stop)
 
     def mapped(self) -> mmap.mmap | None:
         """The file mapped into memory; None where it is compressed or does not lie on disk."""
         if self.compressed or self.memory is not None:
             return None
-        with Path(self.path).open("rb") as stream:
-            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        return mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
 
-    def _raw(self) -> io.BufferedIOBase:
-        return Path(self.path).open("rb") if self.memory is None else io.BytesIO(self.memory)
+    def _disk_blocks(self, block_bytes: int) -> Iterator[bytes]:
+        start = 0
+        while block := self.read(start, start + block_bytes):
+            start += len(block)
+            self.done_bytes = start
+            yield block
 
 
 def read_range(path: str, start: int, stop: int) -> bytes:
-    """The bytes of an uncompressed file from `start` up to `stop`.
-
-    Read, not mapped: a mapped file that is gone through counts as memory in use, and faults page by page.
-    """
-    with Path(path).open("rb", buffering=0) as stream:
-        stream.seek(start)
-        data = stream.read(stop - start)
-        while len(data) < stop - start and (more := stream.read(stop - start - len(data))):
-            data += more
-        return data
+    """The bytes of a file from `start` up to `stop`, for a process that has no `Source` of it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return _read(descriptor, start, stop)
+    finally:
+        os.close(descriptor)
 
 
-def open_source(path: str | Path) -> Source:
+def _read(descriptor: int, start: int, stop: int) -> bytes:
+    data = os.pread(descriptor, stop - start, start)
+    while len(data) < stop - start and (
+        more := os.pread(descriptor, stop - start - len(data), start + len(data))
+    ):
+        data += more
+    return data
+
+
+def open_source(path: str | Path, database: bool = False) -> Source:
     """Open a file, or standard input for `-`. A pipe with a name is read whole, like standard input.
+
+    Args:
+        path: the file.
+        database: whether it may be an SQLite database.
 
     Raises:
         InputError: it is not there, is a folder, or cannot be read.
@@ -103,20 +133,26 @@ def open_source(path: str | Path) -> Source:
     """
     name = str(path)
     if name == STDIN:
-        data = sys.stdin.buffer.read()
-        head, size = data[:64], len(data)
-        _refuse_foreign("standard input", head)
-        return Source("standard input", size, head.startswith(b"\x1f\x8b"), memory=data)
-    file = Path(path)
-    memory = None
+        name, data = "standard input", sys.stdin.buffer.read()
+        source = Source(name, len(data), False, memory=data)
+    else:
+        source = _open_file(Path(path), name)
+    head = source.read(0, _HEAD_BYTES)
+    if not (database and source.is_database):
+        _refuse_foreign(name, head)
+    source.compressed = head.startswith(_GZIP)
+    return source
+
+
+def _open_file(file: Path, name: str) -> Source:
     try:
         if file.is_dir():
             raise InputError(name, "this is a folder", "Name one trace file, or open the folder as a job")
-        with file.open("rb") as stream:
-            if not file.is_file():
-                memory = stream.read()
-            head = stream.read(64) if memory is None else memory[:64]
-        size = file.stat().st_size if memory is None else len(memory)
+        if not file.is_file() and file.exists():
+            data = file.read_bytes()
+            return Source(name, len(data), False, memory=data)
+        descriptor = os.open(file, os.O_RDONLY)
+        return Source(name, os.fstat(descriptor).st_size, False, descriptor=descriptor)
     except FileNotFoundError:
         raise InputError(name, "there is no such file", "Check the path") from None
     except OSError as error:
@@ -125,8 +161,6 @@ def open_source(path: str | Path) -> Source:
         ) from None
     except ValueError as error:
         raise InputError(name, f"this is no path ({error})", "Check the path") from None
-    _refuse_foreign(name, head)
-    return Source(name, size, head.startswith(b"\x1f\x8b"), memory)
 
 
 def _refuse_foreign(name: str, head: bytes) -> None:

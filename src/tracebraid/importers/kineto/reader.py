@@ -18,7 +18,7 @@ from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.decode import EventColumns
 from tracebraid.importers.kineto.parallel import decode_file, worth_processes
-from tracebraid.importers.nsys.reader import is_nsys_export, read_nsys, refuse_nsys_report
+from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
 from tracebraid.importers.process_groups import groups_of_kineto
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Progress
@@ -43,10 +43,11 @@ def read_timeline(
     Raises:
         InputError: the file cannot be read, is no trace, or is an Execution Trace.
     """
-    if is_nsys_export(path):
-        return read_nsys(path, progress)
     refuse_nsys_report(path)
-    return timeline_of(open_array(open_source(path)), processes, progress)
+    source = open_source(path, database=True)
+    if source.is_database:
+        return read_nsys(path, progress)
+    return timeline_of(open_array(source), processes, progress)
 
 
 def timeline_of(file: ArrayFile, processes: int | None = None, progress: Progress | None = None) -> Timeline:

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from tracebraid.errors import InputError, NotATraceError
+from tracebraid.errors import InputError
 from tracebraid.importers.discovery.rank import rank_from_name
-from tracebraid.importers.json_stream.source import STDIN, open_source
 from tracebraid.importers.nsys.events import device_work, host_calls, host_ops, marks, syncs
 from tracebraid.importers.nsys.tables import EXPORT_AGAIN, Export, open_export, rows_of, with_string
 from tracebraid.importers.process_groups import process_groups
@@ -31,9 +30,8 @@ from tracebraid.model.schema import (
 )
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["is_nsys_export", "read_nsys", "refuse_nsys_report"]
+__all__ = ["read_nsys", "refuse_nsys_report"]
 
-_MAGIC = b"SQLite format 3\x00"
 _REPORTS = (".nsys-rep", ".qdrep")
 _PID = (1 << 24) - 1
 _PLACE = ("process", "device", "thread")
@@ -52,19 +50,6 @@ class _Rows:
 
     table: Table
     rows: pl.DataFrame
-
-
-def is_nsys_export(path: str | Path) -> bool:
-    """Whether a file is an SQLite database, by its first 16 bytes: no other trace is one."""
-    if str(path) == STDIN:
-        return False
-    try:
-        if not Path(path).is_file():
-            return False
-        with Path(path).open("rb") as stream:
-            return stream.read(len(_MAGIC)) == _MAGIC
-    except (OSError, ValueError):
-        return False
 
 
 def refuse_nsys_report(path: str | Path) -> None:
@@ -95,10 +80,6 @@ def read_nsys(path: str | Path, progress: Progress | None = None) -> Timeline:
     Raises:
         InputError: the file cannot be read, or is no export with events.
     """
-    if not is_nsys_export(path):
-        refuse_nsys_report(path)
-        open_source(path)
-        raise NotATraceError(str(path), "this is no SQLite database", "Expected what nsys export writes")
     tell = progress or (lambda _: None)
     with open_export(path) as export:
         base_ns = _base_time_ns(export)

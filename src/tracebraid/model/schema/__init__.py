@@ -41,6 +41,7 @@ from tracebraid.model.schema.links import (
     FORWARD_BACKWARD,
     HOST_LINKS,
     HOST_TREE,
+    LAUNCHES,
     NODE_LINKS,
 )
 from tracebraid.model.schema.matching import ET_ITERATIONS, ITERATIONS, NODE_TIMES
@@ -70,6 +71,7 @@ __all__ = [
     "ITERATIONS",
     "KINETO_TABLES",
     "LANES",
+    "LAUNCHES",
     "MEMORY",
     "NODE_LINKS",
     "NODE_TIMES",

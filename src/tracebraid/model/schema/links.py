@@ -10,6 +10,7 @@ __all__ = [
     "FORWARD_BACKWARD",
     "HOST_LINKS",
     "HOST_TREE",
+    "LAUNCHES",
     "NODE_LINKS",
 ]
 
@@ -62,18 +63,29 @@ NODE_LINKS = Table(
     ),
 )
 
+_CALL = Column("call_event", _INT, "the host's call with its correlation; null: none in the trace")
+_OP = Column("op_event", _INT, "innermost op around that call, else annotation; null: none")
+_LAUNCH_METHOD = Column("method", _NAME, "`correlation`, `external_id`; null without an op")
+_LAUNCH_REASON = Column("reason", _NAME, "why there is no op; null with one")
+
+LAUNCHES = Table(
+    "launches",
+    "One row per device event: what launched it, as the Kineto trace alone tells.",
+    (_EVENT_ID, _CALL, _OP, _LAUNCH_METHOD, _LAUNCH_REASON),
+)
+
 DEVICE_LINKS = Table(
     "device_links",
-    "One row per device event: what launched it.",
+    "One row per device event: what launched it, and the Execution Trace node of that.",
     (
         _EVENT_ID,
-        Column("call_event", _INT, "the host's call with its correlation; null: none in the trace"),
-        Column("op_event", _INT, "innermost op around that call, else annotation; null: none"),
+        _CALL,
+        _OP,
         Column(
             "node_id", _INT, "the Execution Trace node of that op, or of the nearest op around that has one"
         ),
-        Column("method", _NAME, "`correlation`, `external_id`; null without an op"),
-        Column("reason", _NAME, "why there is no op; null with one"),
+        _LAUNCH_METHOD,
+        _LAUNCH_REASON,
     ),
 )
 

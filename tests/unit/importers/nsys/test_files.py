@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import kineto_text, write
 from tests.unit.importers.nsys.nsys_file import (
     kernel,
     whole,
@@ -16,8 +17,9 @@ from tests.unit.importers.nsys.nsys_file import (
 )
 from tests.unit.importers.nsys.nsys_reading import STEP, names
 from tracebraid.errors import InputError, NotATraceError
+from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.importers.nsys.reader import is_nsys_export, read_nsys
+from tracebraid.importers.nsys.reader import read_nsys
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.link_traces import link_traces
 
@@ -96,8 +98,7 @@ def test_an_export_without_events_says_how_to_record_them(tmp_path: Path) -> Non
 def test_what_is_no_sqlite_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "nsys_0.sqlite"
     path.write_bytes(content)
-    assert not is_nsys_export(path)
-    for reader in (read_nsys, read_timeline, read_trace):
+    for reader in (read_timeline, read_trace):
         with pytest.raises(NotATraceError):
             reader(path)
 
@@ -156,7 +157,7 @@ def test_where_no_event_is_left_the_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nsys_0.nsys-rep", "report1.qdrep"])
-@pytest.mark.parametrize("reader", [read_timeline, read_trace, read_nsys])
+@pytest.mark.parametrize("reader", [read_timeline, read_trace])
 def test_a_report_has_to_be_exported_first(tmp_path: Path, name: str, reader: Any) -> None:
     path = tmp_path / name
     path.write_bytes(b"\x1f\x8bwhatever nsys writes")
@@ -165,7 +166,7 @@ def test_a_report_has_to_be_exported_first(tmp_path: Path, name: str, reader: An
     assert f"nsys export --type sqlite {name}" in caught.value.advice
 
 
-@pytest.mark.parametrize("reader", [read_timeline, read_trace, read_nsys])
+@pytest.mark.parametrize("reader", [read_timeline, read_trace])
 @pytest.mark.parametrize("name", ["none.sqlite", "none.nsys-rep", "", "a\0b"])
 def test_a_path_without_a_file_is_said_as_for_any_trace(tmp_path: Path, reader: Any, name: str) -> None:
     with pytest.raises(InputError):
@@ -173,5 +174,6 @@ def test_a_path_without_a_file_is_said_as_for_any_trace(tmp_path: Path, reader: 
 
 
 def test_only_sqlite_databases_are_exports(tmp_path: Path) -> None:
-    assert is_nsys_export(write_export(tmp_path / "a", whole(*STEP)))
-    assert not any(map(is_nsys_export, ["-", tmp_path, tmp_path / "none", "a\0b"]))
+    assert open_source(write_export(tmp_path / "a", whole(*STEP)), database=True).is_database
+    trace = write(tmp_path / "b", kineto_text([]))
+    assert not open_source(trace, database=True).is_database

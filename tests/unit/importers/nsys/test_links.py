@@ -23,7 +23,7 @@ from tests.unit.importers.nsys.nsys_file import (
 from tests.unit.importers.nsys.nsys_reading import STEP, read
 from tests.unit.importers.reading import rows
 from tracebraid import api
-from tracebraid.cli.main import app
+from tracebraid.cli.commands import app
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.timeline import Timeline

@@ -1,0 +1,39 @@
+"""What a command line of a peer asks for, in terms of `tracebraid link`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from tracebraid import api
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["LinkCall", "LogLevel"]
+
+LogLevel: TypeAlias = Annotated[
+    str | None, typer.Option("--log-level", help="Taken, and changes nothing.", hidden=True)
+]
+"""The option that both peers have."""
+
+
+@dataclass(frozen=True)
+class LinkCall:
+    """A pair to link, and where its ET+ goes.
+
+    Args:
+        et: the Execution Trace.
+        kineto: the Kineto trace.
+        out: where ET+ goes.
+        write: writes it.
+        rank: the rank that is named; None where none is.
+    """
+
+    et: Path
+    kineto: Path
+    out: Path
+    write: Callable[[LinkedTrace, Path], None] = api.write_et_plus
+    rank: int | None = None

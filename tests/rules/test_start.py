@@ -1,0 +1,78 @@
+"""What the command line loads before it knows what is asked of it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tracebraid.cli.commands import COMMANDS, app, docstring_of
+
+HEAVY = {"polars", "numpy", "msgspec", "rapidfuzz", "isal", "torch", "pandas", "rich"}
+LOADED = """
+import json, sys
+sys.argv[0] = "tracebraid"
+from tracebraid.cli.main import run
+try:
+    run()
+except SystemExit:
+    pass
+sys.stderr.write(json.dumps(sorted(sys.modules)))
+"""
+
+
+def loaded_by(*arguments: str) -> tuple[str, set[str]]:
+    """What a command line prints, and which modules it has loaded at its end."""
+    command = [sys.executable, "-c", LOADED, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout, set(json.loads(done.stderr))
+
+
+def test_the_help_loads_no_command_and_nothing_that_a_command_needs() -> None:
+    text, modules = loaded_by("--help")
+    assert modules & HEAVY == set()
+    own = {name for name in modules if name.startswith("tracebraid.")}
+    assert own == {
+        *("tracebraid.cli", "tracebraid.cli.main", "tracebraid.cli.commands"),
+        *("tracebraid.errors", "tracebraid.version"),
+    }
+    assert [name for name in COMMANDS if f"  {name} " not in text] == []
+
+
+def test_the_version_is_printed_without_the_library_that_reads_options() -> None:
+    text, modules = loaded_by("--version")
+    assert text.split()[0] == "tracebraid"
+    assert modules & (HEAVY | {"typer", "click", "tracebraid.cli.commands"}) == set()
+
+
+def test_the_version_is_the_same_where_an_option_stands_beside_it() -> None:
+    assert loaded_by("--version", "info")[0] == loaded_by("--version")[0]
+
+
+def test_a_command_does_load_what_it_needs() -> None:
+    """The rule above can fail."""
+    assert "polars" in loaded_by("link", "--help")[1]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_s_help_is_its_docstring(name: str) -> None:
+    from importlib import import_module
+
+    function = name.replace("-", "_")
+    found = getattr(import_module(f"tracebraid.cli.{function}"), function)
+    assert docstring_of(name) == inspect.getdoc(found)
+    assert docstring_of(name)
+
+
+def test_every_command_is_in_the_list() -> None:
+    from pathlib import Path
+
+    import tracebraid.cli
+
+    shared = {"__init__", "commands", "main", "output", "ranks"}
+    modules = {path.stem for path in Path(tracebraid.cli.__file__).parent.glob("*.py")}
+    assert {name.replace("-", "_") for name in COMMANDS} == modules - shared
+    assert app.info.cls is not None

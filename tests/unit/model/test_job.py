@@ -1,0 +1,124 @@
+"""Several questions, all ranks, one pass."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import tracebraid
+from tests.builders import kineto_text, op, write
+from tracebraid.linking.link_traces import link_traces
+from tracebraid.model.job import Job, Progress, RankFiles
+from tracebraid.model.linked_trace import LinkedTrace
+
+
+class Loads:
+    """Loads ranks, and keeps which, and which of those loaded before were still in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ranks: list[int] = []
+        self.alive: list[list[int]] = []
+        self._seen: list[weakref.ref[LinkedTrace]] = []
+        for rank in range(3):
+            header = {"distributedInfo": {"rank": rank, "world_size": 3}}
+            write(folder / f"kineto_trace_{rank}.json", kineto_text([op(f"op{rank}", 0, 1)], header))
+        self.job = Job(
+            str(folder),
+            tuple(RankFiles(rank, str(folder / f"kineto_trace_{rank}.json"), None) for rank in range(3)),
+            self._load,
+        )
+
+    def _load(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        self.alive.append([one.rank for seen in self._seen if (one := seen()) is not None])
+        self.ranks.append(files.rank)
+        assert files.kineto is not None
+        linked = link_traces(tracebraid.read_timeline(files.kineto, None, progress))
+        self._seen.append(weakref.ref(linked))
+        return linked
+
+
+@pytest.fixture
+def loads(tmp_path: Path) -> Iterator[Loads]:
+    """No cycle may keep a rank in memory until the collector comes."""
+    gc.disable()
+    yield Loads(tmp_path)
+    gc.enable()
+
+
+def test_several_questions_read_each_rank_once_and_release_it_before_the_next(loads: Loads):
+    steps, ops, breakdown = loads.job.ask(tracebraid.steps, tracebraid.ops, tracebraid.breakdown)
+    assert loads.ranks == [0, 1, 2]
+    assert loads.alive == [[], [], []]
+    assert steps.is_empty()
+    assert ops.select("rank", "name").rows() == [(0, "op0"), (1, "op1"), (2, "op2")]
+    assert breakdown.get_column("rank").to_list() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("question", [tracebraid.ops, tracebraid.kernels, tracebraid.breakdown])
+def test_each_public_question_releases_a_rank_before_the_next(loads: Loads, question):
+    question(loads.job)
+    assert loads.alive == [[], [], []]
+
+
+def test_answers_of_one_pass_are_those_of_single_questions(loads: Loads):
+    together = loads.job.ask(tracebraid.ops, lambda linked: tracebraid.ops(linked, per_step=True))
+    alone = tracebraid.ops(loads.job), tracebraid.ops(loads.job, per_step=True)
+    assert all(one.equals(other) for one, other in zip(together, alone, strict=True))
+
+
+def test_all_stages_of_a_rank_are_released_with_it(loads: Loads):
+    def use(linked: LinkedTrace) -> int:
+        return linked.compute_all().host_tree.height
+
+    assert list(loads.job.each(use)) == [1, 1, 1]
+    assert loads.alive == [[], [], []]
+
+
+def test_a_rank_that_was_opened_is_not_read_again(loads: Loads):
+    kept = loads.job[1]
+    loads.job.ask(tracebraid.ops)
+    assert loads.ranks == [1, 0, 2]
+    assert loads.job[1] is kept
+
+
+def test_some_ranks_in_the_order_that_is_asked_for(loads: Loads):
+    assert list(loads.job.each(lambda linked: linked.rank, [2, 0])) == [2, 0]
+    with pytest.raises(tracebraid.ArgumentError):
+        list(loads.job.each(lambda linked: linked.rank, [9]))
+
+
+def test_threads_that_open_a_rank_read_it_once(loads: Loads):
+    found: list[LinkedTrace] = []
+    threads = [threading.Thread(target=lambda: found.append(loads.job[0])) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert loads.ranks == [0]
+    assert len(set(map(id, found))) == 1
+
+
+def test_no_question_has_no_answer(loads: Loads):
+    assert loads.job.ask() == ()
+
+
+def test_an_answer_is_a_table_of_all_ranks(loads: Loads):
+    (named,) = loads.job.ask(lambda linked: pl.DataFrame({"rank": [linked.rank]}))
+    assert named.get_column("rank").to_list() == [0, 1, 2]
+
+
+def test_a_rank_that_could_not_be_opened_is_not_kept_by_a_later_pass(loads: Loads, tmp_path: Path):
+    path = tmp_path / "kineto_trace_0.json"
+    text = path.read_text()
+    path.write_text("damaged")
+    with pytest.raises(tracebraid.InputError):
+        loads.job[0]
+    path.write_text(text)
+    loads.job.ask(tracebraid.ops)
+    assert loads.alive[-2:] == [[], []]
