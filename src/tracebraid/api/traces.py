@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +16,7 @@ from tracebraid.analysis.time.steps import PROFILER_STEP
 from tracebraid.analysis.time.steps import steps as _steps
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
+from tracebraid.importers.discovery.capture_folder import recorder_of
 from tracebraid.importers.discovery.discover import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
@@ -100,6 +102,8 @@ def link(
     """
     how = Matching(matching) if isinstance(matching, str) else matching
     trace = read_execution_trace(et) if isinstance(et, str | Path) else et
+    if trace is not None and isinstance(et, str | Path):
+        trace = replace(trace, recorder=recorder_of(Path(et)))
     timeline = read_timeline(kineto, processes) if isinstance(kineto, str | Path) else kineto
     return link_traces(timeline, trace, how)
 

@@ -11,6 +11,8 @@ from tracebraid.linking.dependencies.dependencies import find_dependencies
 from tracebraid.linking.host_ops import HostLinks, link_hosts
 from tracebraid.linking.kernel_launches import link_launches
 from tracebraid.linking.nesting import host_tree
+from tracebraid.linking.python_frames import late_frame_findings
+from tracebraid.linking.ties import nest_as_execution_trace
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
@@ -44,6 +46,8 @@ def link_traces(
     device_links = link_launches(timeline, tree, hosts.hosts)
     forward_backward = link_forward_backward(timeline)
     dependencies = find_dependencies(timeline, tree, device_links, forward_backward)
+    if et is not None:
+        tree = nest_as_execution_trace(tree, timeline, et, hosts.hosts)
     coverage = count_coverage(timeline, hosts.hosts, hosts.nodes, device_links, et is not None)
     return LinkedTrace(
         timeline=timeline,
@@ -63,9 +67,10 @@ def link_traces(
 def _findings(
     timeline: Timeline, et: ExecutionTrace | None, tree: pl.DataFrame, hosts: HostLinks
 ) -> tuple[Finding, ...]:
+    findings = late_frame_findings(timeline, tree)
     if et is None:
-        return ()
-    findings = parents_that_differ(et, tree, hosts.hosts)
+        return tuple(findings)
+    findings += parents_that_differ(et, timeline, tree, hosts.hosts)
     if hosts.matched is not None:
         findings.append(Finding("matched", _told(hosts.matched), timeline.path))
         if hosts.matched.ambiguous > _MANY:
