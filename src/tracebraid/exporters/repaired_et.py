@@ -24,7 +24,8 @@ _THREAD_ROOT = r"\|thread\]$"
 def write_repaired_et(linked: LinkedTrace, path: str | Path) -> Repair:
     """Write the rank's Execution Trace, with nodes whose parent is proven wrong under that of the op that called them.
 
-    `model.parents.judge_parents` says what is proof; what lacks it stays. Nodes are written in the order of their ids. Where nothing has to change, nothing is written.
+    `model.parents.judge_parents` says what is proof; what lacks it stays. Nodes are written in the order of their
+    ids. Where nothing has to change, nothing is written.
 
     Args:
         linked: a rank with an Execution Trace.

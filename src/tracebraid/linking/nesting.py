@@ -35,7 +35,7 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
     annotations that were open before them, and Kineto may end a frame late. Of events that start together, frames are
     outside of ops and ops outside of calls.
 
-    Inclusive time is the duration, cut at the parent's end. Exclusive time is inclusive time less what the
+    Inclusive time is the duration, cut at the parent's end; that of ops at the end of the op around. Exclusive time is inclusive time less what the
     events directly inside cover.
     """
     events = _host_events(timeline)
@@ -96,11 +96,13 @@ def _walk(
     and calls close no op, so that ops nest as if there were none. Below the stack lies a row that never ends.
     """
     parents, around, depths, cuts = [-1] * len(starts), [-1] * len(starts), [0] * len(starts), ends.copy()
-    ops, op_ends, inside = [-1], [_NEVER], [list[int]()]
+    ops, op_ends = [-1], [_NEVER]
+    # No list for each op: the garbage collector would visit all of them again and again.
+    inside: list[list[int] | None] = [None]
     lane = None
     for row, (start, end, kind) in enumerate(zip(starts, ends, kinds, strict=True)):
         if lanes[row] != lane:
-            ops, op_ends, inside = [-1], [_NEVER], [[]]
+            ops, op_ends, inside = [-1], [_NEVER], [None]
             lane = lanes[row]
         while op_ends[-1] < start:
             del ops[-1], op_ends[-1], inside[-1]
@@ -112,7 +114,7 @@ def _walk(
             level -= 1
         around[row] = parent = ops[level]
         if over > 0:
-            end = cuts[row] = cuts[parent] if kind == _FRAME else min(end, cuts[parent])
+            end = cuts[row] = min(end, cuts[parent])
         between = inside[level]
         while between:
             left = (cut := cuts[between[-1]]) - start
@@ -123,16 +125,20 @@ def _walk(
         if parent >= 0:
             parents[row] = parent
             depths[row] = depths[parent] + 1
-            if cuts[parent] < end:
-                cuts[row] = cuts[parent]
+            limit = ops[level] if kind == _OP else parent
+            if limit >= 0 and cuts[limit] < end:
+                cuts[row] = cuts[limit]
         if kind != _OP:
-            between.append(row)
+            if between is None:
+                inside[level] = [row]
+            else:
+                between.append(row)
             continue
         if level < -1:
             del ops[level + 1 :], op_ends[level + 1 :], inside[level + 1 :]
         ops.append(row)
         op_ends.append(ends[row])
-        inside.append([])
+        inside.append(None)
     return np.array(parents), np.array(around), np.array(depths), np.maximum(np.array(cuts), np.array(starts))
 
 
@@ -146,7 +152,7 @@ def _covered(parent: _Ints, start: _Ints, end: _Ints) -> _Ints:
     begin = start[child].copy()
     same = parent[child][1:] == parent[child][:-1]
     begin[1:][same] = np.maximum(begin[1:][same], end[child][:-1][same])
-    length = np.maximum(end[child] - begin, 0)
+    length = np.maximum(np.minimum(end[child], end[parent[child]]) - begin, 0)
     covered = np.zeros(len(parent), dtype=np.int64)
     np.add.at(covered, parent[child], length)
     return covered

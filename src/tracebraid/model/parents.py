@@ -134,8 +134,8 @@ def judge_parents(
     """The linked nodes whose nearest linked ancestor is not that of their op; others agree.
 
     A node's parent is proven wrong where it was never written, where its op is on another thread or had ended, and
-    where an op between the two calls what runs inside of it; all of them linked by ids. All else is left open: an event without
-    length lies in each op that begins or ends at its moment, a range may be asynchronous.
+    where an op between the two calls what runs inside of it; all of them linked by ids. All else is left open: an
+    event without length lies in each op that begins or ends at its moment, a range may be asynchronous.
 
     Args:
         et: the Execution Trace.
