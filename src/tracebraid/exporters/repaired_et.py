@@ -70,7 +70,7 @@ def repaired_parents(et: ExecutionTrace, judged: Iterable[JudgedParent]) -> dict
     """
     proven = {one.node_id: one.by_time for one in judged if one.is_proven}
     roots, process = _roots(et)
-    known = set(et.nodes.get_column("node_id"))
+    known, all_roots = set(et.nodes.get_column("node_id")), {process, *roots.values()}
     parents = {}
     for node, parent, tid in et.op_nodes.select("node_id", "parent_id", "tid").iter_rows():
         root = roots.get(tid, process)
@@ -78,7 +78,7 @@ def repaired_parents(et: ExecutionTrace, judged: Iterable[JudgedParent]) -> dict
             by_time = proven[node]
             parents[node] = root if by_time is None else by_time
         else:
-            parents[node] = root if parent not in known or parent == process else parent
+            parents[node] = root if parent not in known or parent in all_roots else parent
     return parents
 
 

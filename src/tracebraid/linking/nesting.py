@@ -35,7 +35,8 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
     annotations that were open before them, and Kineto may end a frame late. Of events that start together, frames are
     outside of ops and ops outside of calls.
 
-    Inclusive time is the duration, cut at the parent's end; that of ops at the end of the op around. Exclusive time is inclusive time less what the
+    Inclusive time is the duration, cut at the parent's end; that of ops at the end of the op around.
+    Exclusive time is inclusive time less what the
     events directly inside cover.
     """
     events = _host_events(timeline)
