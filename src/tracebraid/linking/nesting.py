@@ -36,8 +36,7 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
     outside of ops and ops outside of calls.
 
     Inclusive time is the duration, cut at the parent's end; that of ops at the end of the op around.
-    Exclusive time is inclusive time less what the
-    events directly inside cover.
+    Exclusive time is inclusive time less what the events directly inside cover.
     """
     events = _host_events(timeline)
     if events.is_empty():
