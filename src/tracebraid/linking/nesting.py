@@ -116,12 +116,8 @@ def _walk(
         if over > 0:
             end = cuts[row] = min(end, cuts[parent])
         between = inside[level]
-        while between:
-            left = (cut := cuts[between[-1]]) - start
-            if left > 0 and (end <= cut or end - cut <= min(left, TOLERANCE_NS)):
-                parent = between[-1]
-                break
-            between.pop()
+        if between:
+            parent = _around(between, start, end, cuts, parent)
         if parent >= 0:
             parents[row] = parent
             depths[row] = depths[parent] + 1
@@ -140,6 +136,16 @@ def _walk(
         op_ends.append(ends[row])
         inside.append(None)
     return np.array(parents), np.array(around), np.array(depths), np.maximum(np.array(cuts), np.array(starts))
+
+
+def _around(between: list[int], start: int, end: int, cuts: list[int], op: int) -> int:
+    """The innermost frame or call around an event, else the op; those that it outlasts are closed."""
+    while between:
+        left = (cut := cuts[between[-1]]) - start
+        if left > 0 and (end <= cut or end - cut <= min(left, TOLERANCE_NS)):
+            return between[-1]
+        between.pop()
+    return op
 
 
 def _covered(parent: _Ints, start: _Ints, end: _Ints) -> _Ints:
