@@ -17,6 +17,7 @@ from tests.unit.validation.made import codes
 from tracebraid.api import check, link, read_execution_trace, repair, write_et_plus
 from tracebraid.exporters.repaired_et import write_repaired_et
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.stage import computed
 
 REAL = [
     "pairs/simple_add_a100/torch_et_0.json.gz",
@@ -177,7 +178,8 @@ def test_our_reader_finds_the_tables_of_every_schema_as_they_were(
     threads = before.nodes.filter(pl.col("is_root") & (pl.col("tid") > 0)).get_column("node_id")
     first = before.op_nodes.filter(pl.col("parent_id").is_in(threads.implode())).item(0, "node_id")
     lost = pl.when(pl.col("node_id") == first).then(999_999_999).otherwise("parent_id").alias("parent_id")
-    broken = replace(linked, et=replace(before, nodes=before.nodes.with_columns(lost)))
+    without = replace(before, nodes=before.nodes.with_columns(lost))
+    broken = replace(linked, stages=replace(linked.stages, et=computed(without)))
     assert write_repaired_et(broken, tmp_path / "new.json.gz").changed == (first,)
     after = read_execution_trace(tmp_path / "new.json.gz")
     assert different(before, after) == []

@@ -59,7 +59,8 @@ def test_the_bundled_traces_are_repaired_and_the_words_tell_what_changed(demo: P
 def test_json_names_every_node_that_changed(tmp_path: Path) -> None:
     lay(tmp_path, nodes=[{**one, "ctrl_deps": 11} if one["id"] in (11, 13) else one for one in NODES])
     data = repair(tmp_path)
-    assert data["repairs"] == [{"path": str(tmp_path / ET), "nodes": 6, "written": True, "changed": [11, 13]}]
+    expected = {"path": str(tmp_path / ET), "nodes": 6, "written": True, "changed": [11, 13], "left": []}
+    assert data["repairs"] == [expected]
     assert data["findings"] == []
     assert parents(tmp_path / ET) == {1: 1, 10: 1001, 11: 10, 12: 11, 13: 10, 1001: 1}
 

@@ -54,13 +54,16 @@ def reference_parents(events: list[Host]) -> list[int]:
     order = sorted(range(len(events)), key=lambda i: (events[i].lane, events[i].start, i))
     found = [-1] * len(events)
     for place, row in enumerate(order):
+        this = events[row]
         for before in reversed(range(place)):
             outer = events[order[before]]
-            if outer.lane != events[row].lane or outer.end <= events[row].start:
+            touches = outer.end == this.start == this.end
+            if outer.lane != this.lane or (outer.end <= this.start and not touches):
                 continue
             between = [events[order[i]] for i in range(before + 1, place)]
             run_over = any(one.start < outer.end < one.end for one in between)
-            if not run_over and events[row].end <= outer.end:
+            left = any(one.start >= outer.end and one.end > one.start for one in between)
+            if not run_over and not left and this.end <= outer.end:
                 found[row] = order[before]
                 break
     return found
@@ -150,3 +153,44 @@ def test_ends_that_stick_out_by_rounding_leave_no_negative_time(forest, data):
     assert [row["parent_event"] for row in rows] == [p if p >= 0 else None for p in parents]
     assert all(0 <= row["exclusive_ns"] <= row["inclusive_ns"] for row in rows)
     assert all(row["op_exclusive_ns"] == row["exclusive_ns"] for row in rows)
+
+
+kinds = st.sampled_from(["cpu_op", "user_annotation", "cuda_runtime", "python_function"])
+mixed = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(0, 40), st.integers(0, 1), kinds).map(
+        lambda draw: Host("e", draw[0] * 400, (draw[0] + draw[1]) * 400, draw[3], draw[2])
+    ),
+    max_size=30,
+)
+"""Any host events, rounding included; frames with any ends."""
+
+
+@given(mixed, st.sampled_from([["python_function"], ["cuda_runtime"], ["python_function", "cuda_runtime"]]))
+@steady
+def test_ops_nest_as_if_there_were_no_frames_and_calls(events, without):
+    """So do calls as if there were no frames."""
+    kept = [row for row, event in enumerate(events) if event.category not in without]
+    all_rows = {row["event_id"]: row for row in tree_rows(events)}
+    for number, row in enumerate(tree_rows([events[row] for row in kept])):
+        whole = all_rows[kept[number]]
+        around = None if row["op_event"] is None else kept[row["op_event"]]
+        assert whole["op_event"] == around
+        assert whole["op_exclusive_ns"] == row["op_exclusive_ns"]
+
+
+@given(mixed)
+@steady
+def test_the_op_around_is_the_first_op_among_the_parents(events):
+    rows = {row["event_id"]: row for row in tree_rows(events)}
+    is_op = {row: event.category in ("cpu_op", "user_annotation") for row, event in enumerate(events)}
+    for row in rows.values():
+        parent = row["parent_event"]
+        assert row["depth"] == (0 if parent is None else rows[parent]["depth"] + 1)
+        while parent is not None and not is_op[parent]:
+            parent = rows[parent]["parent_event"]
+        assert row["op_event"] == parent
+        children = [other for other in rows.values() if other["parent_event"] == row["event_id"]]
+        end = events[row["event_id"]].start + row["inclusive_ns"]
+        spans = [(events[one["event_id"]].start, one["inclusive_ns"]) for one in children]
+        covered = union_length([(start, max(start, min(start + length, end))) for start, length in spans])
+        assert row["exclusive_ns"] == row["inclusive_ns"] - covered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -148,3 +149,36 @@ def test_of_ops_that_were_never_written_the_next_one_around_is_the_parent(forest
         assert parents(written(folder)) == {this: around(this) for this in run.ops if this not in lost}
         linked = link(folder / "torch_et_0.json", folder / "kineto_trace_0.json", 1, "exact")
         assert linked.findings == ()
+
+
+@given(forests, st.data())
+@steady
+def test_a_right_tree_stays_whatever_python_frames_there_are(forests, data):
+    """Frames with any ends; then wrong parents come back just as well."""
+    run = run_of(forests)
+    end = max(one["ts"] + one["dur"] for one in run.ops.values())
+    frames = []
+    for number in range(data.draw(st.integers(0, 8))):
+        start, length = data.draw(st.integers(0, int(end * 1000))), data.draw(st.integers(0, int(end * 1500)))
+        frame = op(f"f.py(1): f{number}", start / 1000, length / 1000, 1, "python_function")
+        caller = data.draw(st.one_of(st.none(), st.integers(0, 8)))
+        frames.append({**frame, "args": {"Python id": number, "Python parent id": caller}})
+    with captured(run, [*run.ops.values(), *frames], list(run.nodes.values())) as folder:
+        (done,) = repair(folder)
+        assert (done.changed, done.left, done.written) == ((), (), False)
+    wrong = [{**one, "ctrl_deps": data.draw(another_parent(run))} for one in run.nodes.values()]
+    with captured(run, [*run.ops.values(), *frames], wrong) as folder:
+        repair(folder)
+        assert parents(written(folder)) == run.parents
+
+
+@given(forests, st.data())
+@steady
+def test_a_right_tree_stays_when_times_are_rounded_to_microseconds(forests, data):
+    """Then ops may end before what they called, and have no length; a parent is moved on proof alone."""
+    run = run_of(forests)
+    for one in run.ops.values():
+        one["ts"], one["dur"] = math.floor(one["ts"] * 30), math.floor(one["dur"] * 30)
+    with captured(run, list(run.ops.values()), list(run.nodes.values())) as folder:
+        (done,) = repair(folder)
+        assert (done.changed, done.written) == ((), False)

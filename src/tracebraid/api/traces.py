@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tracebraid.analysis.time.steps import PROFILER_STEP
 from tracebraid.analysis.time.steps import steps as _steps
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
+from tracebraid.importers.discovery.capture_folder import recorder_of
 from tracebraid.importers.discovery.discover import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
@@ -75,7 +77,7 @@ def open(path: str | Path, processes: int | None = None, matching: Matching | st
 
     def load(one: RankFiles, progress: Progress | None) -> LinkedTrace:
         assert one.kineto is not None, "a job opens only ranks that have a Kineto trace"
-        et = None if one.et is None else Stage(partial(read_execution_trace, one.et))
+        et = None if one.et is None else Stage(partial(_read_with_recorder, one.et))
         return link_traces(read_timeline(one.kineto, processes, progress), et, how)
 
     return Job(str(path), files, load, findings)
@@ -108,7 +110,7 @@ def link(
         ArgumentError: there is no such matching, or not the annotation or iteration that it asks for.
     """
     how = Matching(matching) if isinstance(matching, str) else matching
-    trace = read_execution_trace(et) if isinstance(et, str | Path) else et
+    trace = _read_with_recorder(et) if isinstance(et, str | Path) else et
     timeline = read_timeline(kineto, processes) if isinstance(kineto, str | Path) else kineto
     linked = link_traces(timeline, trace, how)
     linked.stages.host_links()
@@ -179,3 +181,8 @@ def _of_each(traces: LinkedTrace | Job, question: Callable[[LinkedTrace], pl.Dat
     if isinstance(traces, LinkedTrace):
         return question(traces)
     return traces.ask(question)[0]
+
+
+def _read_with_recorder(path: str | Path) -> ExecutionTrace:
+    """The Execution Trace, with the recorder that the manifest beside it names."""
+    return replace(read_execution_trace(path), recorder=recorder_of(Path(path)))

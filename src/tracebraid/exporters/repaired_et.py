@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tracebraid.files import write_whole
 from tracebraid.model.check import Repair
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.nearest import nearest
+from tracebraid.model.parents import JudgedParent, Verdict, judge_parents
 
 __all__ = ["repaired_parents", "write_repaired_et"]
 
@@ -22,9 +22,10 @@ _THREAD_ROOT = r"\|thread\]$"
 
 
 def write_repaired_et(linked: LinkedTrace, path: str | Path) -> Repair:
-    """Write the rank's Execution Trace with each node under the node of the op that was running around it.
+    """Write the rank's Execution Trace, with nodes whose parent is proven wrong under that of the op that called them.
 
-    Nodes are written in the order of their ids. Where nothing has to change, nothing is written.
+    `model.parents.judge_parents` says what is proof; what lacks it stays. Nodes are written in the order of their
+    ids. Where nothing has to change, nothing is written.
 
     Args:
         linked: a rank with an Execution Trace.
@@ -37,47 +38,47 @@ def write_repaired_et(linked: LinkedTrace, path: str | Path) -> Repair:
     et = linked.et
     if et is None:
         raise ArgumentError(f"rank {linked.rank} has no Execution Trace to repair")
-    parents = repaired_parents(linked, et)
+    judged = _judged(linked, et)
+    parents = repaired_parents(et, judged)
     before = dict(et.nodes.select("node_id", "parent_id").iter_rows())
-    placed = linked.host_links.get_column("node_id").drop_nulls()
+    linked_nodes = linked.host_links.get_column("node_id").drop_nulls()
     marks = pl.col("key").cast(pl.String) == MISSING_PARENT
-    solved = marks & pl.col("node_id").is_in(placed.implode())
+    solved = marks & pl.col("node_id").is_in(linked_nodes.implode())
     marked = not et.extra_attrs.filter(solved).is_empty()
     et = replace(et, extra_attrs=et.extra_attrs.filter(~solved))
     changed = tuple(node for node, parent in sorted(parents.items()) if before[node] != parent)
     if changed or marked:
         write_whole(Path(path), (line.encode() for line in _lines(et, {**before, **parents})), overwrite=True)
-    return Repair(str(path), len(before), changed, bool(changed or marked))
+    left = tuple(one.node_id for one in judged if one.verdict is Verdict.UNPROVEN)
+    return Repair(str(path), len(before), changed, bool(changed or marked), left)
 
 
-def repaired_parents(linked: LinkedTrace, et: ExecutionTrace) -> dict[int, int]:
+def _judged(linked: LinkedTrace, et: ExecutionTrace) -> list[JudgedParent]:
+    return judge_parents(et, linked.timeline, linked.host_tree_by_et, linked.host_links)
+
+
+def repaired_parents(et: ExecutionTrace, judged: Iterable[JudgedParent]) -> dict[int, int]:
     """The parent of each node but the roots.
 
-    A linked node hangs under the node of the innermost op around it that has one, else under its thread's root. A
-    node that is not linked stays where it is, or hangs under its thread's root where its parent is not there.
+    A node hangs under another one only where its own parent is proven wrong, and then under the node of the op that
+    called it, else under its thread's root. What is not linked stays where it is; without a parent in the file, a
+    node hangs under its thread's root.
+
+    Args:
+        et: the Execution Trace.
+        judged: its parents that differ from the nesting in time.
     """
-    node_of = dict(
-        linked.host_links.filter(pl.col("node_id").is_not_null()).select("event_id", "node_id").iter_rows()
-    )
-    around = dict(linked.host_tree.select("event_id", "op_event").iter_rows())
-    event_of = {node: event for event, node in node_of.items()}
+    proven = {one.node_id: one.by_time for one in judged if one.is_proven}
     roots, process = _roots(et)
-    threads = set(roots.values())
-    known, linked_nodes = set(et.nodes.get_column("node_id")), set(event_of)
-    parent_of = dict(et.nodes.select("node_id", "parent_id").iter_rows())
+    known, all_roots = set(et.nodes.get_column("node_id")), {process, *roots.values()}
     parents = {}
     for node, parent, tid in et.op_nodes.select("node_id", "parent_id", "tid").iter_rows():
         root = roots.get(tid, process)
-        event = event_of.get(node)
-        kept = parent if parent in known else root
-        if event is None:
-            parents[node] = kept
-            continue
-        outer = nearest(around[event], around, node_of)
-        right = None if outer is None else node_of[outer]
-        unlinked = kept not in linked_nodes and kept != process and kept not in threads
-        agrees = unlinked and kept < node and nearest(kept, parent_of, linked_nodes) == right
-        parents[node] = kept if agrees else root if right is None else right
+        if node in proven:
+            by_time = proven[node]
+            parents[node] = root if by_time is None else by_time
+        else:
+            parents[node] = root if parent not in known or parent in all_roots else parent
     return parents
 
 

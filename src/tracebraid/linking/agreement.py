@@ -6,50 +6,44 @@ import polars as pl
 
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
-from tracebraid.model.nearest import nearest
+from tracebraid.model.parents import JudgedParent, Verdict, judge_parents
+from tracebraid.model.timeline import Timeline
 
 __all__ = ["parents_that_differ"]
 
+_SHOWN = 3
+_WHY = {
+    "torch": " (PyTorch's observer loses track where ops end on another thread)",
+    "native": " (the native recorder wrote them)",
+}
 
-def parents_that_differ(et: ExecutionTrace, tree: pl.DataFrame, host_links: pl.DataFrame) -> list[Finding]:
-    """A finding that counts the linked nodes whose nearest linked ancestor is not that of their op.
 
-    Ids and names prove each link by themselves, so a node with a wrong parent stays linked. Kineto's nesting is
-    the one to trust: PyTorch's observer loses track of parents when an operator ends on another thread.
+def parents_that_differ(
+    et: ExecutionTrace, timeline: Timeline, tree: pl.DataFrame, host_links: pl.DataFrame
+) -> list[Finding]:
+    """Findings that count the linked nodes whose nearest linked ancestor is not that of their op.
+
+    Ids and names prove each link by themselves, so a node with a wrong parent stays linked. Those that times prove
+    wrong are apart from those where both may be right. What runs while an asynchronous range is open on its thread is
+    no difference where the native recorder wrote the file, which makes such ranges nobody's parent.
     """
-    linked = host_links.filter(pl.col("node_id").is_not_null()).select("event_id", "node_id")
-    suspects = _with_another_parent(et, tree, linked)
-    if suspects.is_empty():
-        return []
-    node_of = dict(linked.iter_rows())
-    linked_nodes = set(node_of.values())
-    parent_of = dict(et.nodes.select("node_id", "parent_id").iter_rows())
-    around = dict(tree.select("event_id", "op_event").iter_rows())
-    differ = []
-    for event, node in suspects.iter_rows():
-        outer = nearest(around[event], around, node_of)
-        if nearest(parent_of[node], parent_of, linked_nodes) != (None if outer is None else node_of[outer]):
-            differ.append(node)
-    placed = linked.filter(pl.col("node_id").is_in(differ)).sort("node_id")
-    if placed.is_empty():
-        return []
-    first = ", ".join(str(node) for node in placed.get_column("node_id").head(3))
-    text = (
-        f"of {linked.height:,} linked nodes, these have another parent than the op that was running around them "
-        "(PyTorch's observer loses track where ops end on another thread); times follow the latter"
-    )
-    return [Finding("parents-differ", text, et.path, f"nodes {first}, ...", placed.height)]
+    judged = judge_parents(et, timeline, tree, host_links)
+    of = f"of {host_links.get_column('node_id').count():,} linked nodes, these"
+    findings = []
+    if wrong := [one for one in judged if one.is_proven]:
+        text = f"{of} have another parent than the op that called them{_WHY.get(et.recorder, '')}"
+        findings.append(_finding("parents-differ", f"{text}; times follow the latter", et, wrong))
+    if left := [one for one in judged if one.verdict is Verdict.UNPROVEN]:
+        text = f"{of} have another parent than the op around them in time, and nothing proves which of the two is right"
+        findings.append(_finding("parents-unproven", text, et, left))
+    meanwhile = [one for one in judged if one.verdict is Verdict.ASYNCHRONOUS]
+    if meanwhile and et.recorder != "native":
+        text = f"{of} ran while a range was open on their thread that has no children here: it may be asynchronous"
+        findings.append(_finding("parents-asynchronous", text, et, meanwhile))
+    return findings
 
 
-def _with_another_parent(et: ExecutionTrace, tree: pl.DataFrame, linked: pl.DataFrame) -> pl.DataFrame:
-    """The linked pairs whose parent and whose op around are not a linked pair: the few that need a closer look."""
-    event_of_parent = linked.select(
-        pl.col("node_id").alias("parent_id"), pl.col("event_id").alias("parent_event")
-    )
-    return (
-        linked.join(et.nodes.select("node_id", "parent_id"), on="node_id")
-        .join(event_of_parent, on="parent_id", how="left")
-        .join(tree.select("event_id", "op_event"), on="event_id")
-        .filter(pl.col("parent_event").ne_missing(pl.col("op_event")))
-        .select("event_id", "node_id")
-    )
+def _finding(code: str, text: str, et: ExecutionTrace, judged: list[JudgedParent]) -> Finding:
+    first = ", ".join(str(one.node_id) for one in judged[:_SHOWN])
+    more = ", ..." if len(judged) > _SHOWN else ""
+    return Finding(code, text, et.path, f"nodes {first}{more}", len(judged))

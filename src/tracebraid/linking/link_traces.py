@@ -11,6 +11,8 @@ from tracebraid.linking.dependencies.dependencies import find_dependencies
 from tracebraid.linking.host_ops import HostLinks, link_hosts
 from tracebraid.linking.kernel_launches import link_launches, with_nodes
 from tracebraid.linking.nesting import host_tree
+from tracebraid.linking.python_frames import late_frame_findings
+from tracebraid.linking.ties import nest_as_execution_trace
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace, LinkStages, StageFindings
@@ -52,13 +54,15 @@ def link_traces(
     trace: Stage[ExecutionTrace | None] = Stage(lambda: None if read is None else read())
     tree = Stage(lambda: host_tree(timeline))
     hosts = Stage(lambda: link_hosts(trace(), timeline, tree(), matching))
+    by_et = Stage(lambda: _tree_by_et(tree(), timeline, trace(), hosts()))
     launches = Stage(lambda: link_launches(timeline, tree()))
     forward_backward = Stage(lambda: link_forward_backward(timeline))
     dependencies = Stage(lambda: find_dependencies(timeline, tree(), launches(), forward_backward()))
-    notes = Stage(lambda: _findings(timeline, trace(), tree(), hosts()))
+    notes = Stage(lambda: _findings(timeline, trace(), by_et(), hosts()))
     stages = LinkStages(
         et=read,
         host_tree=tree,
+        host_tree_by_et=by_et,
         host_links=Stage(lambda: hosts().hosts),
         node_links=Stage(lambda: hosts().nodes),
         matched=Stage(lambda: hosts().matched),
@@ -70,6 +74,7 @@ def link_traces(
             lambda: count_coverage(timeline, hosts().hosts, hosts().nodes, launches(), read is not None)
         ),
         findings=(
+            StageFindings(tree, Stage(lambda: tuple(late_frame_findings(timeline, tree())))),
             StageFindings(hosts, notes),
             StageFindings(dependencies, Stage(lambda: dependencies().findings)),
         ),
@@ -77,12 +82,18 @@ def link_traces(
     return LinkedTrace(timeline, stages)
 
 
+def _tree_by_et(
+    tree: pl.DataFrame, timeline: Timeline, et: ExecutionTrace | None, hosts: HostLinks
+) -> pl.DataFrame:
+    return tree if et is None else nest_as_execution_trace(tree, timeline, et, hosts.hosts)
+
+
 def _findings(
     timeline: Timeline, et: ExecutionTrace | None, tree: pl.DataFrame, hosts: HostLinks
 ) -> tuple[Finding, ...]:
     if et is None:
         return ()
-    findings = parents_that_differ(et, tree, hosts.hosts)
+    findings = parents_that_differ(et, timeline, tree, hosts.hosts)
     if hosts.matched is not None:
         findings.append(Finding("matched", _told(hosts.matched), timeline.path))
         if hosts.matched.ambiguous > _MANY:

@@ -6,39 +6,46 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.linking.python_frames import proven_ends
+from tracebraid.linking.rounding import TOLERANCE_NS
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.schema import HOST_TREE
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["TOLERANCE_NS", "host_tree"]
 
-TOLERANCE_NS = 1000
-"""How far a child may stick out of its parent: traces in µs round to it, those in ns overlap by less."""
-
 _Ints = NDArray[np.int64]
-_OPS = categories_of(Role.OP, Role.ANNOTATION)
-_INSIDE_FIRST = {Role.PYTHON: 0, Role.ANNOTATION: 1, Role.OP: 1, Role.CALL: 2}
+_NEVER = 1 << 62
+_FRAME, _OP, _CALL = 0, 1, 2
+_KINDS = {Role.PYTHON: _FRAME, Role.ANNOTATION: _OP, Role.OP: _OP, Role.CALL: _CALL}
+"""Of events that start together, the lower kind is outside."""
 
 
 def host_tree(timeline: Timeline) -> pl.DataFrame:
     """The table `host_tree`: parents, depths and times of all host events that have a duration.
 
-    On each thread, an event is inside the nearest earlier one that is still open when it starts and that it
-    does not outlast. It may outlast it by what rounding explains: at most `TOLERANCE_NS`, and no more than
-    the part of it that lies inside. Of events that start together, Python functions are outside of ops and
-    ops outside of runtime calls; ops keep the order of the file, which is the order of their starts.
+    On each thread, an op or annotation is inside the nearest earlier one that is still open when it starts and that
+    it does not outlast. It may outlast it by what rounding explains: at most `TOLERANCE_NS`, and no more than the
+    part of it that lies inside. One without length is inside the nearest earlier one that has not ended before: in
+    traces in µs short ops have no length and lie at their parent's end. Ops that start together keep the order of the
+    file, which is the order of their starts.
 
-    Inclusive time is the duration, cut at the parent's end. Exclusive time is inclusive time less what the
-    events directly inside cover.
+    Runtime calls and Python frames never change how ops nest. A call is inside the nearest op that it does not
+    outlast. A frame is inside the nearest op that is open when it starts, and is cut at that op's end: frames close
+    annotations that were open before them, and Kineto may end a frame late. Of events that start together, frames are
+    outside of ops and ops outside of calls.
+
+    Inclusive time is the duration, cut at the parent's end; that of ops at the end of the op around.
+    Exclusive time is inclusive time less what the events directly inside cover.
     """
     events = _host_events(timeline)
     if events.is_empty():
         return HOST_TREE.empty()
     start, end = events.get_column("ts_ns").to_numpy(), events.get_column("end_ns").to_numpy()
-    is_op = events.get_column("is_op").to_numpy()
-    parent, op_parent, depth, cut = _walk(
-        events.get_column("lane").to_list(), start.tolist(), end.tolist(), is_op.tolist()
-    )
+    kind = events.get_column("kind").to_numpy()
+    is_op = kind == _OP
+    lane = events.get_column("lane").to_list()
+    parent, op_parent, depth, cut = _walk(lane, start.tolist(), end.tolist(), kind.tolist())
     event_id = events.get_column("event_id").to_numpy()
     op_covered = np.where(is_op, _covered(np.where(is_op, op_parent, -1), start, cut), 0)
     inclusive = cut - start
@@ -60,53 +67,85 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
 def _host_events(timeline: Timeline) -> pl.DataFrame:
     """Host events with a duration, outer before inner: by thread, start, and what is outside of what."""
     category = pl.col("category").cast(pl.String)
-    order = {name: rank for role, rank in _INSIDE_FIRST.items() for name in categories_of(role)}
-    return (
-        timeline.events.filter(category.is_in(list(order)))
-        .select(
-            "event_id",
-            "lane",
-            "ts_ns",
-            (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
-            category.replace_strict(order, return_dtype=pl.Int8).alias("outside"),
-            category.is_in(_OPS).alias("is_op"),
+    kinds = {name: kind for role, kind in _KINDS.items() for name in categories_of(role)}
+    events = timeline.events.filter(category.is_in(list(kinds))).select(
+        "event_id",
+        "lane",
+        "ts_ns",
+        (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
+        category.replace_strict(kinds, return_dtype=pl.Int8).alias("kind"),
+    )
+    proven = proven_ends(timeline)
+    if not proven.is_empty():
+        events = events.join(proven, on="event_id", how="left").with_columns(
+            pl.coalesce("proven_end_ns", "end_ns").alias("end_ns")
         )
-        .with_columns(
-            pl.when(pl.col("outside") == 0).then(-pl.col("end_ns")).otherwise(0).alias("long_first")
-        )
-        .sort("lane", "ts_ns", "outside", "long_first", "event_id")
+    long_first = pl.when(pl.col("kind") == _FRAME).then(-pl.col("end_ns")).otherwise(0)
+    return events.with_columns(long_first.alias("long_first")).sort(
+        "lane", "ts_ns", "kind", "long_first", "event_id"
     )
 
 
 def _walk(
-    lanes: list[int], starts: list[int], ends: list[int], is_op: list[bool]
+    lanes: list[int], starts: list[int], ends: list[int], kinds: list[int]
 ) -> tuple[_Ints, _Ints, _Ints, _Ints]:
     """(row of the parent, row of the op around, depth, end cut at the parent's end) of each row; -1 for none.
 
-    One pass with a stack of open rows. A row that the new one outlasts is closed: whatever lies in it from
-    here on lies in the new one too.
+    One pass with a stack of the open ops; each holds the open frames and calls that lie directly in it, outer ones
+    first. An op that a new op outlasts is closed: whatever lies in it from here on lies in the new one too. Frames
+    and calls close no op, so that ops nest as if there were none. Below the stack lies a row that never ends.
     """
     parents, around, depths, cuts = [-1] * len(starts), [-1] * len(starts), [0] * len(starts), ends.copy()
-    stack: list[int] = []
+    ops, op_ends = [-1], [_NEVER]
+    # No list for each op: the garbage collector would visit all of them again and again.
+    inside: list[list[int] | None] = [None]
     lane = None
-    for row, start in enumerate(starts):
+    for row, (start, end, kind) in enumerate(zip(starts, ends, kinds, strict=True)):
         if lanes[row] != lane:
-            stack.clear()
+            ops, op_ends, inside = [-1], [_NEVER], [None]
             lane = lanes[row]
-        end = ends[row]
-        while stack:
-            top = stack[-1]
-            inside = ends[top] - start
-            if inside > 0 and end - ends[top] <= min(inside, TOLERANCE_NS):
-                parents[row] = top
-                around[row] = top if is_op[top] else around[top]
-                depths[row] = len(stack)
-                if cuts[top] < end:
-                    cuts[row] = cuts[top]
+        while op_ends[-1] < start:
+            del ops[-1], op_ends[-1], inside[-1]
+        level = -1
+        while (over := end - op_ends[level]) > 0:
+            left = op_ends[level] - start
+            if left > 0 and (kind == _FRAME or over <= min(left, TOLERANCE_NS)):
                 break
-            stack.pop()
-        stack.append(row)
+            level -= 1
+        around[row] = parent = ops[level]
+        if over > 0:
+            end = cuts[row] = min(end, cuts[parent])
+        between = inside[level]
+        if between:
+            parent = _around(between, start, end, cuts, parent)
+        if parent >= 0:
+            parents[row] = parent
+            depths[row] = depths[parent] + 1
+            limit = ops[level] if kind == _OP else parent
+            if limit >= 0 and cuts[limit] < end:
+                cuts[row] = cuts[limit]
+        if kind != _OP:
+            if between is None:
+                inside[level] = [row]
+            else:
+                between.append(row)
+            continue
+        if level < -1:
+            del ops[level + 1 :], op_ends[level + 1 :], inside[level + 1 :]
+        ops.append(row)
+        op_ends.append(ends[row])
+        inside.append(None)
     return np.array(parents), np.array(around), np.array(depths), np.maximum(np.array(cuts), np.array(starts))
+
+
+def _around(between: list[int], start: int, end: int, cuts: list[int], op: int) -> int:
+    """The innermost frame or call around an event, else the op; those that it outlasts are closed."""
+    while between:
+        left = (cut := cuts[between[-1]]) - start
+        if left > 0 and (end <= cut or end - cut <= min(left, TOLERANCE_NS)):
+            return between[-1]
+        between.pop()
+    return op
 
 
 def _covered(parent: _Ints, start: _Ints, end: _Ints) -> _Ints:
@@ -119,7 +158,7 @@ def _covered(parent: _Ints, start: _Ints, end: _Ints) -> _Ints:
     begin = start[child].copy()
     same = parent[child][1:] == parent[child][:-1]
     begin[1:][same] = np.maximum(begin[1:][same], end[child][:-1][same])
-    length = np.maximum(end[child] - begin, 0)
+    length = np.maximum(np.minimum(end[child], end[parent[child]]) - begin, 0)
     covered = np.zeros(len(parent), dtype=np.int64)
     np.add.at(covered, parent[child], length)
     return covered

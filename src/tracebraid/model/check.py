@@ -81,9 +81,11 @@ class Repair:
         nodes: how many nodes it has.
         changed: ids of the nodes that have another parent now.
         written: whether the file was written again.
+        left: ids of the nodes that stay where they are, since nothing proves which of the two parents is right.
     """
 
     path: str
     nodes: int
     changed: tuple[int, ...]
     written: bool
+    left: tuple[int, ...] = ()

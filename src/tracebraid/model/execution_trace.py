@@ -34,6 +34,7 @@ class ExecutionTrace:
         extra_attrs: see `model.schema.ET_EXTRA_ATTRS`.
         process_groups: see `model.schema.PROCESS_GROUPS`.
         findings: what was not as it should be, and what was done about it.
+        recorder: who wrote it, as far as a manifest or its form tells: `native`, `torch`, or "".
     """
 
     path: str
@@ -49,6 +50,7 @@ class ExecutionTrace:
     extra_attrs: pl.DataFrame
     process_groups: pl.DataFrame
     findings: tuple[Finding, ...] = field(default=())
+    recorder: str = ""
 
     @property
     def op_nodes(self) -> pl.DataFrame:

@@ -37,6 +37,7 @@ class LinkStages:
     Args:
         et: reads the Execution Trace; None where there is none.
         host_tree: see `LinkedTrace`, as all that follow.
+        host_tree_by_et: needs the Execution Trace.
         host_links: needs the Execution Trace.
         node_links: needs the Execution Trace.
         matched: needs the Execution Trace.
@@ -50,6 +51,7 @@ class LinkStages:
 
     et: Stage[ExecutionTrace] | None
     host_tree: Stage[pl.DataFrame]
+    host_tree_by_et: Stage[pl.DataFrame]
     host_links: Stage[pl.DataFrame]
     node_links: Stage[pl.DataFrame]
     matched: Stage[Matched | None]
@@ -93,8 +95,13 @@ class LinkedTrace:
 
     @property
     def host_tree(self) -> pl.DataFrame:
-        """Nesting and times of host events: `model.schema.HOST_TREE`."""
+        """Nesting and times of host events, from their intervals alone: `model.schema.HOST_TREE`."""
         return self.stages.host_tree()
+
+    @property
+    def host_tree_by_et(self) -> pl.DataFrame:
+        """The same, where the Execution Trace says what an op without length lies in: intervals leave it open."""
+        return self.stages.host_tree_by_et()
 
     @property
     def host_links(self) -> pl.DataFrame:

@@ -88,13 +88,22 @@ def repair_lines(repairs: Sequence[Repair]) -> list[str]:
             lines.append(printable(f"{text}; the file as it was is {Path(one.path).name}.orig"))
         else:
             lines.append(printable(f"{one.path}: nothing to repair"))
+        if one.left:
+            text = "nodes have another parent than the op around them; nothing proves it wrong, so they stay"
+            lines.append(printable(f"{one.path}: {len(one.left):,} {text}"))
     return lines
 
 
 def repair_data(repairs: Sequence[Repair]) -> list[dict[str, Any]]:
     """What each repair changed, as plain data."""
     return [
-        {"path": one.path, "nodes": one.nodes, "written": one.written, "changed": list(one.changed)}
+        {
+            "path": one.path,
+            "nodes": one.nodes,
+            "written": one.written,
+            "changed": list(one.changed),
+            "left": list(one.left),
+        }
         for one in repairs
     ]
 

@@ -46,6 +46,12 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     "parent-never-written": (_WARNING, _REPAIR),
     "parent-cycle": (_WARNING, _REPAIR),
     "parents-differ": (_WARNING, _REPAIR),
+    "parents-unproven": (
+        _NOTE,
+        "Nothing: times follow the nesting, and a repair leaves these parents as they are",
+    ),
+    "parents-asynchronous": (_NOTE, "Nothing: asynchronous ranges (gloo's collectives) are nobody's parent"),
+    "frame-end-late": (_NOTE, "Distrust the times of these Python functions; Kineto wrote their ends"),
     "execution-trace-unfinished": (_ERROR, f"Nodes are lost: was the disk full? {_CAPTURE_AGAIN}"),
     "execution-trace-empty": (_ERROR, f"Was the disk full? {_CAPTURE_AGAIN}"),
     "op-unfinished": (_NOTE, "End annotations and operators before the last step of the window ends"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import Json, et_text, kineto_text, node, tensor, write
+from tests.builders import Json, et_text, kineto_text, node, op, tensor, write
 from tests.unit.linking.made import et_of
 from tests.unit.validation.made import EVENTS, NODES, ran, shuffled, step
 from tracebraid.api import link
@@ -236,3 +236,41 @@ def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> No
     linked = link(et, write(tmp_path / "kineto_trace_0.json", kineto_text(list(EVENTS))))
     with pytest.raises(OutputError, match="no_such_folder"):
         write_repaired_et(linked, tmp_path / "no_such_folder" / "new.json")
+
+
+# --- proof ------------------------------------------------------------------------------------------
+
+
+def test_what_ran_inside_of_a_range_without_children_stays_above_it(tmp_path: Path) -> None:
+    """The range may be asynchronous, and what ran meanwhile not called by it."""
+    nodes = et_of(node(11, "outer", 1001), node(12, "inner", 11, scope=7), node(13, "in", 11))
+    events = [ran("outer", 0, 90, 11), ran("inner", 10, 50, 12), ran("in", 20, 10, 13)]
+    done, _ = repaired(tmp_path, events, nodes)
+    assert (done.changed, done.left, done.written) == ((), (), False)
+
+
+def test_a_range_that_calls_others_gets_back_what_it_lost(tmp_path: Path) -> None:
+    nodes = et_of(
+        node(11, "outer", 1001), node(12, "inner", 11, scope=7), node(13, "in", 12), node(14, "in", 11)
+    )
+    events = [ran("outer", 0, 90, 11), ran("inner", 10, 50, 12), ran("in", 20, 9, 13), ran("in", 30, 9, 14)]
+    done, found = repaired(tmp_path, events, nodes)
+    assert done.changed == (14,)
+    assert parents(found) == {11: 1001, 12: 11, 13: 12, 14: 12}
+
+
+def test_without_proof_against_a_parent_it_stays_and_is_counted(tmp_path: Path) -> None:
+    """By its ids the op around began later; one of the two traces is wrong, and nothing says which."""
+    nodes = et_of(node(11, "outer", 1001), node(13, "in", 11), node(14, "inner", 11))
+    events = [ran("outer", 0, 90, 11), ran("inner", 10, 50, 14), ran("in", 20, 10, 13)]
+    done, _ = repaired(tmp_path, events, nodes)
+    assert (done.changed, done.left, done.written) == ((), (13,), False)
+
+
+def test_nothing_moves_that_is_linked_without_ids(tmp_path: Path) -> None:
+    nodes = et_of(
+        *(node(10 + n, f"op{n}", 1001, rf_id=0) for n in range(1, 5)), node(20, "inner", 14, rf_id=0)
+    )
+    events = [op(f"op{n}", 100 * n, 90) for n in range(1, 5)] + [op("inner", 110, 5)]
+    done, _ = repaired(tmp_path, events, nodes)
+    assert done.changed == ()

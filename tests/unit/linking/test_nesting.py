@@ -144,12 +144,68 @@ def test_a_zero_duration_at_its_parents_start_is_a_child():
     assert parents(Host("a", 0, 100), Host("z", 0, 0, "cuda_runtime"))["z"] == "a"
 
 
-def test_a_zero_duration_at_anothers_end_is_outside():
-    assert parents(Host("a", 0, 100), Host("z", 100, 100))["z"] is None
+def test_a_zero_duration_at_an_ops_end_is_a_child():
+    """In traces in µs: `aten::_local_scalar_dense` at the end of `aten::item`."""
+    assert parents(Host("a", 0, 100), Host("z", 100, 100))["z"] == "a"
 
 
-def test_two_zero_durations_at_one_moment_are_neighbours():
-    assert parents(Host("y", 5, 5), Host("z", 5, 5)) == {"y": None, "z": None}
+def test_of_two_zero_durations_at_one_moment_the_first_in_the_file_is_outside():
+    assert parents(Host("y", 5, 5), Host("z", 5, 5)) == {"y": None, "z": "y"}
+
+
+def test_a_zero_duration_between_two_ops_is_in_the_one_that_began_last_before_it():
+    a, b, z = Host("a", 0, 100), Host("b", 100, 200), Host("z", 100, 100)
+    assert parents(a, z, b)["z"] == "a"
+    assert parents(a, b, z)["z"] == "b"
+
+
+def test_a_zero_duration_at_its_grandparents_end_too_is_in_the_innermost():
+    assert parents(Host("a", 0, 100), Host("b", 50, 100), Host("z", 100, 100))["z"] == "b"
+
+
+def test_calls_without_length_are_neighbours():
+    found = parents(Host("c", 5, 5, "cuda_runtime"), Host("d", 5, 5, "cuda_runtime"))
+    assert found == {"c": None, "d": None}
+
+
+def test_a_frame_that_ends_late_closes_no_annotation():
+    late = Host("<built-in function next>", 20, 90_000, "python_function")
+    tree = tree_of(
+        Host("step", 0, 60_000, "user_annotation"),
+        Host("graph", 10, 50_000, "user_annotation"),
+        late,
+        Host("launch", 30, 40, "cuda_runtime"),
+        Host("op", 50, 60),
+    )
+    assert {tree[name]["op_event"] for name in ("launch", "op", late.name)} == {"graph"}
+    assert tree["graph"]["op_event"] == "step"
+    assert (tree[late.name]["parent_event"], tree[late.name]["inclusive_ns"]) == ("graph", 49_980)
+
+
+def test_the_frames_that_close_an_annotation_do_not_close_what_was_open_before_it():
+    tree = tree_of(
+        Host("f", 0, 100_000, "python_function"),
+        Host("enter", 5_000, 11_000, "python_function"),
+        Host("step", 10_000, 50_000, "user_annotation"),
+        Host("exit", 49_000, 60_000, "python_function"),
+        Host("next", 55_000, 58_000, "user_annotation"),
+    )
+    assert {name: row["op_event"] for name, row in tree.items()} == {
+        "f": None,
+        "enter": None,
+        "step": None,
+        "exit": "step",
+        "next": None,
+    }
+    assert tree["step"]["parent_event"] == "f"
+
+
+def test_a_call_that_outlasts_an_op_does_not_close_it():
+    tree = tree_of(
+        Host("op", 0, 10_000), Host("call", 5_000, 50_000, "cuda_runtime"), Host("in", 6_000, 7_000)
+    )
+    assert tree["in"]["op_event"] == "op"
+    assert tree["call"]["op_event"] is None
 
 
 def test_a_zero_duration_has_no_time():

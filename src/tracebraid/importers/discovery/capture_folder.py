@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tracebraid.importers.discovery.rank import rank_from_name
+from tracebraid.model.et_arrow import is_arrow
 from tracebraid.model.finding import Finding
 
-__all__ = ["manifests_of", "windows_of"]
+__all__ = ["manifests_of", "recorder_of", "windows_of"]
 
 _WINDOW = "window_"
+_RECORDERS = ("native", "torch")
 
 
 def windows_of(folder: Path) -> list[tuple[str, Path]]:
@@ -41,3 +44,33 @@ def manifests_of(
         else:
             odd.append(Finding("manifest-unreadable", "it is no manifest", str(file)))
     return told, odd
+
+
+def recorder_of(et: Path) -> str:
+    """Who recorded an Execution Trace, `native` or `torch`, as its manifest or form tells; "" where neither does."""
+    if is_arrow(et.name):
+        return "native"
+    rank = rank_from_name(str(et))
+    if rank is None:
+        return ""
+    folders = [et.parent, et.parent.parent] if et.parent.name.startswith(_WINDOW) else [et.parent]
+    named = [
+        content.get("recorders")
+        for folder in folders
+        for _, content in manifests_of(folder, rank)[0]
+        if et.name in _files_of(content)
+    ]
+    found = [one for names in named if isinstance(names, list) for one in names if one in _RECORDERS]
+    return str(found[0]) if found else ""
+
+
+def _files_of(content: dict[str, Any]) -> set[str]:
+    """Names of the files that a manifest tells of."""
+    windows = content.get("windows")
+    files = [
+        file
+        for window in (windows if isinstance(windows, list) else [])
+        if isinstance(window, dict) and isinstance(window.get("files"), list)
+        for file in window["files"]
+    ]
+    return {Path(str(file.get("path"))).name for file in files if isinstance(file, dict)}

@@ -82,8 +82,8 @@ def side_of_ops(timeline: Timeline, tree: pl.DataFrame) -> Side:
     rows = (
         timeline.host_ops.select("event_id", "sequence_number", "input_dims")
         .join(timeline.events.select("event_id", "name", "lane", "ts_ns"), on="event_id")
-        .join(tree.select("event_id", "op_event", "depth"), on="event_id", how="left")
-        .sort("lane", "ts_ns", "depth", "event_id")
+        .join(tree.select("event_id", "op_event"), on="event_id", how="left")
+        .sort("lane", "ts_ns", "event_id")
         .select(
             pl.col("event_id").alias("id"),
             pl.col("lane").alias("thread"),

@@ -27,7 +27,7 @@ HOST_TREE = Table(
         Column("parent_event", _INT, "innermost host event around it on its thread; null at the top"),
         Column("op_event", _INT, "innermost op or annotation around it, itself left out; null: none"),
         Column("depth", _INT, "number of host events around it"),
-        Column("inclusive_ns", _INT, "its duration, cut where it outlasts its parent by rounding"),
+        Column("inclusive_ns", _INT, "its duration, cut where it outlasts its parent"),
         Column("exclusive_ns", _INT, "inclusive time less that of the events directly inside"),
         Column(
             "op_exclusive_ns", _INT, "ops: inclusive time less that of the ops directly inside; else null"

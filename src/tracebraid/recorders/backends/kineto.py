@@ -14,6 +14,7 @@ from tracebraid.model.finding import Finding
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.observer import ExecutionTraceObserver
 from tracebraid.recorders.postprocess.escape_names import Edit, first_error, mend_names, pieces_with
+from tracebraid.recorders.postprocess.own_frames import merged, own_files, own_frames
 from tracebraid.recorders.session.settings import Settings
 
 __all__ = ["KinetoRecorder", "profiler_is_active"]
@@ -50,6 +51,7 @@ class KinetoRecorder:
             )
         self._target = target
         self._overwrite = settings.overwrite
+        self._stacks = settings.stacks
         self._state = "prepared"
         self._others = _Others()
         self._observer = observer
@@ -103,7 +105,7 @@ class KinetoRecorder:
         with writing(self._target):
             try:
                 self._profiler.export_chrome_trace(str(part))
-                return _write_mended(part, self._target, self._overwrite)
+                return _write_mended(part, self._target, self._overwrite, self._stacks)
             finally:
                 # Kineto writes beside the name that it is given first.
                 for left in part.parent.glob(part.name + "*"):
@@ -132,10 +134,12 @@ class _Others:
         return self._started
 
 
-def _write_mended(part: Path, target: Path, overwrite: bool) -> tuple[int, list[Finding]]:
+def _write_mended(part: Path, target: Path, overwrite: bool, stacks: bool) -> tuple[int, list[Finding]]:
     with part.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
         broken = first_error(text)
         edits, found = mend_names(text, "kineto") if broken else ([], [])
+        if stacks:
+            edits = merged(edits, own_frames(text, own_files()))
         if edits:
             broken = first_error(b"".join(pieces_with(text, edits)))
         edits += _renamed(text, str(part), target.name)
