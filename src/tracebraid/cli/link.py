@@ -10,6 +10,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tracebraid import api
+from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, read_ranks
 from tracebraid.cli.trace_link import (
@@ -26,7 +27,7 @@ from tracebraid.cli.trace_link import (
     TraceLink,
     call_of,
 )
-from tracebraid.errors import ArgumentError, CoverageError, InputError, OutputError
+from tracebraid.errors import CoverageError, InputError, OutputError
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
@@ -48,16 +49,14 @@ def link(
     ] = None,
     min_coverage: Annotated[
         float | None,
-        typer.Option("--min-coverage", min=0.0, max=1.0, help="End with exit code 1 where less is linked."),
-    ] = None,
-    match: Annotated[
-        str,
         typer.Option(
-            "--match",
-            metavar="auto|exact|approximate",
-            help="Link by ids, by alignment, or by ids where they are proven.",
+            "--min-coverage",
+            min=0.0,
+            max=1.0,
+            help="End with exit code 1 where less is linked: of ET nodes, host ops, GPU events or GPU time.",
         ),
-    ] = "auto",
+    ] = None,
+    match: Match = "auto",
     annotation: Annotated[
         str | None,
         typer.Option(
@@ -84,7 +83,7 @@ def link(
     trace_link = TraceLink(et_file, kineto_file, exact_match)
     chakra = ChakraTraceLink(chakra_host_trace, chakra_device_trace, rank, output_file)
     call = call_of(Options(paths, out, trace_link, chakra, log_level))
-    matching = _matching(match, annotation, iteration)
+    matching = matching_of(match, annotation, iteration)
     with progress("linking") as update:
         ledger, findings = link_all(call.paths, call.out, update, call.write, matching)
     ledger, findings = call.named(ledger, findings)
@@ -95,13 +94,6 @@ def link(
         show_ledger(ledger)
         say_findings(findings)
     _check(ledger, findings, min_coverage)
-
-
-def _matching(match: str, annotation: str | None, iteration: str) -> Matching:
-    try:
-        return Matching(match, annotation, int(iteration) if iteration.isdecimal() else iteration)
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def _check(ledger: Ledger, findings: list[Finding], min_coverage: float | None) -> None:
@@ -137,7 +129,7 @@ def link_all(
     findings: list[Finding] = []
     for linked, target in _ranks(_Pairs(paths, out, matching or Matching()), findings, update):
         ledger.append((linked.rank, linked.coverage))
-        findings += linked.all_findings
+        findings += api.judge(linked).findings
         if target is not None:
             write(linked, target)
     return ledger, findings

@@ -24,6 +24,7 @@ from tracebraid.errors import ArgumentError, InputError
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.sentences import reason_sentence
 from tracebraid.model.timeline import Timeline
 
 __all__ = [
@@ -209,7 +210,7 @@ def _check_links(linked: LinkedTrace, et: ExecutionTrace) -> None:
     if linked.host_links.get_column("node_id").null_count() < linked.host_links.height:
         return
     reasons = [one.reason for one in linked.coverage.orphans if one.kind == "host_op"]
-    why = f": {reasons[0]}" if reasons else ""
+    why = f": {reason_sentence(reasons[0])}" if reasons else ""
     raise InputError(
         et.path,
         f"no op of rank {linked.rank} in {linked.timeline.path} is one of its nodes{why}",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tracebraid.model.reason import OrphanReason
+
 __all__ = ["Count", "Coverage", "Orphans"]
 
 
@@ -32,7 +34,7 @@ class Orphans:
     """
 
     kind: str
-    reason: str
+    reason: OrphanReason
     count: int
 
 
@@ -58,13 +60,23 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """The smallest share of what could be linked: host ops (with an Execution Trace), GPU events, GPU time.
+        """The smallest of four shares: ET nodes, host ops (both with an Execution Trace), GPU events, GPU time.
 
-        Host ops count against the side that has fewer of them: a Kineto trace of many steps and an Execution
-        Trace of one can share no more than the latter holds.
+        All ET nodes count, but for those in iterations that alignment left out: a Kineto trace that was cut covers
+        fewer of them. Of host ops those count that ran while the Execution Trace was recorded: a Kineto trace of
+        many steps may lie beside an Execution Trace of one.
         """
         total_ns, attributed_ns = self.gpu_time_ns
         shares = [self.gpu_events.share, attributed_ns / total_ns if total_ns else 1.0]
         if self.has_et:
-            shares.append(max(self.host_ops.share, self.et_nodes.share))
+            shares += [self.et_nodes.share, self._share_in_window]
         return min(shares)
+
+    @property
+    def _share_in_window(self) -> float:
+        outside = sum(
+            one.count
+            for one in self.orphans
+            if one.kind == "host_op" and one.reason is OrphanReason.OUTSIDE_WINDOW
+        )
+        return Count(self.host_ops.total - outside, self.host_ops.linked, {}).share

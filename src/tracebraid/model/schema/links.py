@@ -46,7 +46,7 @@ HOST_LINKS = Table(
             "`record_function_id`, `external_id`, `alignment`, `alignment_name`, `place`; null without a node",
         ),
         Column("confidence", _FLOAT, "1.0 for ids that names confirm; null without a node"),
-        Column("reason", _NAME, "why there is no node; null with one"),
+        Column("reason", _NAME, "why there is no node, a code of `OrphanReason`; null with one"),
         Column("candidates", _INTS, "nodes that it could be as well as any other; null: none"),
     ),
 )
@@ -57,7 +57,7 @@ NODE_LINKS = Table(
     (
         _NODE_ID,
         Column("event_id", _INT, "the host event; null where none was proven"),
-        Column("reason", _NAME, "why there is no event; null with one"),
+        Column("reason", _NAME, "why there is no event, a code of `OrphanReason`; null with one"),
         Column("candidates", _INTS, "host events that it could be as well as any other; null: none"),
     ),
 )
@@ -73,7 +73,7 @@ DEVICE_LINKS = Table(
             "node_id", _INT, "the Execution Trace node of that op, or of the nearest op around that has one"
         ),
         Column("method", _NAME, "`correlation`, `external_id`; null without an op"),
-        Column("reason", _NAME, "why there is no op; null with one"),
+        Column("reason", _NAME, "why there is no op, a code of `OrphanReason`; null with one"),
     ),
 )
 

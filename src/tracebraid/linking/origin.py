@@ -1,0 +1,57 @@
+"""Are both traces of one process? Ids of another process are equal by chance, and link nothing."""
+
+from __future__ import annotations
+
+from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.finding import Finding
+from tracebraid.model.process import (
+    Contradiction,
+    Process,
+    contradictions,
+    process_of_et,
+    process_of_timeline,
+)
+from tracebraid.model.timeline import Timeline
+
+__all__ = ["origin_findings"]
+
+_OF_A_RUN = {Contradiction.START, Contradiction.WORLD_SIZE}
+"""What differs between runs, and is the same on all ranks of one."""
+_OF_A_RANK = {Contradiction.RANK, Contradiction.GROUP_RANKS, Contradiction.DEVICES}
+
+
+def origin_findings(et: ExecutionTrace, timeline: Timeline) -> list[Finding]:
+    """`another-run` or `another-rank`, where the two traces cannot be of one process; nothing where they may be.
+
+    Times, or worlds, that differ are those of another run. Without these, what is special to a rank tells of another
+    rank, and so does another process of a world of several ranks that recorded at the same time.
+    """
+    of_et, of_kineto = process_of_et(et), process_of_timeline(timeline)
+    found = contradictions(of_et, of_kineto)
+    if not found:
+        return []
+    world = of_kineto.world_size or of_et.world_size or 1
+    recorded_together = of_et.span_ns is not None and of_kineto.span_ns is not None
+    is_of_rank = bool(_OF_A_RANK.intersection(found)) or (world > 1 and recorded_together)
+    why = f"{timeline.path}: {'; '.join(_difference(one, of_et, of_kineto) for one in found)}"
+    if is_of_rank and not _OF_A_RUN.intersection(found):
+        return [Finding("another-rank", f"the Execution Trace is of another rank than {why}", et.path)]
+    return [Finding("another-run", f"the Execution Trace is of another run than {why}", et.path)]
+
+
+def _difference(one: Contradiction, et: Process, kineto: Process) -> str:
+    if one is Contradiction.PROCESS_ID:
+        return f"process {min(et.pids)} here, {min(kineto.pids)} there"
+    if one is Contradiction.START:
+        return "they were recorded at different times, in whatever time zone"
+    if one is Contradiction.RANK:
+        return f"rank {et.rank} here, {kineto.rank} there"
+    if one is Contradiction.WORLD_SIZE:
+        return f"{et.world_size} ranks here, {kineto.world_size} there"
+    if one is Contradiction.GROUP_RANKS:
+        return "their process groups hold different ranks"
+    return f"devices {_listed(et.devices)} here, {_listed(kineto.devices)} there"
+
+
+def _listed(numbers: frozenset[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
