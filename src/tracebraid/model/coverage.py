@@ -62,21 +62,18 @@ class Coverage:
     def share(self) -> float:
         """The smallest of four shares: ET nodes, host ops (both with an Execution Trace), GPU events, GPU time.
 
-        All ET nodes count, but for those in iterations that alignment left out: a Kineto trace that was cut covers
-        fewer of them. Of host ops those count that ran while the Execution Trace was recorded: a Kineto trace of
-        many steps may lie beside an Execution Trace of one.
+        All ET nodes count, but for those in iterations that alignment left out, and what is written before the
+        profiler starts: a Kineto trace that was cut covers fewer of them. Of host ops those count that ran while the
+        Execution Trace was recorded: a Kineto trace of many steps may lie beside an Execution Trace of one.
         """
         total_ns, attributed_ns = self.gpu_time_ns
         shares = [self.gpu_events.share, attributed_ns / total_ns if total_ns else 1.0]
         if self.has_et:
-            shares += [self.et_nodes.share, self._share_in_window]
+            shares.append(self._share_without(self.et_nodes, "et_node", OrphanReason.BEFORE_START))
+            shares.append(self._share_without(self.host_ops, "host_op", OrphanReason.OUTSIDE_WINDOW))
         return min(shares)
 
-    @property
-    def _share_in_window(self) -> float:
-        outside = sum(
-            one.count
-            for one in self.orphans
-            if one.kind == "host_op" and one.reason is OrphanReason.OUTSIDE_WINDOW
-        )
-        return Count(self.host_ops.total - outside, self.host_ops.linked, {}).share
+    def _share_without(self, count: Count, kind: str, reason: OrphanReason) -> float:
+        """The linked share of those that are no orphans for that reason."""
+        left_out = sum(one.count for one in self.orphans if (one.kind, one.reason) == (kind, reason))
+        return Count(count.total - left_out, count.linked, {}).share

@@ -138,5 +138,6 @@ def _launches(linked: LinkedTrace) -> list[Finding]:
     why = OrphanReason(most[0]) if most else None
     text = f"of {events.total:,} device events, these have no operator"
     text += f": {reason_sentence(why)}" if why is not None else ""
-    code = "launch-outside" if why is OrphanReason.OUTSIDE_OF_OPS else "launch-unknown"
-    return [Finding(code, text, linked.timeline.path, count=missing)]
+    if why is OrphanReason.OUTSIDE_OF_OPS:
+        return [Finding("launch-outside", text, linked.timeline.path, count=missing)]
+    return [Finding("launch-unknown", text, linked.timeline.path, count=missing)]
