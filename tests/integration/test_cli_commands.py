@@ -19,6 +19,8 @@ from tests.integration.command import (
     succeed,
     write_pair,
 )
+from tracebraid.model.reason import OrphanReason
+from tracebraid.model.sentences import reason_sentence
 
 
 def test_info_says_what_each_file_is(job: Path):
@@ -37,7 +39,12 @@ def test_info_as_json_has_an_object_per_file(job: Path, pair: tuple[Path, Path])
 
 def test_link_of_a_pair_shows_the_ledger(pair: tuple[Path, Path]):
     text = succeed("link", *pair)
-    for words in ("2 of 3", "1 of 2", "no node has its record-function id", "no call with its correlation"):
+    for words in (
+        "2 of 3",
+        "1 of 2",
+        reason_sentence(OrphanReason.OUTSIDE_WINDOW),
+        "no call with its correlation",
+    ):
         assert words in text
 
 
