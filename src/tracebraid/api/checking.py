@@ -119,10 +119,13 @@ def _check_window(window: _Window, only_rank: int | None, progress: Progress | N
     window.findings = located_findings(window.findings, window.processes)
     if only_rank is None:
         path = str(window.path)
-        window.findings += run_findings(window.processes, path)
+        mixed = run_findings(window.processes, path)
+        window.findings += mixed
         window.findings += [*odd, *leftover_findings(window.path), *rank_findings(window.worlds, path)]
-        window.findings += rank_step_findings(window.steps, path)
-        if not any(finding.code == "clocks-differ" for finding in window.findings):
+        steps = rank_step_findings(window.steps, path)
+        # Clocks of ranks of two runs have nothing to agree on.
+        window.findings += [one for one in steps if not mixed or one.code != "clocks-differ"]
+        if not mixed and not any(one.code == "clocks-differ" for one in steps):
             window.findings += collective_clock_findings(window.collectives, path)
 
 

@@ -53,6 +53,7 @@ class Process:
             versions of torch does not renew in a forked process.
         span_ns: start and end of the recording; on the unix clock, or on a local clock.
         is_local_time: whether `span_ns` is in local time of an unknown zone.
+        host: the name of its host; containers of several hosts may have one name.
         rank: the global rank.
         world_size: the number of ranks.
         groups: the ranks of each process group by its name, as far as they are listed.
@@ -63,6 +64,7 @@ class Process:
     tids: frozenset[int] = frozenset()
     span_ns: tuple[int, int] | None = None
     is_local_time: bool = False
+    host: str = ""
     rank: int | None = None
     world_size: int | None = None
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -100,6 +102,7 @@ def process_of_timeline(timeline: Timeline) -> Process:
         pids=pids,
         tids=tids,
         span_ns=span if span is not None and span[0] >= _EARLIEST_NS else None,
+        host=str(timeline.header.get("host_name") or ""),
         rank=_number(told.get("rank")),
         world_size=_number(told.get("world_size")),
         groups=_groups(timeline.process_groups),

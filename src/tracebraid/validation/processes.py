@@ -15,6 +15,9 @@ __all__ = ["RankProcesses", "located_findings", "manifest_process_findings", "ru
 _APART_NS = 60 * 10**9
 """Ranks that record one step lie apart by no more than their clocks do. Hosts whose clocks are set by NTP are within a
 second, neglected ones within minutes: a minute is what a person would doubt."""
+_APART_ON_ONE_HOST_NS = 10 * 10**9
+"""The same for ranks of one host, which have one clock: more than ranks run apart that never wait for each other, in a
+window of a few steps."""
 _OTHER_ORIGIN = ("another-run", "another-rank")
 
 
@@ -67,8 +70,8 @@ def _located(
 def run_findings(ranks: Sequence[RankProcesses], path: str) -> list[Finding]:
     """`runs-mixed` where the Kineto traces of two ranks cannot be of one run.
 
-    They hold the same steps, but were recorded more than a minute apart; or a process group has other ranks in the one
-    than in the other, though both belong to it.
+    They hold the same steps, but were recorded further apart than clocks are; or a process group has other ranks in the
+    one than in the other, though both belong to it.
     """
     if len(ranks) < 2:
         return []
@@ -88,7 +91,9 @@ def _lie_apart(one: RankProcesses, other: RankProcesses) -> bool:
     if one.kineto.span_ns is None or other.kineto.span_ns is None or one.steps != other.steps:
         return False
     (start, stop), (first, last) = one.kineto.span_ns, other.kineto.span_ns
-    return max(start, first) - min(stop, last) > _APART_NS
+    is_one_host = one.kineto.host != "" and one.kineto.host == other.kineto.host
+    limit_ns = _APART_ON_ONE_HOST_NS if is_one_host else _APART_NS
+    return max(start, first) - min(stop, last) > limit_ns
 
 
 def _groups_differ(one: RankProcesses, other: RankProcesses) -> bool:
