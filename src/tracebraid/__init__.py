@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import Matched
     from tracebraid.model.matching import Matching
+    from tracebraid.model.reason import OrphanReason
     from tracebraid.model.timeline import Timeline
     from tracebraid.recorders.observer import ExecutionTraceObserver
 
@@ -74,6 +75,7 @@ __all__ = [
     "Matching",
     "MissingLibraryError",
     "NotATraceError",
+    "OrphanReason",
     "OutputError",
     "ProgramError",
     "Timeline",
@@ -115,6 +117,7 @@ _HOMES = {
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "Matched",
     "tracebraid.model.matching": "Matching",
+    "tracebraid.model.reason": "OrphanReason",
     "tracebraid.model.timeline": "Timeline",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -95,7 +95,7 @@ def correlate_execution_trace(
         InputError: no op is one of the trace's nodes, or the Kineto file cannot be read.
 
     Warns:
-        UserWarning: the Execution Trace's name says another rank.
+        UserWarning: the Execution Trace's name says another rank, or what it says of its process is of another one.
 
     Example:
         >>> import tracebraid
@@ -204,10 +204,11 @@ def _check_et(et: object) -> None:
 
 
 def _check_links(linked: LinkedTrace, et: ExecutionTrace) -> None:
-    for finding in linked.findings:
-        if finding.code == "ranks-differ":
-            warnings.warn(finding.message, stacklevel=3)
     if linked.host_links.get_column("node_id").null_count() < linked.host_links.height:
+        by_code = {finding.code: finding for finding in reversed(linked.findings)}
+        told = [by_code[code] for code in ("ranks-differ", "another-rank", "another-run") if code in by_code]
+        if told:
+            warnings.warn(told[0].message, stacklevel=3)
         return
     reasons = [one.reason for one in linked.coverage.orphans if one.kind == "host_op"]
     why = f": {reason_sentence(reasons[0])}" if reasons else ""

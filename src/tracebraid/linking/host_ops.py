@@ -8,7 +8,7 @@ import polars as pl
 
 from tracebraid.linking.alignment.approximate import link_approximately
 from tracebraid.linking.names import PROCESS_GROUP_INIT, SAME_NAME, as_kineto_writes
-from tracebraid.linking.origin import origin_findings
+from tracebraid.linking.origin import origin_findings, unproven_findings
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.matched import Matched
@@ -52,7 +52,8 @@ def link_hosts(
         return HostLinks(_as_hosts(hosts), NODE_LINKS.empty())
     nodes = _nodes(et)
     origin = tuple(origin_findings(et, timeline))
-    if matching.match == "approximate" or (matching.match == "auto" and matching.iteration != BEST):
+    is_by_ids = matching.match == "exact" or (matching.match == "auto" and matching.iteration == BEST)
+    if not is_by_ids:
         exact = _exact(ops, nodes.with_columns(rf_id=pl.lit(0)))
     elif origin:
         exact = _of_another_run(_exact(ops, nodes.with_columns(rf_id=pl.lit(0))))
@@ -60,8 +61,9 @@ def link_hosts(
         exact = _exact(ops, nodes)
     if matching.match == "exact" or (not origin and _are_proven(exact, et.op_nodes.height)):
         return replace(exact, origin=origin)
-    if _has_rf_ids(ops) and not origin:
-        # Of another run: what links there, links by chance.
+    if _has_rf_ids(ops) and is_by_ids and not origin:
+        # Of another run or window: what links there, links by chance.
+        origin = tuple(unproven_findings(et, timeline, *_agreeing(exact)))
         exact = _exact(ops, nodes.with_columns(rf_id=pl.lit(0)))
     found = link_approximately(et, timeline, tree, (exact.hosts, exact.nodes), matching)
     return HostLinks(found.hosts, found.nodes, found.matched, origin)
@@ -102,12 +104,15 @@ def _are_proven(exact: HostLinks, node_count: int) -> bool:
 
     Ids of another run would agree here and there, but then most of their names do not.
     """
-    linked = exact.hosts.get_column("node_id").count()
-    named_otherwise = exact.hosts.filter(
-        pl.col("reason").cast(pl.String) == OrphanReason.OTHER_NAME.value
-    ).height
+    linked, named_otherwise = _agreeing(exact)
     expected = min(exact.hosts.height, node_count)
     return linked >= _MOST * expected and linked >= _ALMOST_ALL * (linked + named_otherwise)
+
+
+def _agreeing(exact: HostLinks) -> tuple[int, int]:
+    """How many host ops have a node with their id and name, and how many one with their id and another name."""
+    reason = exact.hosts.get_column("reason").cast(pl.String)
+    return exact.hosts.get_column("node_id").count(), int((reason == OrphanReason.OTHER_NAME.value).sum())
 
 
 def _ops(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:

@@ -13,10 +13,12 @@ from tracebraid.model.process import (
 )
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["origin_findings"]
+__all__ = ["origin_findings", "unproven_findings"]
 
 _OF_A_RUN = {Contradiction.START, Contradiction.WORLD_SIZE}
 """What differs between runs, and is the same on all ranks of one."""
+_MOST_NAMED_OTHERWISE = 0.1
+"""Of two runs most names differ; of one, those of ops that a damaged file mixed up."""
 _OF_A_RANK = {Contradiction.RANK, Contradiction.GROUP_RANKS, Contradiction.DEVICES}
 
 
@@ -37,6 +39,30 @@ def origin_findings(et: ExecutionTrace, timeline: Timeline) -> list[Finding]:
     if is_of_rank and not _OF_A_RUN.intersection(found):
         return [Finding("another-rank", f"the Execution Trace is of another rank than {why}", et.path)]
     return [Finding("another-run", f"the Execution Trace is of another run than {why}", et.path)]
+
+
+def unproven_findings(
+    et: ExecutionTrace, timeline: Timeline, same_name: int, other_name: int
+) -> list[Finding]:
+    """`another-run` or `another-window`, where ids of both traces link too little, though nothing else contradicts.
+
+    Args:
+        et: the Execution Trace.
+        timeline: the Kineto trace, whose ops have record-function ids.
+        same_name: how many of them have a node with their id and name.
+        other_name: how many have a node with their id and another name.
+    """
+    if not (et.op_nodes.get_column("rf_id") > 0).any():
+        return []
+    if other_name > _MOST_NAMED_OTHERWISE * (same_name + other_name):
+        text = f"the Execution Trace is of another run than {timeline.path}: of {same_name + other_name:,} ids that "
+        return [
+            Finding("another-run", f"{text}both have, {other_name:,} stand for ops of other names", et.path)
+        ]
+    if same_name + other_name == 0:
+        text = f"no id of the Execution Trace is in {timeline.path}: it is of another window"
+        return [Finding("another-window", text, et.path)]
+    return []
 
 
 def _difference(one: Contradiction, et: Process, kineto: Process) -> str:

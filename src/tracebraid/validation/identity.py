@@ -15,7 +15,7 @@ from tracebraid.model.timeline import Timeline
 __all__ = ["et_findings", "identity_findings", "pair_findings", "recording_findings"]
 
 _HARDLY = 0.5
-_OTHER_ORIGIN = {"another-run", "another-rank"}
+_OTHER_ORIGIN = {"another-run", "another-rank", "another-window"}
 
 _BEFORE_START = "## process_group:init ##"
 

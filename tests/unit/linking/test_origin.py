@@ -149,3 +149,23 @@ def test_devices_that_are_not_those_of_the_tensors_are_of_another_rank(tmp_path:
 
     assert origin(pair(1)) == []
     assert origin(pair(0)) == ["another-rank"]
+
+
+def with_ids(names: list[str], first: int) -> tuple[str, str]:
+    """An Execution Trace of these ops, with ids from 51 on, and a Kineto trace of as many, with ids from another on."""
+    nodes = et_of(*(node(20 + n, name, 1001, rf_id=51 + n) for n, name in enumerate(names)))
+    ops = [op(f"op{n}", 100 * n, 50, Record_function_id=first + n) for n in range(len(names))]
+    return et_text(nodes), kineto_text(ops)
+
+
+def test_ids_that_stand_for_other_names_are_of_another_run(tmp_path: Path) -> None:
+    """The same process ids and times, as in containers: what is left are names."""
+    moved = [*(f"op{n}" for n in range(3, 30)), "op0", "op1", "op2"]
+    assert origin(linked_texts(tmp_path, *with_ids(moved, 51), "auto")) == ["another-run"]
+    assert origin(linked_texts(tmp_path, *with_ids([f"op{n}" for n in range(30)], 51), "auto")) == []
+
+
+def test_ids_of_which_none_is_in_both_are_of_another_window(tmp_path: Path) -> None:
+    linked = linked_texts(tmp_path, *with_ids([f"op{n}" for n in range(30)], 951), "auto")
+    assert origin(linked) == ["another-window"]
+    assert linked.coverage.host_ops.by_method == {"alignment": 30}
