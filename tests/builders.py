@@ -128,7 +128,7 @@ def thread_node(node_id: int = 2, tid: int = 1) -> Json:
 
 def et_text(nodes: list[Json], schema: str = "1.1.1-chakra.0.0.4") -> str:
     """An Execution Trace file in the layout that PyTorch writes."""
-    head = f'"schema": {json.dumps(schema)}, "pid": 7, "time": "2026-01-01 00:00:00", "start_ts": 100,'
+    head = f'"schema": {json.dumps(schema)}, "pid": 1, "time": "2023-11-14 22:13:20", "start_ts": 100,'
     body = ",\n".join("    " + json.dumps(one) for one in nodes)
     return "{\n  " + head + '\n  "nodes": [\n' + body + '\n  ],\n  "finish_ts": 200\n}\n'
 

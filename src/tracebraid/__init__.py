@@ -50,6 +50,7 @@ if _TYPE_CHECKING:
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import Matched
     from tracebraid.model.matching import Matching
+    from tracebraid.model.reason import OrphanReason
     from tracebraid.model.timeline import Timeline
     from tracebraid.recorders.observer import ExecutionTraceObserver
     from tracebraid.version import __version__
@@ -71,6 +72,7 @@ __all__ = [
     "Matching",
     "MissingLibraryError",
     "NotATraceError",
+    "OrphanReason",
     "OutputError",
     "ProgramError",
     "Timeline",
@@ -112,6 +114,7 @@ _HOMES = {
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "Matched",
     "tracebraid.model.matching": "Matching",
+    "tracebraid.model.reason": "OrphanReason",
     "tracebraid.model.timeline": "Timeline",
     "tracebraid.version": "__version__",
 }

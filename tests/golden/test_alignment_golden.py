@@ -14,6 +14,7 @@ from tracebraid.errors import ArgumentError
 from tracebraid.model.coverage import Count
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
+from tracebraid.model.reason import OrphanReason
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
@@ -58,7 +59,7 @@ def test_the_one_iteration_of_linear_is_found_among_forty(real_traces: Path):
     linked = pair(real_traces / "pairs/linear_2080ti")
     assert linked.coverage.et_nodes == Count(928, 928, {})
     assert linked.coverage.host_ops == Count(928, 928, {"alignment": 928})
-    assert reasons(linked, "host_op") == {"it is not in the iterations that were matched": 36_150}
+    assert reasons(linked, "host_op") == {OrphanReason.OTHER_ITERATION: 36_150}
     matched = linked.matched
     assert matched is not None
     assert (matched.agreement, matched.is_same_program) == (1.0, True)

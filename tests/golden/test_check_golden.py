@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import tracebraid
 from tests.builders import Json
 from tests.unit.validation.made import codes, diagnosis
 from tracebraid.api import check
 from tracebraid.model.check import Check, Diagnosis, Severity
+from tracebraid.model.reason import OrphanReason
 
 pytestmark = pytest.mark.traces
 
@@ -49,38 +51,97 @@ def test_simple_add_links(real_traces: Path) -> None:
     assert shares(found) == [(1.0, 1.0, 1.0)]
 
 
-def test_dlrm_does_not_link_and_lacks_half_of_its_ranks(real_traces: Path) -> None:
+def test_dlrm_links_by_alignment_and_lacks_half_of_its_ranks(real_traces: Path) -> None:
     found = checked(real_traces / "pairs/dlrm_v100_8rank")
-    errors = [one.finding for one in found.diagnoses if one.severity is Severity.ERROR]
-    assert [Path(one.path).name for one in errors] == [
-        *(f"kineto_trace_{rank}.json.gz" for rank in range(4)),
-        "dlrm_v100_8rank",
-    ]
-    assert all("External id proves nothing" in one.message for one in errors[:4])
-    assert errors[4].message == "of 8 ranks, 4 are missing: 4, 5, 6, 7"
+    (error,) = [one.finding for one in found.diagnoses if one.severity is Severity.ERROR]
+    assert (error.code, error.count) == ("rank-missing", 4)
     lost = {
         Path(one.finding.path).name: one.finding.count
         for one in found.diagnoses
-        if one.severity is Severity.WARNING
+        if one.finding.code == "launch-unknown"
     }
     assert lost == {"kineto_trace_1.json.gz": 64, "kineto_trace_3.json.gz": 64}
     assert {one.steps for one in found.ranks} == {("ProfilerStep#10",)}
+    assert all(nodes == 1.0 for _, nodes, _ in shares(found))
+    assert all(0.9 < (one.confidence or 0) < 1.0 for one in found.ranks)
 
 
-def test_linear_does_not_link(real_traces: Path) -> None:
+def test_linear_links_by_alignment(real_traces: Path) -> None:
     found = checked(real_traces / "pairs/linear_2080ti")
-    assert [one.severity for one in found.diagnoses] == [Severity.ERROR, Severity.NOTE]
-    assert "External id proves nothing" in found.diagnoses[0].finding.message
-    assert shares(found) == [(0.0, 0.0, 1.0)]
+    assert codes(found) == ["matched", "no-steps"]
+    assert found.links
+    assert shares(found) == [(1.0, 1.0, 1.0)]
 
 
-@pytest.mark.parametrize("pair", ["dlrm_v100_8rank", "linear_2080ti"])
-def test_traces_from_before_the_ids_are_not_said_to_lack_an_observer(real_traces: Path, pair: str) -> None:
+@pytest.mark.parametrize(
+    ("pair", "errors"),
+    [
+        ("dlrm_v100_8rank", ["too-old-for-ids"] * 4 + ["rank-missing"]),
+        ("linear_2080ti", ["too-old-for-ids"]),
+    ],
+)
+def test_by_ids_alone_traces_from_before_the_ids_do_not_link(
+    real_traces: Path, pair: str, errors: list[str]
+) -> None:
     """Torch before 2.4 wrote no `Record function id` even while an observer ran, as it did for DLRM."""
     folder = real_traces / "pairs" / pair
     ops = [one for one in events_of(folder / "kineto_trace_0.json.gz") if one.get("cat") == "cpu_op"]
     assert not any("Record function id" in one["args"] for one in ops)
-    assert "No Execution Trace observer ran" not in checked(folder).diagnoses[0].advice
+    found = check(folder, matching="exact")
+    assert [one.finding.code for one in found.diagnoses if one.severity is Severity.ERROR] == errors
+
+
+@pytest.mark.parametrize("pair", ["dlrm_v100_8rank", "linear_2080ti", "simple_add_a100"])
+@pytest.mark.parametrize("matching", ["auto", "exact"])
+def test_a_check_links_what_link_links(real_traces: Path, pair: str, matching: str) -> None:
+    """One judgement, whoever asks."""
+    folder = real_traces / "pairs" / pair
+    found = check(folder, matching=matching)
+    job = tracebraid.open(folder, matching=matching)
+    assert [one.coverage for one in found.ranks] == [job[rank].coverage for rank in job.ranks]
+
+
+# --- pairs of different processes -------------------------------------------------------------------
+
+
+def swapped(source: Path, folder: Path, ranks: dict[int, int]) -> Path:
+    """A folder with each rank's Kineto trace, and beside it the Execution Trace of the rank named."""
+    folder.mkdir()
+    for rank, other in ranks.items():
+        (folder / f"kineto_trace_{rank}.json.gz").symlink_to(source / f"kineto_trace_{rank}.json.gz")
+        (folder / f"torch_et_{rank}.json.gz").symlink_to(source / f"torch_et_{other}.json.gz")
+    return folder
+
+
+def test_two_execution_traces_of_a_run_that_changed_ranks_are_found(
+    real_traces: Path, demo: Path, tmp_path: Path
+) -> None:
+    """The demo has record-function ids, which agree between its ranks; DLRM has none."""
+    pairs = {
+        "demo": (demo, {0: 1, 1: 0}),
+        "dlrm": (real_traces / "pairs/dlrm_v100_8rank", {0: 1, 1: 0, 2: 2}),
+    }
+    for name, (source, ranks) in pairs.items():
+        found = check(swapped(source, tmp_path / name, ranks))
+        files = [Path(one.finding.path).name for one in found.diagnoses if one.finding.code == "another-rank"]
+        assert files == ["torch_et_0.json.gz", "torch_et_1.json.gz"], name
+        assert not found.links
+        for one in found.ranks[:2]:
+            assert one.coverage is not None
+            assert "record_function_id" not in one.coverage.host_ops.by_method
+            assert one.coverage.et_nodes.share > 0.99, name
+
+
+def test_the_execution_trace_of_another_run_links_nothing_by_ids(real_traces: Path, demo: Path) -> None:
+    """Ids of all runs count from one, so that some agree by chance, and some of these in name."""
+    linked = tracebraid.link(
+        real_traces / "et/resnet_2gpu_1.1.0.json.gz", demo / "kineto_trace_0.json.gz", matching="exact"
+    )
+    assert linked.coverage.host_ops.linked == 0
+    assert [one.code for one in linked.findings if one.code.startswith("another")] == ["another-run"]
+    assert {one.reason for one in linked.coverage.orphans if one.kind == "host_op"} == {
+        OrphanReason.ANOTHER_RUN
+    }
 
 
 @pytest.mark.parametrize("size", ["resnet_1gpu_1.0.3", "resnet_2gpu_1.1.0"])
@@ -90,7 +151,9 @@ def test_traces_of_two_runs_do_not_link(real_traces: Path, demo: Path, tmp_path:
     (tmp_path / "kineto_trace_0.json.gz").symlink_to(demo / "kineto_trace_0.json.gz")
     found = check(tmp_path)
     assert not found.links
-    assert diagnosis(found, "not-linked").finding.count > 1000
+    assert {"another-run", "another-program"} <= set(codes(found))
+    assert found.ranks[0].coverage is not None
+    assert found.ranks[0].coverage.host_ops.linked == 0
 
 
 # --- files alone ------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from tests.golden.linked import intervals, names_of
 from tracebraid.api import link
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.reason import OrphanReason
 
 KINETO_FILES = [
     "kineto/a100_alexnet_cuda_sync",
@@ -104,9 +105,7 @@ def test_kernels_that_were_launched_before_the_profiler_started_say_so(real_trac
     correlations = linked.timeline.device_work.join(lost, on="event_id", how="semi").get_column("correlation")
     assert lost.height > 400
     assert not correlations.is_in(calls.implode()).any()
-    assert set(lost.get_column("reason").cast(pl.String)) == {
-        "no call with its correlation is in the trace (launched before the profiler started, or dropped)"
-    }
+    assert set(lost.get_column("reason").cast(pl.String)) == {OrphanReason.NO_CALL}
 
 
 def test_mtia_work_without_a_correlation_says_so(real_traces: Path):
@@ -114,4 +113,4 @@ def test_mtia_work_without_a_correlation_says_so(real_traces: Path):
     work = linked.timeline.device_work.join(linked.device_links, on="event_id")
     none = work.filter(pl.col("correlation").is_null())
     assert none.height == 322
-    assert set(none.get_column("reason").cast(pl.String)) == {"it carries no correlation id"}
+    assert set(none.get_column("reason").cast(pl.String)) == {OrphanReason.NO_CORRELATION}

@@ -11,6 +11,7 @@ import pytest
 from tests.golden.linked import load, names_of, pair
 from tracebraid.api import link
 from tracebraid.model.coverage import Count
+from tracebraid.model.reason import OrphanReason
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -21,7 +22,7 @@ def test_the_demo_links_every_op_and_all_nodes_but_the_process_groups_init(demo:
     assert coverage.et_nodes == Count(total + 1, total, {})
     assert coverage.gpu_events == Count(0, 0, {})
     assert [(one.kind, one.count) for one in coverage.orphans] == [("et_node", 1)]
-    assert "before the profiler starts" in coverage.orphans[0].reason
+    assert coverage.orphans[0].reason is OrphanReason.BEFORE_START
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tracebraid.api.building import build_recorder
 from tracebraid.api.capturing import capture, export_reports, run_captured, settings_of
 from tracebraid.api.checking import check
+from tracebraid.api.judging import judge
 from tracebraid.api.repairing import repair
 from tracebraid.api.traces import (
     Progress,
@@ -32,6 +33,7 @@ __all__ = [
     "demo_path",
     "export_reports",
     "info",
+    "judge",
     "kernels",
     "link",
     "open",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tracebraid.api.judging import judge, link_and_judge
 from tracebraid.api.traces import Progress, link
 from tracebraid.errors import InputError
 from tracebraid.importers.discovery.capture_folder import manifests_of, windows_of
@@ -18,10 +19,19 @@ from tracebraid.model.check import Check, CheckedRank, Severity
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import RankFiles
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.matching import Matching
+from tracebraid.model.process import process_of_et, process_of_timeline
 from tracebraid.validation.advice import diagnose, diagnosis_of
 from tracebraid.validation.clocks import collective_clock_findings, collectives_of
-from tracebraid.validation.identity import et_findings, identity_findings
+from tracebraid.validation.identity import et_findings, recording_findings
 from tracebraid.validation.manifest import leftover_findings, manifest_findings
+from tracebraid.validation.processes import (
+    RankProcesses,
+    located_findings,
+    manifest_process_findings,
+    run_findings,
+)
 from tracebraid.validation.ranks import rank_findings
 from tracebraid.validation.window import Step, rank_step_findings, steps_of, window_findings
 
@@ -34,25 +44,35 @@ class _Window:
 
     name: str
     path: Path
+    matching: Matching
     ranks: list[CheckedRank] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     steps: dict[int, tuple[Step, ...]] = field(default_factory=dict)
     worlds: dict[int, int | None] = field(default_factory=dict)
     collectives: dict[int, pl.DataFrame] = field(default_factory=dict)
+    processes: list[RankProcesses] = field(default_factory=list)
 
 
-def check(path: str | Path, progress: Progress | None = None, only_rank: int | None = None) -> Check:
+def check(
+    path: str | Path,
+    progress: Progress | None = None,
+    only_rank: int | None = None,
+    matching: Matching | str = "auto",
+) -> Check:
     """Check a capture: each file, each pair, all ranks against each other, and what the manifests say.
 
     Args:
         path: a folder of traces, of windows (`window_<n>/`), or one trace, which is checked on its own.
         progress: is told how far each Kineto trace is read, 0 to 1.
         only_rank: of a folder only this rank; then others are not missed.
+        matching: as in `link`; where alignment links what ids do not, that is no fault.
 
     Raises:
         InputError: there is nothing to check.
+        ArgumentError: there is no such matching.
     """
     where = Path(path)
+    how = Matching(matching) if isinstance(matching, str) else matching
     if where.is_file():
         return _check_file(where, progress)
     manifests, findings = manifests_of(where, only_rank)
@@ -63,7 +83,7 @@ def check(path: str | Path, progress: Progress | None = None, only_rank: int | N
         windows = [("", where), *windows]
     ranks: list[CheckedRank] = []
     for name, folder in windows:
-        window = _Window(name, folder)
+        window = _Window(name, folder, how)
         try:
             _check_window(window, only_rank, progress)
         except InputError as error:
@@ -71,6 +91,8 @@ def check(path: str | Path, progress: Progress | None = None, only_rank: int | N
                 raise
             if name or _has_traces(folder):
                 window.findings.append(Finding("window-unreadable", error.problem, error.path))
+        for file, content in manifests:
+            window.findings += manifest_process_findings(content, file, window.processes)
         findings += window.findings
         ranks += window.ranks
     if only_rank is not None and not ranks and not manifests:
@@ -94,11 +116,16 @@ def _check_window(window: _Window, only_rank: int | None, progress: Progress | N
         files = tuple(one for one in files if one.rank == only_rank)
     for one in files:
         _check_rank(window, one, progress)
+    window.findings = located_findings(window.findings, window.processes)
     if only_rank is None:
         path = str(window.path)
+        mixed = run_findings(window.processes, path)
+        window.findings += mixed
         window.findings += [*odd, *leftover_findings(window.path), *rank_findings(window.worlds, path)]
-        window.findings += rank_step_findings(window.steps, path)
-        if not any(finding.code == "clocks-differ" for finding in window.findings):
+        steps = rank_step_findings(window.steps, path)
+        # Clocks of ranks of two runs have nothing to agree on.
+        window.findings += [one for one in steps if not mixed or one.code != "clocks-differ"]
+        if not mixed and not any(one.code == "clocks-differ" for one in steps):
             window.findings += collective_clock_findings(window.collectives, path)
 
 
@@ -111,19 +138,38 @@ def _check_rank(window: _Window, files: RankFiles, progress: Progress | None) ->
     window.worlds[files.rank] = None
     if files.kineto is not None:
         try:
-            linked = link(files.et, read_timeline(files.kineto, None, progress), matching="exact")
+            linked, judgement = link_and_judge(
+                files.et, read_timeline(files.kineto, None, progress), window.matching
+            )
         except InputError as error:
             text = f"rank {files.rank} cannot be read: {error.problem}"
             window.findings.append(Finding("rank-unreadable", text, error.path, error.where))
         else:
             steps = steps_of(linked.timeline)
+            window.processes.append(_processes(files, linked, steps))
             window.steps[files.rank] = steps
             window.worlds[files.rank] = linked.timeline.world_size
             window.collectives[files.rank] = collectives_of(linked.timeline)
-            window.findings += [*linked.all_findings, *identity_findings(linked)]
+            window.findings += [*judgement.findings, *recording_findings(linked)]
             window.findings += window_findings(linked.timeline, steps)
-            checked = replace(checked, steps=tuple(step.name for step in steps), coverage=linked.coverage)
+            checked = replace(
+                checked,
+                steps=tuple(step.name for step in steps),
+                coverage=linked.coverage,
+                confidence=judgement.confidence,
+            )
     window.ranks.append(checked)
+
+
+def _processes(files: RankFiles, linked: LinkedTrace, steps: tuple[Step, ...]) -> RankProcesses:
+    return RankProcesses(
+        rank=files.rank,
+        et_path="" if linked.et is None else linked.et.path,
+        kineto_path=linked.timeline.path,
+        et=None if linked.et is None else process_of_et(linked.et),
+        kineto=process_of_timeline(linked.timeline),
+        steps=tuple(step.name for step in steps),
+    )
 
 
 def _check_file(path: Path, progress: Progress | None) -> Check:
@@ -132,7 +178,7 @@ def _check_file(path: Path, progress: Progress | None) -> Check:
         return Check(str(path), (), diagnose([*trace.findings, *et_findings(trace)]))
     linked = link(None, trace)
     steps = steps_of(trace)
-    findings = [*linked.all_findings, *identity_findings(linked), *window_findings(trace, steps)]
+    findings = [*judge(linked).findings, *recording_findings(linked), *window_findings(trace, steps)]
     names = tuple(step.name for step in steps)
     rank = CheckedRank(trace.rank, "", None, str(path), names, linked.coverage)
     return Check(str(path), (rank,), diagnose(findings))

@@ -70,7 +70,7 @@ def _repair_one(et: Path, kineto: str, progress: Progress | None) -> list[Repair
     except InputError:
         return []
     assert linked.et is not None
-    errors = [*linked.et.findings, *identity_findings(linked)]
+    errors = [*linked.et.findings, *linked.findings, *identity_findings(linked)]
     if is_arrow(et.name) or any(one.severity is Severity.ERROR for one in diagnose(errors)):
         return [Repair(str(et), linked.et.nodes.height, (), False)]
     new = part_beside(et, "repaired").with_suffix(et.suffix)

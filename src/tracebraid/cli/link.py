@@ -10,9 +10,10 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tracebraid import api
+from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks
-from tracebraid.errors import ArgumentError, CoverageError, InputError, OutputError
+from tracebraid.errors import CoverageError, InputError, OutputError
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
@@ -37,7 +38,12 @@ __all__ = [
 
 MinCoverage: TypeAlias = Annotated[
     float | None,
-    typer.Option("--min-coverage", min=0.0, max=1.0, help="End with exit code 1 where less is linked."),
+    typer.Option(
+        "--min-coverage",
+        min=0.0,
+        max=1.0,
+        help="End with exit code 1 where less is linked: of ET nodes, host ops, GPU events or GPU time.",
+    ),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
@@ -52,14 +58,7 @@ def link(
         typer.Option("-o", "--output", help="Write ET+ here: a file for a pair, a folder for a folder."),
     ] = None,
     min_coverage: MinCoverage = None,
-    match: Annotated[
-        str,
-        typer.Option(
-            "--match",
-            metavar="auto|exact|approximate",
-            help="Link by ids, by alignment, or by ids where they are proven.",
-        ),
-    ] = "auto",
+    match: Match = "auto",
     annotation: Annotated[
         str | None,
         typer.Option(
@@ -78,15 +77,8 @@ def link(
     if len(paths) > 2:
         raise typer.BadParameter("give an Execution Trace and a Kineto trace, or one folder")
     with progress("linking") as update:
-        links = link_all(Pairs(paths, out, _matching(match, annotation, iteration)), update)
+        links = link_all(Pairs(paths, out, matching_of(match, annotation, iteration)), update)
     report(links, min_coverage, json)
-
-
-def _matching(match: str, annotation: str | None, iteration: str) -> Matching:
-    try:
-        return Matching(match, annotation, int(iteration) if iteration.isdecimal() else iteration)
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def report(links: Links, min_coverage: float | None, json: bool) -> None:
@@ -215,7 +207,7 @@ def _link_rank(linked: LinkedTrace, out: Path | None, write: Write = api.write_e
     coverage = linked.coverage
     if out is not None:
         write(linked, out)
-    return LinkedRank(linked.rank, coverage, linked.known_findings)
+    return LinkedRank(linked.rank, coverage, api.judge(linked).findings)
 
 
 def _make_folder(path: Path) -> None:

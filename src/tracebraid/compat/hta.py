@@ -24,6 +24,7 @@ from tracebraid.errors import ArgumentError, InputError
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.sentences import reason_sentence
 from tracebraid.model.timeline import Timeline
 
 __all__ = [
@@ -94,7 +95,7 @@ def correlate_execution_trace(
         InputError: no op is one of the trace's nodes, or the Kineto file cannot be read.
 
     Warns:
-        UserWarning: the Execution Trace's name says another rank.
+        UserWarning: the Execution Trace's name says another rank, or what it says of its process is of another one.
 
     Examples:
         >>> import tracebraid
@@ -203,14 +204,14 @@ def _check_et(et: object) -> None:
 
 
 def _check_links(linked: LinkedTrace, et: ExecutionTrace) -> None:
-    is_linked = linked.host_links.get_column("node_id").null_count() < linked.host_links.height
-    for finding in linked.known_findings:
-        if finding.code == "ranks-differ" and finding.path == et.path:
-            warnings.warn(finding.message, stacklevel=3)
-    if is_linked:
+    if linked.host_links.get_column("node_id").null_count() < linked.host_links.height:
+        by_code = {finding.code: finding for finding in reversed(linked.known_findings)}
+        told = [by_code[code] for code in ("ranks-differ", "another-rank", "another-run") if code in by_code]
+        if told:
+            warnings.warn(told[0].message, stacklevel=3)
         return
     reasons = [one.reason for one in linked.coverage.orphans if one.kind == "host_op"]
-    why = f": {reasons[0]}" if reasons else ""
+    why = f": {reason_sentence(reasons[0])}" if reasons else ""
     raise InputError(
         et.path,
         f"no op of rank {linked.rank} in {linked.timeline.path} is one of its nodes{why}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.coverage import Count, Coverage, Orphans
-from tracebraid.model.matched import OTHER_ITERATION
+from tracebraid.model.reason import OrphanReason
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["count_coverage"]
@@ -23,8 +23,8 @@ def count_coverage(
     Roots of the process and of threads are not expected to link, nor is what lies in iterations that were not matched.
     """
     reason = pl.col("reason").cast(pl.String).fill_null("")
-    in_scope = reason != OTHER_ITERATION
-    nodes = node_links.filter(~reason.str.starts_with("it stands for"))
+    in_scope = reason != OrphanReason.OTHER_ITERATION.value
+    nodes = node_links.filter(reason != OrphanReason.ROOT.value)
     expected = nodes.filter(in_scope)
     node_count = expected.filter(pl.col("event_id").is_not_null()).height
     durations = device_links.join(timeline.events.select("event_id", "dur_ns"), on="event_id")
@@ -39,7 +39,7 @@ def count_coverage(
         et_nodes=Count(expected.height, node_count, {}),
         gpu_events=_count(device_links),
         gpu_time_ns=(int(durations.get_column("dur_ns").sum()), int(attributed.get_column("dur_ns").sum())),
-        orphans=tuple(sorted(orphans, key=lambda one: (-one.count, one.kind, one.reason))),
+        orphans=tuple(sorted(orphans, key=lambda one: (-one.count, one.kind, one.reason.value))),
         has_et=has_et,
     )
 
@@ -52,4 +52,4 @@ def _count(links: pl.DataFrame) -> Count:
 
 def _orphans(kind: str, links: pl.DataFrame) -> list[Orphans]:
     counts = links.get_column("reason").cast(pl.String).value_counts()
-    return [Orphans(kind, reason, count) for reason, count in counts.iter_rows()]
+    return [Orphans(kind, OrphanReason(reason), count) for reason, count in counts.iter_rows()]

@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from tracebraid.linking.alignment.approximate import link_approximately
 from tracebraid.linking.names import PROCESS_GROUP_INIT, SAME_NAME, as_kineto_writes
+from tracebraid.linking.origin import origin_findings, unproven_findings
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.finding import Finding
 from tracebraid.model.matched import Matched
 from tracebraid.model.matching import BEST, Matching
+from tracebraid.model.reason import OrphanReason
 from tracebraid.model.schema import HOST_LINKS, NODE_LINKS
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["HostLinks", "link_hosts"]
 
-_NO_ET = "there is no Execution Trace"
-_NO_ID = "the op has no record-function id (no observer was active), and its External id proves nothing"
-_NO_NODE = "no node has its record-function id"
-_OTHER_NAME = "the node with its id has another name"
-_SEVERAL = "its id and name fit several"
-_IS_ROOT = "it stands for the process or a thread, which has no event"
-_BEFORE_START = "it is written before the profiler starts, and has no event"
-_NO_EVENT = (
-    "no host op has its rf_id (a thread or process that the profiler did not see, or outside its window)"
-)
-_NODE_UNPROVEN = "host ops carry no record-function id, and External id proves nothing"
 _ENOUGH_NAMES = 3
 _MOST = 0.5
 _ALMOST_ALL = 0.9
-_EVENT_OTHER_NAME = "the host op with its rf_id has another name"
 
 
 @dataclass(frozen=True)
 class HostLinks:
-    """The tables `host_links` and `node_links`, and what was matched where ids did not tell."""
+    """The tables `host_links` and `node_links`, what was matched where ids did not tell, and `origin_findings`."""
 
     hosts: pl.DataFrame
     nodes: pl.DataFrame
     matched: Matched | None = None
+    origin: tuple[Finding, ...] = ()
 
 
 def link_hosts(
@@ -48,7 +40,7 @@ def link_hosts(
     """Link each host op to the node that is the same op, where ids and names prove it, else by alignment.
 
     A pair with equal ids and different names is no link. Ids that several nodes carry (forked workers write
-    into one file) link where the name leaves one pair only.
+    into one file) link where the name leaves one pair only. Ids of another process link nothing.
 
     Raises:
         ProgramError: ids prove nothing, and the two are of different programs.
@@ -56,20 +48,34 @@ def link_hosts(
     """
     ops = _ops(timeline, tree)
     if et is None:
-        hosts = ops.select("event_id").with_columns(reason=pl.lit(_NO_ET))
+        hosts = ops.select("event_id").with_columns(reason=pl.lit(OrphanReason.NO_EXECUTION_TRACE.value))
         return HostLinks(_as_hosts(hosts), NODE_LINKS.empty())
     nodes = _nodes(et)
-    if matching.match == "approximate" or (matching.match == "auto" and matching.iteration != BEST):
+    origin = tuple(origin_findings(et, timeline))
+    is_by_ids = matching.match == "exact" or (matching.match == "auto" and matching.iteration == BEST)
+    if not is_by_ids:
         exact = _exact(ops, nodes.with_columns(rf_id=pl.lit(0)))
+    elif origin:
+        exact = _of_another_run(_exact(ops, nodes.with_columns(rf_id=pl.lit(0))))
     else:
         exact = _exact(ops, nodes)
-    if matching.match == "exact" or _are_proven(exact, et.op_nodes.height):
-        return exact
-    if _has_rf_ids(ops):
-        # Of another run: what links there, links by chance.
+    if matching.match == "exact" or (not origin and _are_proven(exact, et.op_nodes.height)):
+        return replace(exact, origin=origin)
+    if _has_rf_ids(ops) and is_by_ids and not origin:
+        # Of another run or window: what links there, links by chance.
+        origin = tuple(unproven_findings(et, timeline, *_agreeing(exact)))
         exact = _exact(ops, nodes.with_columns(rf_id=pl.lit(0)))
     found = link_approximately(et, timeline, tree, (exact.hosts, exact.nodes), matching)
-    return HostLinks(found.hosts, found.nodes, found.matched)
+    return HostLinks(found.hosts, found.nodes, found.matched, origin)
+
+
+def _of_another_run(links: HostLinks) -> HostLinks:
+    """Links of none, with that as the reason; roots keep theirs, and what is written before the start."""
+    always = [OrphanReason.ROOT.value, OrphanReason.BEFORE_START.value]
+    reason = pl.col("reason").cast(pl.String)
+    other = pl.when(reason.is_in(always)).then(reason).otherwise(pl.lit(OrphanReason.ANOTHER_RUN.value))
+    as_reason = other.cast(pl.Categorical).alias("reason")
+    return HostLinks(links.hosts.with_columns(as_reason), links.nodes.with_columns(as_reason))
 
 
 def _exact(ops: pl.DataFrame, nodes: pl.DataFrame) -> HostLinks:
@@ -85,7 +91,8 @@ def _exact(ops: pl.DataFrame, nodes: pl.DataFrame) -> HostLinks:
         pairs = _proven_pairs(ops.rename({"external_id": "id"}), nodes)
         method = "external_id"
     linked = _unambiguous(pairs.filter(SAME_NAME))
-    return HostLinks(_hosts(ops, pairs, linked, method), _node_links(nodes, pairs, linked, has_rf_ids))
+    hosts = _hosts(ops, pairs, linked, method, _window(nodes))
+    return HostLinks(hosts, _node_links(nodes, pairs, linked, has_rf_ids))
 
 
 def _has_rf_ids(ops: pl.DataFrame) -> bool:
@@ -97,10 +104,15 @@ def _are_proven(exact: HostLinks, node_count: int) -> bool:
 
     Ids of another run would agree here and there, but then most of their names do not.
     """
-    linked = exact.hosts.get_column("node_id").count()
-    named_otherwise = exact.hosts.filter(pl.col("reason").cast(pl.String) == _OTHER_NAME).height
+    linked, named_otherwise = _agreeing(exact)
     expected = min(exact.hosts.height, node_count)
     return linked >= _MOST * expected and linked >= _ALMOST_ALL * (linked + named_otherwise)
+
+
+def _agreeing(exact: HostLinks) -> tuple[int, int]:
+    """How many host ops have a node with their id and name, and how many one with their id and another name."""
+    reason = exact.hosts.get_column("reason").cast(pl.String)
+    return exact.hosts.get_column("node_id").count(), int((reason == OrphanReason.OTHER_NAME.value).sum())
 
 
 def _ops(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
@@ -124,6 +136,12 @@ def _nodes(et: ExecutionTrace) -> pl.DataFrame:
 
 def _with_id(nodes: pl.DataFrame) -> pl.DataFrame:
     return nodes.filter(~pl.col("is_root") & (pl.col("rf_id") > 0)).rename({"rf_id": "id"})
+
+
+def _window(nodes: pl.DataFrame) -> tuple[int, int]:
+    """The lowest and the highest record-function id of nodes that were recorded while the profiler ran."""
+    ids = _with_id(nodes).filter(pl.col("node_name") != PROCESS_GROUP_INIT).get_column("id")
+    return (0, 2**63 - 1) if ids.is_empty() else (ids.min(), ids.max())  # type: ignore[return-value]
 
 
 def _unambiguous(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -177,8 +195,11 @@ def _proven_pairs(ops: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     return pairs.join(proof.select("tid"), on="tid", how="semi")
 
 
-def _hosts(ops: pl.DataFrame, pairs: pl.DataFrame, linked: pl.DataFrame, method: str) -> pl.DataFrame:
-    id_column = method
+def _hosts(
+    ops: pl.DataFrame, pairs: pl.DataFrame, linked: pl.DataFrame, method: str, window: tuple[int, int]
+) -> pl.DataFrame:
+    op_id = pl.col(method).fill_null(0)
+    has_rf_id = (op_id > 0) & (method == "record_function_id")
     same_name = pairs.filter(SAME_NAME).get_column("event_id").unique()
     any_pair = pairs.get_column("event_id").unique()
     event = pl.col("event_id")
@@ -188,12 +209,14 @@ def _hosts(ops: pl.DataFrame, pairs: pl.DataFrame, linked: pl.DataFrame, method:
         pl.when(pl.col("node_id").is_not_null())
         .then(None)
         .when(event.is_in(same_name.implode()))
-        .then(pl.lit(_SEVERAL))
+        .then(pl.lit(OrphanReason.SEVERAL.value))
         .when(event.is_in(any_pair.implode()))
-        .then(pl.lit(_OTHER_NAME))
-        .when((pl.col(id_column).fill_null(0) > 0) & (method == "record_function_id"))
-        .then(pl.lit(_NO_NODE))
-        .otherwise(pl.lit(_NO_ID))
+        .then(pl.lit(OrphanReason.OTHER_NAME.value))
+        .when(has_rf_id & ~op_id.is_between(*window))
+        .then(pl.lit(OrphanReason.OUTSIDE_WINDOW.value))
+        .when(has_rf_id)
+        .then(pl.lit(OrphanReason.NO_NODE.value))
+        .otherwise(pl.lit(OrphanReason.NO_ID.value))
         .alias("reason"),
     )
     return _as_hosts(hosts)
@@ -217,16 +240,16 @@ def _node_links(
         pl.when(pl.col("event_id").is_not_null())
         .then(None)
         .when("is_root")
-        .then(pl.lit(_IS_ROOT))
+        .then(pl.lit(OrphanReason.ROOT.value))
         .when(node.is_in(same_name.implode()))
-        .then(pl.lit(_SEVERAL))
+        .then(pl.lit(OrphanReason.SEVERAL.value))
         .when(node.is_in(any_pair.implode()))
-        .then(pl.lit(_EVENT_OTHER_NAME))
+        .then(pl.lit(OrphanReason.OTHER_NAME.value))
         .when(pl.col("node_name") == PROCESS_GROUP_INIT)
-        .then(pl.lit(_BEFORE_START))
+        .then(pl.lit(OrphanReason.BEFORE_START.value))
         .when(pl.lit(has_rf_ids))
-        .then(pl.lit(_NO_EVENT))
-        .otherwise(pl.lit(_NODE_UNPROVEN))
+        .then(pl.lit(OrphanReason.NO_EVENT.value))
+        .otherwise(pl.lit(OrphanReason.IDS_UNPROVEN.value))
         .alias("reason"),
     )
     return links.select(list(schema)).cast(schema).sort("node_id")  # type: ignore[arg-type]

@@ -6,14 +6,11 @@ import numpy as np
 import polars as pl
 
 from tracebraid.model.op_tree import op_tree
+from tracebraid.model.reason import OrphanReason
 from tracebraid.model.schema import DEVICE_LINKS, LAUNCHES
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["link_launches", "with_nodes"]
-
-_NO_CORRELATION = "it carries no correlation id"
-_NO_CALL = "no call with its correlation is in the trace (launched before the profiler started, or dropped)"
-_NO_OP = "it was launched outside of any op"
 
 
 def link_launches(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
@@ -51,10 +48,10 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
         pl.when(pl.col("op_event").is_not_null())
         .then(None)
         .when(pl.col("call_event").is_not_null())
-        .then(pl.lit(_NO_OP))
+        .then(pl.lit(OrphanReason.OUTSIDE_OF_OPS.value))
         .when(pl.col("correlation").is_null())
-        .then(pl.lit(_NO_CORRELATION))
-        .otherwise(pl.lit(_NO_CALL))
+        .then(pl.lit(OrphanReason.NO_CORRELATION.value))
+        .otherwise(pl.lit(OrphanReason.NO_CALL.value))
         .alias("reason"),
     )
     return links.select(list(schema)).cast(schema).sort("event_id")  # type: ignore[arg-type]

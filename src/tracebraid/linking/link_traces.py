@@ -93,7 +93,7 @@ def _findings(
 ) -> tuple[Finding, ...]:
     if et is None:
         return ()
-    findings = parents_that_differ(et, timeline, tree, hosts.hosts)
+    findings = [*hosts.origin, *parents_that_differ(et, timeline, tree, hosts.hosts)]
     if hosts.matched is not None:
         findings.append(Finding("matched", _told(hosts.matched), timeline.path))
         if hosts.matched.ambiguous > _MANY:

@@ -42,6 +42,7 @@ class CheckedRank:
         kineto: path of the Kineto trace, or None.
         steps: names of the steps in the Kineto trace.
         coverage: how much was linked; None where a file is missing or unreadable.
+        confidence: the lowest confidence of a link of a host op, 0 to 1; None where none is linked.
     """
 
     rank: int
@@ -50,6 +51,7 @@ class CheckedRank:
     kineto: str | None
     steps: tuple[str, ...]
     coverage: Coverage | None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tracebraid.model.reason import OrphanReason
+
 __all__ = ["Count", "Coverage", "Orphans"]
 
 
@@ -32,7 +34,7 @@ class Orphans:
     """
 
     kind: str
-    reason: str
+    reason: OrphanReason
     count: int
 
 
@@ -58,13 +60,20 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """The smallest share of what could be linked: host ops (with an Execution Trace), GPU events, GPU time.
+        """The smallest of four shares: ET nodes, host ops (both with an Execution Trace), GPU events, GPU time.
 
-        Host ops count against the side that has fewer of them: a Kineto trace of many steps and an Execution
-        Trace of one can share no more than the latter holds.
+        All ET nodes count, but for those in iterations that alignment left out, and what is written before the
+        profiler starts: a Kineto trace that was cut covers fewer of them. Of host ops those count that ran while the
+        Execution Trace was recorded: a Kineto trace of many steps may lie beside an Execution Trace of one.
         """
         total_ns, attributed_ns = self.gpu_time_ns
         shares = [self.gpu_events.share, attributed_ns / total_ns if total_ns else 1.0]
         if self.has_et:
-            shares.append(max(self.host_ops.share, self.et_nodes.share))
+            shares.append(self._share_without(self.et_nodes, "et_node", OrphanReason.BEFORE_START))
+            shares.append(self._share_without(self.host_ops, "host_op", OrphanReason.OUTSIDE_WINDOW))
         return min(shares)
+
+    def _share_without(self, count: Count, kind: str, reason: OrphanReason) -> float:
+        """The linked share of those that are no orphans for that reason."""
+        left_out = sum(one.count for one in self.orphans if (one.kind, one.reason) == (kind, reason))
+        return Count(count.total - left_out, count.linked, {}).share

@@ -8,10 +8,7 @@ import polars as pl
 
 from tracebraid.model.schema import ITERATIONS, NODE_TIMES
 
-__all__ = ["OTHER_ITERATION", "Matched"]
-
-OTHER_ITERATION = "it is not in the iterations that were matched"
-"""The reason of an op or a node that is left out since one trace holds more iterations than the other."""
+__all__ = ["Matched"]
 
 
 @dataclass(frozen=True)

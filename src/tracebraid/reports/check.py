@@ -17,6 +17,8 @@ from tracebraid.reports.units import percent
 __all__ = ["check_data", "check_table", "diagnosis_text", "repair_data", "repair_lines", "verdict"]
 
 _SHOWN_RANKS = 16
+_ALIGNED = {"alignment", "alignment_name", "place"}
+"""Methods that need no ids."""
 
 
 def check_table(check: Check) -> Table:
@@ -48,10 +50,21 @@ def verdict(check: Check) -> str:
     told = ", ".join(
         f"{count} {severity.value}{'' if count == 1 else 's'}" for severity, count in counts.items() if count
     )
-    what = "it links" if check.links else "it does not link as it is"
-    if check.links and not check.ranks:
-        what = "nothing to link it to"
+    what = _how_it_links(check)
     return f"{printable(check.path)}: {what}{f'; {told}' if told else '; nothing to complain about'}"
+
+
+def _how_it_links(check: Check) -> str:
+    if not check.ranks:
+        return "nothing to link it to" if check.links else "it is not sound"
+    ledgers = [one.coverage for one in check.ranks if one.coverage is not None and one.coverage.has_et]
+    if not check.links and not (ledgers and all(one.host_ops.linked for one in ledgers)):
+        return "it does not link as it is"
+    unsound = "" if check.links else ", but it is not sound as it is"
+    if not ledgers or not any(_ALIGNED.intersection(one.host_ops.by_method) for one in ledgers):
+        return f"it links{unsound}"
+    confidence = min(one.confidence for one in check.ranks if one.confidence is not None)
+    return f"it links by alignment, each link with a confidence of {confidence:.3f} or more{unsound}"
 
 
 def check_data(check: Check) -> dict[str, Any]:
@@ -66,6 +79,7 @@ def check_data(check: Check) -> dict[str, Any]:
                 "et": one.et,
                 "kineto": one.kineto,
                 "steps": list(one.steps),
+                "confidence": one.confidence,
                 "linked": None if one.coverage is None else coverage_data(one.rank, one.coverage),
             }
             for one in check.ranks

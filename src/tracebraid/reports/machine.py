@@ -9,6 +9,7 @@ import polars as pl
 from tracebraid.model.coverage import Count, Coverage
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.finding import Finding
+from tracebraid.model.sentences import reason_sentence
 
 __all__ = ["coverage_data", "file_info_data", "finding_data", "rows_data"]
 
@@ -23,7 +24,15 @@ def coverage_data(rank: int, coverage: Coverage) -> dict[str, Any]:
         "gpu_events": _count(coverage.gpu_events, "attributed"),
         "gpu_time_ns": {"total": total_ns, "attributed": attributed_ns},
         "coverage": coverage.share,
-        "orphans": [{"kind": one.kind, "reason": one.reason, "count": one.count} for one in coverage.orphans],
+        "orphans": [
+            {
+                "kind": one.kind,
+                "reason": one.reason.value,
+                "sentence": reason_sentence(one.reason),
+                "count": one.count,
+            }
+            for one in coverage.orphans
+        ],
     }
 
 

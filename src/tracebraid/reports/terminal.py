@@ -11,6 +11,8 @@ from rich.table import Table
 
 from tracebraid.model.coverage import Count, Coverage
 from tracebraid.model.file_info import FileInfo
+from tracebraid.model.reason import OrphanReason
+from tracebraid.model.sentences import reason_sentence
 from tracebraid.reports.text import cell, shortened
 from tracebraid.reports.units import duration, percent, size
 
@@ -80,13 +82,15 @@ def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
     table = _table(
         "Not linked", [("count", "right"), ("what", "left"), ("ranks", "right"), ("because", "left")]
     )
-    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    found: dict[tuple[str, OrphanReason], list[tuple[int, int]]] = {}
     for rank, coverage in coverages:
         for one in coverage.orphans:
             found.setdefault((one.kind, one.reason), []).append((rank, one.count))
     for (kind, reason), counts in found.items():
         total = sum(count for _, count in counts)
-        table.add_row(f"{total:,}", words[kind], _ranges([rank for rank, _ in counts]), cell(reason))
+        table.add_row(
+            f"{total:,}", words[kind], _ranges([rank for rank, _ in counts]), cell(reason_sentence(reason))
+        )
     return table if table.row_count else None
 
 

@@ -93,6 +93,18 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     "rank-unknown": (_NOTE, _RANK),
     "several-processes": (_WARNING, "Run nsys inside of the launcher, once for each rank"),
     "rank-claimed-twice": (_WARNING, "Keep one run in one folder"),
+    "another-run": (
+        _ERROR,
+        "Pair the files of one run, or link them by alignment, as `link` does: times are then those of the other run",
+    ),
+    "another-rank": (_ERROR, "Give each rank its own Execution Trace: two of them may have changed places"),
+    "another-window": (
+        _WARNING,
+        "Pair the files of one window: times are those of the other one, by alignment",
+    ),
+    "runs-mixed": (_ERROR, "Files of several runs lie in one folder. Capture into an empty one"),
+    "another-program": (_ERROR, "Pair the two traces of one run"),
+    "paired-by-number": (_NOTE, "Nothing: it says which files were taken for a pair. " + _RANK),
     "ranks-differ": (_WARNING, _RANK),
     "world-differs": (_ERROR, "Files of several runs lie in one folder. Capture into an empty one"),
     "steps-differ": (_WARNING, "Give all ranks the same schedule, and one call of step() for each iteration"),

@@ -8,34 +8,54 @@ from tracebraid.model.coverage import Coverage
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.reason import OrphanReason
+from tracebraid.model.sentences import reason_sentence
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["et_findings", "identity_findings"]
+__all__ = ["et_findings", "identity_findings", "pair_findings", "recording_findings"]
 
 _HARDLY = 0.5
+_OTHER_ORIGIN = {"another-run", "another-rank", "another-window"}
 
 _BEFORE_START = "## process_group:init ##"
 
 
 def identity_findings(linked: LinkedTrace) -> list[Finding]:
-    """Why the traces of a rank do not link, where they do not; and what is on one side only."""
+    """Why the traces of a rank do not link, where they do not; and what is in one of them only."""
+    return recording_findings(linked) + pair_findings(linked)
+
+
+def recording_findings(linked: LinkedTrace) -> list[Finding]:
+    """What recorders left out of either trace: ops that did not end, launches, nodes."""
+    found = _unfinished(linked.timeline) + _launches(linked)
+    return found if linked.et is None else found + _never_written(linked.et)
+
+
+def pair_findings(linked: LinkedTrace) -> list[Finding]:
+    """Why the two traces of a rank do not link, where they do not.
+
+    Links that alignment made need no ids. Where the traces are of different processes, that is why.
+    """
     et, timeline = linked.et, linked.timeline
-    found = _unfinished(timeline) + _launches(linked)
-    if et is None:
-        return found
-    found += _never_written(et)
+    if et is None or any(one.code in _OTHER_ORIGIN for one in linked.findings):
+        return []
+    if linked.matched is not None and linked.coverage.host_ops.linked:
+        return _hardly_linked(linked.coverage, et)
     in_kineto, in_et = _ids_of_timeline(timeline), _ids_of_et(et)
     if in_kineto.is_empty() and not linked.coverage.host_ops.linked:
-        return [*found, _without_ids(timeline)]
+        return [_without_ids(timeline)]
     if in_et.is_empty():
-        return [*found, Finding("et-without-ids", "all rf_ids are 0", et.path)]
+        return [Finding("et-without-ids", "all rf_ids are 0", et.path)]
     if not in_kineto.is_empty() and not in_et.is_in(in_kineto.implode()).any():
-        return [*found, Finding("no-overlap", _apart(in_et, in_kineto), et.path)]
-    half = _half_linked(linked.coverage, in_et, in_kineto, et)
-    if not half and max(linked.coverage.host_ops.share, linked.coverage.et_nodes.share) < _HARDLY:
-        text = f"the two traces hardly overlap: {linked.coverage.host_ops.linked:,} ops are in both"
-        half = [Finding("hardly-overlap", text, et.path)]
-    return found + half
+        return [Finding("no-overlap", _apart(in_et, in_kineto), et.path)]
+    return _half_linked(linked.coverage, in_et, in_kineto, et) or _hardly_linked(linked.coverage, et)
+
+
+def _hardly_linked(coverage: Coverage, et: ExecutionTrace) -> list[Finding]:
+    if max(coverage.host_ops.share, coverage.et_nodes.share) >= _HARDLY:
+        return []
+    text = f"the two traces hardly overlap: {coverage.host_ops.linked:,} ops are in both"
+    return [Finding("hardly-overlap", text, et.path)]
 
 
 def _without_ids(timeline: Timeline) -> Finding:
@@ -114,9 +134,10 @@ def _launches(linked: LinkedTrace) -> list[Finding]:
     if not missing:
         return []
     reasons = linked.launches.filter(pl.col("op_event").is_null()).get_column("reason").cast(pl.String)
-    why = reasons.drop_nulls().mode().sort().head(1).to_list()
-    text = f"of {events.total:,} device events, these have no operator{f': {why[0]}' if why else ''}"
-    outside = bool(why) and "outside of any op" in why[0]
-    return [
-        Finding("launch-outside" if outside else "launch-unknown", text, linked.timeline.path, count=missing)
-    ]
+    most = reasons.drop_nulls().mode().sort().head(1).to_list()
+    why = OrphanReason(most[0]) if most else None
+    text = f"of {events.total:,} device events, these have no operator"
+    text += f": {reason_sentence(why)}" if why is not None else ""
+    if why is OrphanReason.OUTSIDE_OF_OPS:
+        return [Finding("launch-outside", text, linked.timeline.path, count=missing)]
+    return [Finding("launch-unknown", text, linked.timeline.path, count=missing)]

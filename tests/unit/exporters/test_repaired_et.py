@@ -203,7 +203,7 @@ def test_nodes_are_in_the_order_of_their_ids_and_the_header_is_the_same(tmp_path
 
 
 def test_members_of_the_header_that_nobody_knows_are_kept(tmp_path: Path) -> None:
-    text = et_text(shuffled(13, 11)).replace('"pid": 7', '"pid": 7, "job": {"name": "x"}')
+    text = et_text(shuffled(13, 11)).replace('"pid": 1', '"pid": 1, "job": {"name": "x"}')
     et = write(tmp_path / "torch_et_0.json", text)
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text(list(EVENTS)))
     assert write_repaired_et(link(et, kineto), tmp_path / "new.json").written

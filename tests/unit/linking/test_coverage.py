@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.builders import call, kernel, node, op
 from tests.unit.linking.made import et_of, linked_of
 from tracebraid.model.coverage import Count, Orphans
+from tracebraid.model.reason import OrphanReason
 
 WORK = [
     op("linked", 0, 100, Record_function_id=51, External_id=3),
@@ -68,7 +69,15 @@ def test_the_share_is_the_smallest_one():
     coverage = linked_of(WORK, NODES).coverage
     assert coverage.share == 0.5
     assert linked_of(WORK[:3], NODES).coverage.share == 0.5
-    assert linked_of([*WORK[:1], *WORK[2:3], WORK[4]], NODES).coverage.share == 1.0
+    assert linked_of([*WORK[:1], *WORK[2:3], WORK[4]], NODES[:2]).coverage.share == 1.0
+
+
+def test_nodes_without_events_count_against_the_share():
+    """So it is with a Kineto trace that was cut: all that is left of it links."""
+    nodes = et_of(*(node(20 + n, "op", 1001, rf_id=51 + n) for n in range(10)))
+    events = [op("op", 100 * n, 50, Record_function_id=51 + n) for n in range(10)]
+    assert linked_of(events, nodes).coverage.share == 1.0
+    assert linked_of(events[:5], nodes).coverage.share == 0.5
 
 
 def test_the_share_without_an_execution_trace_is_that_of_the_device():
@@ -90,9 +99,5 @@ def test_nothing_to_link_is_all_linked():
 def test_an_orphan_is_a_kind_a_reason_and_a_count():
     assert linked_of(WORK[:1]).coverage.orphans == ()
     assert linked_of([kernel("k", 0, 1, 5)]).coverage.orphans == (
-        Orphans(
-            "gpu_event",
-            "no call with its correlation is in the trace (launched before the profiler started, or dropped)",
-            1,
-        ),
+        Orphans("gpu_event", OrphanReason.NO_CALL, 1),
     )

@@ -94,7 +94,7 @@ def test_a_name_in_a_finding_cannot_break_its_line_or_steer_a_terminal() -> None
         ([], "it links; nothing to complain about"),
         (["no-steps"], "it links; 1 note"),
         (["parents-differ", "base-time", "no-steps"], "it links; 2 warnings, 1 note"),
-        (["no-overlap", "no-et", "no-steps"], "it does not link as it is; 2 errors, 1 note"),
+        (["no-overlap", "no-et", "no-steps"], "it links, but it is not sound as it is; 2 errors, 1 note"),
     ],
 )
 def test_the_verdict_is_one_line_with_counts(codes: list[str], text: str) -> None:

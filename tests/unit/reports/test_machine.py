@@ -10,6 +10,8 @@ import polars as pl
 from tracebraid.model.coverage import Count, Coverage, Orphans
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.finding import Finding
+from tracebraid.model.reason import OrphanReason
+from tracebraid.model.sentences import reason_sentence
 from tracebraid.reports.machine import coverage_data, file_info_data, finding_data, rows_data
 
 LEDGER = Coverage(
@@ -17,7 +19,7 @@ LEDGER = Coverage(
     et_nodes=Count(995, 990, {}),
     gpu_events=Count(50, 49, {"correlation": 48, "external_id": 1}),
     gpu_time_ns=(2000, 1500),
-    orphans=(Orphans("host_op", "because", 10), Orphans("gpu_event", "no call", 1)),
+    orphans=(Orphans("host_op", OrphanReason.SEVERAL, 10), Orphans("gpu_event", OrphanReason.NO_CALL, 1)),
     has_et=True,
 )
 
@@ -37,7 +39,10 @@ def test_the_ledger_has_the_documented_keys():
         "by_method": {"correlation": 48, "external_id": 1},
     }
     assert data["gpu_time_ns"] == {"total": 2000, "attributed": 1500}
-    assert [(one["reason"], one["count"]) for one in data["orphans"]] == [("because", 10), ("no call", 1)]
+    assert [(one["reason"], one["count"]) for one in data["orphans"]] == [("several", 10), ("no-call", 1)]
+    assert [one["sentence"] for one in data["orphans"]] == [
+        reason_sentence(one.reason) for one in LEDGER.orphans
+    ]
 
 
 def test_the_ledger_says_its_share_and_what_each_orphan_is():

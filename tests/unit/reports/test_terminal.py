@@ -15,6 +15,8 @@ from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS
 from tracebraid.model.column import Table as Declared
 from tracebraid.model.coverage import Count, Coverage, Orphans
 from tracebraid.model.file_info import FileInfo
+from tracebraid.model.reason import OrphanReason
+from tracebraid.model.sentences import reason_sentence
 from tracebraid.reports.terminal import (
     breakdown_table,
     coverage_table,
@@ -55,7 +57,10 @@ def coverage(**changes: Any) -> Coverage:
         "et_nodes": Count(995, 990, {}),
         "gpu_events": Count(50, 49, {"correlation": 49}),
         "gpu_time_ns": (2_000_000, 1_000_000),
-        "orphans": (Orphans("host_op", "because", 10), Orphans("gpu_event", "no call", 1)),
+        "orphans": (
+            Orphans("host_op", OrphanReason.SEVERAL, 10),
+            Orphans("gpu_event", OrphanReason.NO_CALL, 1),
+        ),
         "has_et": True,
     }
     return Coverage(**{**usual, **changes})
@@ -119,8 +124,11 @@ def test_orphans_are_told_by_kind_and_reason_over_all_ranks():
     table = orphans_table([(rank, coverage()) for rank in ranks])
     assert table is not None
     lines = lines_of(table)
-    assert ["40", "host", "op", "0-2,", "7", "because"] in lines
-    assert ["4", "GPU", "event", "0-2,", "7", "no", "call"] in lines
+    for count, kind, reason in (
+        ("40", "host op", OrphanReason.SEVERAL),
+        ("4", "GPU event", OrphanReason.NO_CALL),
+    ):
+        assert [count, *f"{kind} 0-2, 7 {reason_sentence(reason)}".split()] in lines
 
 
 def test_where_all_is_linked_there_is_no_table_of_orphans():
@@ -240,9 +248,6 @@ def test_info_of_a_rank_that_nothing_tells():
         pytest.param(lambda: info_group([info(devices=(MARKUP,))]), id="device name"),
         pytest.param(lambda: info_group([info(schema=MARKUP)]), id="schema"),
         pytest.param(lambda: info_group([info(counts={MARKUP: 1})]), id="category"),
-        pytest.param(
-            lambda: orphans_table([(0, coverage(orphans=(Orphans("host_op", MARKUP, 1),)))]), id="reason"
-        ),
     ],
 )
 def test_markup_in_a_traces_text_is_printed_as_it_stands(table):

@@ -60,8 +60,8 @@ def test_the_advice_for_a_file_without_the_argument_is_not_that_for_ids_that_are
     tmp_path: Any,
 ) -> None:
     """Torch before 2.4 writes no such argument, whether an observer ran or not: then to start one is no advice."""
-    zero = check(lay(tmp_path / "zero", events=with_ids(5, Record_function_id=0)))
-    absent = check(lay(tmp_path / "absent", events=with_ids(5)))
+    zero = check(lay(tmp_path / "zero", events=with_ids(5, Record_function_id=0)), matching="exact")
+    absent = check(lay(tmp_path / "absent", events=with_ids(5)), matching="exact")
     assert not zero.links
     assert not absent.links
     texts = [(one.diagnoses[0].finding.message, one.diagnoses[0].advice) for one in (zero, absent)]
@@ -179,8 +179,6 @@ def test_device_events_without_an_operator_are_counted_with_the_reason_of_most()
     ]
     (one,) = found([*EVENTS, *device])
     assert (one.code, one.count) == ("launch-unknown", 3)
-    assert one.message.startswith("of 4 device events")
-    assert "no call with its correlation" in one.message
 
 
 def test_device_events_that_all_have_their_operator_are_not_mentioned() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.matched import OTHER_ITERATION
+from tracebraid.model.reason import OrphanReason
 
 __all__ = ["decimal_us", "device_events", "host_times"]
 
@@ -27,7 +27,9 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
     What was launched in iterations that were not matched is left out, as their ops are.
     """
     timeline = linked.timeline
-    elsewhere = linked.host_links.filter(pl.col("reason").cast(pl.String) == OTHER_ITERATION)
+    elsewhere = linked.host_links.filter(
+        pl.col("reason").cast(pl.String) == OrphanReason.OTHER_ITERATION.value
+    )
     text = (pl.col("name").cast(pl.String), pl.col("category").cast(pl.String))
     return (
         linked.device_links.join(elsewhere, left_on="op_event", right_on="event_id", how="anti")

@@ -21,6 +21,7 @@ from tracebraid.exporters.kineto_args import device_args
 from tracebraid.files import write_whole
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.reason import OrphanReason
 
 __all__ = ["trace_link_lines", "write_trace_link_et"]
 
@@ -134,7 +135,7 @@ def _device_head(number: int, event: dict[str, Any], parent: int, is_flat: bool)
     if event["pg_name"] is not None:
         members["pg_name"] = event["pg_name"]
     if event["node_id"] is None:
-        members["orphan"] = event["reason"] or "the op that launched it has no node"
+        members["orphan"] = event["reason"] or OrphanReason.LAUNCHER_WITHOUT_NODE.value
     return ", ".join(f"{as_json(key)}: {as_json(value)}" for key, value in members.items())
 
 

@@ -21,6 +21,7 @@ from tracebraid.exporters.et_plus.times import decimal_us, device_events, host_t
 from tracebraid.files import write_whole
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.reason import OrphanReason
 
 __all__ = ["et_plus_lines", "write_et_plus"]
 
@@ -108,6 +109,6 @@ def _device_node(event: dict[str, Any], base_ns: int, root: int, bodies: Bodies)
     if event["waits"]:
         members["sync_dep"] = as_json(event["waits"])
     if node is None:
-        members["orphan"] = as_json(event["reason"] or "the op that launched it has no node")
+        members["orphan"] = as_json(event["reason"] or OrphanReason.LAUNCHER_WITHOUT_NODE.value)
     head = ", ".join(f"{as_json(key)}: {value}" for key, value in members.items())
     return f"{{{head}, {bodies.of(parent)}}}"

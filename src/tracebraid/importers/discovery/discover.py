@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tracebraid.errors import InputError
+from tracebraid.importers.discovery.pairing import pair_by_number, pair_the_only_two
 from tracebraid.importers.discovery.sniff import (
     ET,
     KINETO,
@@ -50,10 +51,10 @@ def find_rank_files(path: str | Path) -> tuple[tuple[RankFiles, ...], tuple[Find
     if not traces:
         traces, more = _traces_below(folder)
         findings += more
-    traces = _pair_the_only_two(_with_ranks_of_tails(traces))
+    traces, paired = pair_by_number(pair_the_only_two(_with_ranks_of_tails(traces)))
     kinetos, more = _by_rank([one for one in traces if one.kind == KINETO], "Kineto traces")
     ets, others = _by_rank([one for one in traces if one.kind == ET], "Execution Traces")
-    findings += [*more, *others, *_without_partner(kinetos, ets), *_not_exported(folder)]
+    findings += [*paired, *more, *others, *_without_partner(kinetos, ets), *_not_exported(folder)]
     if not kinetos:
         raise _no_kineto(folder, traces)
     ranks = sorted({*kinetos, *ets})
@@ -140,15 +141,6 @@ def _with_ranks_of_tails(traces: list[Found]) -> list[Found]:
     if len(unknown) < 2:
         return traces
     return [one.of_rank(rank_in_tail(one.path)) if one in unknown else one for one in traces]
-
-
-def _pair_the_only_two(traces: list[Found]) -> list[Found]:
-    """One Kineto trace and one Execution Trace, of which one at most tells a rank, are of the same rank."""
-    ranks = {one.rank for one in traces if one.rank is not None}
-    if sorted(one.kind for one in traces) != [ET, KINETO] or len(ranks) != 1:
-        return traces
-    (rank,) = ranks
-    return [one.of_rank(rank) for one in traces]
 
 
 def _by_rank(found: list[Found], what: str) -> tuple[dict[int, str], list[Finding]]:

@@ -78,6 +78,8 @@ _NODE_LIST = msgspec.json.Decoder(list[_Node])
 _FLAT_LIST = msgspec.json.Decoder(list[_FlatNode])
 _INT_ATTRS = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid")
 _TEXT_ATTRS = ("op_schema", "kernel_backend", "kernel_file")
+_CODES = {"event-unreadable": "node-unreadable", "event-mended": "node-mended"}
+"""What `recover` finds in an array of objects, by what it is called in one of nodes."""
 _NODE_ATTR_KINDS = {**dict.fromkeys(_INT_ATTRS, Kind.INT), **dict.fromkeys(_TEXT_ATTRS, Kind.NAME)}
 
 
@@ -171,7 +173,7 @@ def _read_one_by_one(data: bytes, start: int, first_key: bytes) -> tuple[list[_N
             issues.append(
                 Issue("node-unreadable", f"an object is no node and was left out ({error})", one.byte)
             )
-    named = [Issue(i.code.replace("event", "node"), i.message, i.byte) for i in issues]
+    named = [Issue(_CODES.get(i.code, i.code), i.message, i.byte) for i in issues]
     return nodes, named
 
 

@@ -14,8 +14,9 @@ from tracebraid.linking.alignment.program import program_of
 from tracebraid.linking.alignment.sides import Side, side_of_nodes, side_of_ops
 from tracebraid.linking.names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import ExecutionTrace
-from tracebraid.model.matched import OTHER_ITERATION, Matched
+from tracebraid.model.matched import Matched
 from tracebraid.model.matching import Matching
+from tracebraid.model.reason import OrphanReason
 from tracebraid.model.schema import HOST_LINKS, NODE_LINKS
 from tracebraid.model.timeline import Timeline
 
@@ -26,9 +27,6 @@ _LEAST_AGREEMENT = 0.5
 _LEAST_LIKENESS = 0.9
 """Unless so many have a partner, or could be several."""
 _FEW = 20
-
-_SEVERAL = "it could be several: see candidates"
-_NOTHING_THERE = "in its place the other trace has nothing like it"
 
 
 @dataclass(frozen=True)
@@ -155,11 +153,11 @@ def _updated(
         pl.when(is_found)
         .then(None)
         .when(pl.col("could_be").is_not_null())
-        .then(pl.lit(_SEVERAL))
+        .then(pl.lit(OrphanReason.SEVERAL_CANDIDATES.value))
         .when(expected & ~in_scope)
-        .then(pl.lit(OTHER_ITERATION))
+        .then(pl.lit(OrphanReason.OTHER_ITERATION.value))
         .when(expected)
-        .then(pl.lit(_NOTHING_THERE))
+        .then(pl.lit(OrphanReason.NO_COUNTERPART.value))
         .otherwise(pl.col("reason").cast(pl.String))
     )
     extra = {

@@ -47,7 +47,7 @@ HOST_LINKS = Table(
             "`record_function_id`, `external_id`, `alignment`, `alignment_name`, `place`; null without a node",
         ),
         Column("confidence", _FLOAT, "1.0 for ids that names confirm; null without a node"),
-        Column("reason", _NAME, "why there is no node; null with one"),
+        Column("reason", _NAME, "why there is no node, a code of `OrphanReason`; null with one"),
         Column("candidates", _INTS, "nodes that it could be as well as any other; null: none"),
     ),
 )
@@ -58,7 +58,7 @@ NODE_LINKS = Table(
     (
         _NODE_ID,
         Column("event_id", _INT, "the host event; null where none was proven"),
-        Column("reason", _NAME, "why there is no event; null with one"),
+        Column("reason", _NAME, "why there is no event, a code of `OrphanReason`; null with one"),
         Column("candidates", _INTS, "host events that it could be as well as any other; null: none"),
     ),
 )
@@ -66,7 +66,7 @@ NODE_LINKS = Table(
 _CALL = Column("call_event", _INT, "the host's call with its correlation; null: none in the trace")
 _OP = Column("op_event", _INT, "innermost op around that call, else annotation; null: none")
 _LAUNCH_METHOD = Column("method", _NAME, "`correlation`, `external_id`; null without an op")
-_LAUNCH_REASON = Column("reason", _NAME, "why there is no op; null with one")
+_LAUNCH_REASON = Column("reason", _NAME, "why there is no op, a code of `OrphanReason`; null with one")
 
 LAUNCHES = Table(
     "launches",

@@ -9,6 +9,7 @@ from tests.builders import tensor
 from tests.unit.linking.unlabelled import linked, methods, pairs
 from tracebraid.errors import ArgumentError, ProgramError
 from tracebraid.model.matching import Matching
+from tracebraid.model.reason import OrphanReason
 
 LETTERS = ["aten::" + letter for letter in "abcdefgh"]
 
@@ -41,7 +42,7 @@ def test_what_one_trace_lacks_stays_unlinked_and_says_so():
     found = linked({1: LETTERS}, {7: LETTERS[:3] + LETTERS[4:]})
     assert pairs(found) == {**{n: n for n in range(3)}, **{n: n - 1 for n in range(4, 8)}}
     (reason,) = found.node_links.filter(pl.col("node_id") == 1003).get_column("reason")
-    assert reason == "in its place the other trace has nothing like it"
+    assert reason == OrphanReason.NO_COUNTERPART
 
 
 def test_of_equal_ops_of_which_one_is_missing_none_links_and_candidates_are_named():
@@ -50,7 +51,7 @@ def test_of_equal_ops_of_which_one_is_missing_none_links_and_candidates_are_name
     assert pairs(found) == {0: 0, 4: 3}
     nodes = found.node_links.filter(pl.col("candidates").is_not_null())
     assert nodes.select("node_id", "candidates").rows() == [(1001, [1]), (1002, [1, 2]), (1003, [2])]
-    assert set(nodes.get_column("reason").cast(pl.String)) == {"it could be several: see candidates"}
+    assert set(nodes.get_column("reason").cast(pl.String)) == {OrphanReason.SEVERAL_CANDIDATES}
     hosts = found.host_links.filter(pl.col("candidates").is_not_null())
     assert hosts.select("event_id", "candidates").rows() == [(1, [1001, 1002]), (2, [1002, 1003])]
 
@@ -126,7 +127,7 @@ def test_equal_iterations_of_which_one_trace_has_one_more_are_linked_to_none(ite
     assert (found.matched.agreement, found.matched.ambiguous) == (0.0, 1.0)
     assert [one.code for one in found.findings] == ["matched", "ambiguous"]
     reasons = found.host_links.get_column("reason").cast(pl.String).unique().to_list()
-    assert reasons == ["it could be several: see candidates"]
+    assert reasons == [OrphanReason.SEVERAL_CANDIDATES]
     one = found.node_links.row(by_predicate=pl.col("node_id") == 1000, named=True)
     assert one["candidates"] == [0, len(LETTERS)]
 

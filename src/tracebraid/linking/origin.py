@@ -1,0 +1,83 @@
+"""Are both traces of one process? Ids of another process are equal by chance, and link nothing."""
+
+from __future__ import annotations
+
+from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.finding import Finding
+from tracebraid.model.process import (
+    Contradiction,
+    Process,
+    contradictions,
+    process_of_et,
+    process_of_timeline,
+)
+from tracebraid.model.timeline import Timeline
+
+__all__ = ["origin_findings", "unproven_findings"]
+
+_OF_A_RUN = {Contradiction.START, Contradiction.WORLD_SIZE}
+"""What differs between runs, and is the same on all ranks of one."""
+_MOST_NAMED_OTHERWISE = 0.1
+"""Of two runs most names differ; of one, those of ops that a damaged file mixed up."""
+_OF_A_RANK = {Contradiction.RANK, Contradiction.GROUP_RANKS, Contradiction.DEVICES}
+
+
+def origin_findings(et: ExecutionTrace, timeline: Timeline) -> list[Finding]:
+    """`another-run` or `another-rank`, where the two traces cannot be of one process; nothing where they may be.
+
+    Times, or worlds, that differ are those of another run. Without these, what is special to a rank tells of another
+    rank, and so does another process of a world of several ranks that recorded at the same time.
+    """
+    of_et, of_kineto = process_of_et(et), process_of_timeline(timeline)
+    found = contradictions(of_et, of_kineto)
+    if not found:
+        return []
+    world = of_kineto.world_size or of_et.world_size or 1
+    recorded_together = of_et.span_ns is not None and of_kineto.span_ns is not None
+    is_of_rank = bool(_OF_A_RANK.intersection(found)) or (world > 1 and recorded_together)
+    why = f"{timeline.path}: {'; '.join(_difference(one, of_et, of_kineto) for one in found)}"
+    if is_of_rank and not _OF_A_RUN.intersection(found):
+        return [Finding("another-rank", f"the Execution Trace is of another rank than {why}", et.path)]
+    return [Finding("another-run", f"the Execution Trace is of another run than {why}", et.path)]
+
+
+def unproven_findings(
+    et: ExecutionTrace, timeline: Timeline, same_name: int, other_name: int
+) -> list[Finding]:
+    """`another-run` or `another-window`, where ids of both traces link too little, though nothing else contradicts.
+
+    Args:
+        et: the Execution Trace.
+        timeline: the Kineto trace, whose ops have record-function ids.
+        same_name: how many of them have a node with their id and name.
+        other_name: how many have a node with their id and another name.
+    """
+    if not (et.op_nodes.get_column("rf_id") > 0).any():
+        return []
+    if other_name > _MOST_NAMED_OTHERWISE * (same_name + other_name):
+        text = f"the Execution Trace is of another run than {timeline.path}: of {same_name + other_name:,} ids that "
+        return [
+            Finding("another-run", f"{text}both have, {other_name:,} stand for ops of other names", et.path)
+        ]
+    if same_name + other_name == 0:
+        text = f"no id of the Execution Trace is in {timeline.path}: it is of another window"
+        return [Finding("another-window", text, et.path)]
+    return []
+
+
+def _difference(one: Contradiction, et: Process, kineto: Process) -> str:
+    if one is Contradiction.PROCESS_ID:
+        return f"process {min(et.pids)} here, {min(kineto.pids)} there"
+    if one is Contradiction.START:
+        return "they were recorded at different times, in whatever time zone"
+    if one is Contradiction.RANK:
+        return f"rank {et.rank} here, {kineto.rank} there"
+    if one is Contradiction.WORLD_SIZE:
+        return f"{et.world_size} ranks here, {kineto.world_size} there"
+    if one is Contradiction.GROUP_RANKS:
+        return "their process groups hold different ranks"
+    return f"devices {_listed(et.devices)} here, {_listed(kineto.devices)} there"
+
+
+def _listed(numbers: frozenset[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))

@@ -1,0 +1,127 @@
+"""Are all files of a folder of one run, and each Execution Trace beside the Kineto trace of its own process?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tracebraid.model.finding import Finding
+from tracebraid.model.process import Process
+
+__all__ = ["RankProcesses", "located_findings", "manifest_process_findings", "run_findings"]
+
+_APART_NS = 60 * 10**9
+"""Ranks that record one step lie apart by no more than their clocks do. Hosts whose clocks are set by NTP are within a
+second, neglected ones within minutes: a minute is what a person would doubt."""
+_APART_ON_ONE_HOST_NS = 10 * 10**9
+"""The same for ranks of one host, which have one clock: more than ranks run apart that never wait for each other, in a
+window of a few steps."""
+_OTHER_ORIGIN = ("another-run", "another-rank")
+
+
+@dataclass(frozen=True)
+class RankProcesses:
+    """What the two traces of a rank say of their process; None where there is no such trace.
+
+    Args:
+        rank: the rank.
+        et_path: path of the Execution Trace; "" where there is none.
+        kineto_path: path of the Kineto trace.
+        et: what the Execution Trace says.
+        kineto: what the Kineto trace says.
+        steps: names of the steps in the Kineto trace.
+    """
+
+    rank: int
+    et_path: str
+    kineto_path: str
+    et: Process | None
+    kineto: Process
+    steps: tuple[str, ...]
+
+
+def located_findings(findings: Sequence[Finding], ranks: Sequence[RankProcesses]) -> list[Finding]:
+    """The findings; where an Execution Trace is of the process of another rank's Kineto trace, they say of which."""
+    owners: dict[int, set[int]] = {}
+    for one in ranks:
+        for pid in one.kineto.pids:
+            owners.setdefault(pid, set()).add(one.rank)
+    by_path = {one.et_path: one for one in ranks if one.et is not None}
+    return [_located(finding, by_path, owners) for finding in findings]
+
+
+def _located(
+    finding: Finding, by_path: Mapping[str, RankProcesses], owners: Mapping[int, set[int]]
+) -> Finding:
+    mine = by_path.get(finding.path) if finding.code in _OTHER_ORIGIN else None
+    if mine is None or mine.et is None:
+        return finding
+    found = {rank for pid in mine.et.pids for rank in owners.get(pid, ())} - {mine.rank}
+    if len(found) != 1:
+        return finding
+    (rank,) = found
+    return replace(
+        finding, code="another-rank", message=f"{finding.message}; its process is that of rank {rank}"
+    )
+
+
+def run_findings(ranks: Sequence[RankProcesses], path: str) -> list[Finding]:
+    """`runs-mixed` where the Kineto traces of two ranks cannot be of one run.
+
+    They hold the same steps, but were recorded further apart than clocks are; or a process group has other ranks in the
+    one than in the other, though both belong to it.
+    """
+    if len(ranks) < 2:
+        return []
+    first, *others = ranks
+    apart = [one for one in others if _lie_apart(first, one)]
+    if apart:
+        text = f"rank {apart[0].rank} recorded the same steps as rank {first.rank} at another time"
+        return [Finding("runs-mixed", text, path, count=len(apart))]
+    differ = [one for one in others if _groups_differ(first, one)]
+    if differ:
+        text = f"ranks {first.rank} and {differ[0].rank} list other ranks for one process group"
+        return [Finding("runs-mixed", text, path, count=len(differ))]
+    return []
+
+
+def _lie_apart(one: RankProcesses, other: RankProcesses) -> bool:
+    if one.kineto.span_ns is None or other.kineto.span_ns is None or one.steps != other.steps:
+        return False
+    (start, stop), (first, last) = one.kineto.span_ns, other.kineto.span_ns
+    is_one_host = one.kineto.host != "" and one.kineto.host == other.kineto.host
+    limit_ns = _APART_ON_ONE_HOST_NS if is_one_host else _APART_NS
+    return max(start, first) - min(stop, last) > limit_ns
+
+
+def _groups_differ(one: RankProcesses, other: RankProcesses) -> bool:
+    mine, theirs = one.kineto.groups, other.kineto.groups
+    ranks = {one.rank, other.rank}
+    return any(
+        mine[name] != theirs[name] and ranks <= set(mine[name]) and ranks <= set(theirs[name])
+        for name in mine.keys() & theirs.keys()
+    )
+
+
+def manifest_process_findings(
+    manifest: Mapping[str, Any], file: Path, ranks: Sequence[RankProcesses]
+) -> list[Finding]:
+    """`another-run` where a trace beside a manifest is of another process than the one that wrote the manifest.
+
+    Args:
+        manifest: its content.
+        file: its path.
+        ranks: the ranks of the folder.
+    """
+    pid, rank = manifest.get("pid"), manifest.get("rank")
+    if type(pid) is not int:
+        return []
+    found = []
+    for one in (one for one in ranks if one.rank == rank):
+        for path, process in ((one.et_path, one.et), (one.kineto_path, one.kineto)):
+            if process is not None and process.pids and pid not in process.pids | process.tids:
+                text = f"it is of process {min(process.pids)}; {file.name} is of process {pid}"
+                found.append(Finding("another-run", text, path))
+    return found
