@@ -45,6 +45,10 @@ class LinkedTrace:
     matched: Matched | None = None
     findings: tuple[Finding, ...] = field(default=())
 
+    def __repr__(self) -> str:
+        """What it is, in brief; computes nothing."""
+        return f"LinkedTrace(timeline={self.timeline!r}, et={self.et!r})"
+
     @property
     def rank(self) -> int:
         """The rank."""

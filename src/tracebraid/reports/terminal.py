@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tracebraid.model.coverage import Count, Coverage
-from tracebraid.model.file_info import FileInfo
+from tracebraid.model.file_info import DeviceSource, FileInfo
 from tracebraid.reports.text import cell, shortened
 from tracebraid.reports.units import duration, percent, size
 
@@ -39,7 +39,7 @@ def _facts(info: FileInfo) -> Iterable[tuple[str, str]]:
     kind = _KINDS[info.kind]
     yield "kind", f"{kind}, {info.schema}, {size(info.size_bytes)}"
     yield "torch", info.torch or "unknown"
-    yield "device", ", ".join(info.devices) or "CPU only"
+    yield "device", _devices(info)
     rank = "unknown" if info.rank is None else str(info.rank)
     yield "rank", rank if info.world_size is None else f"{rank} of {info.world_size}"
     if info.start_ns is not None:
@@ -51,6 +51,13 @@ def _facts(info: FileInfo) -> Iterable[tuple[str, str]]:
         more = f" ... {info.steps[-1]}" if len(info.steps) > 1 else ""
         yield "steps", f"{len(info.steps)}: {info.steps[0]}{more}"
     yield "counts", ", ".join(f"{count:,} {name}" for name, count in info.counts.items()) or "none"
+
+
+def _devices(info: FileInfo) -> str:
+    if not info.devices:
+        return "CPU only" if info.device_source is DeviceSource.NONE else "unknown"
+    by = " (by what ran; the file names none)" if info.device_source is DeviceSource.EVENTS else ""
+    return ", ".join(info.devices) + by
 
 
 def coverage_table(coverages: Sequence[tuple[int, Coverage]]) -> Table:

@@ -14,7 +14,7 @@ from rich.table import Table
 from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS
 from tracebraid.model.column import Table as Declared
 from tracebraid.model.coverage import Count, Coverage, Orphans
-from tracebraid.model.file_info import FileInfo
+from tracebraid.model.file_info import DeviceSource, FileInfo
 from tracebraid.reports.terminal import (
     breakdown_table,
     coverage_table,
@@ -195,6 +195,7 @@ def info(**changes: Any) -> FileInfo:
         "span_ns": 1_500_000,
         "steps": ("ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#10"),
         "counts": {"cpu_op": 12_345, "kernel": 2},
+        "device_source": DeviceSource.NONE,
     }
     return FileInfo(**{**usual, **changes})
 
@@ -212,6 +213,11 @@ def test_info_tells_the_facts_of_a_file():
     )
     for fact in (*expected, "2023-11-14 22:13:20 UTC", "ProfilerStep#1 ... ProfilerStep#10", "12,345 cpu_op"):
         assert fact in text
+
+
+@pytest.mark.parametrize("source", [source for source in DeviceSource if source is not DeviceSource.NONE])
+def test_info_claims_no_cpu_where_the_header_does_not(source):
+    assert "CPU" not in text_of(info_group([info(device_source=source, devices=("cuda:0",))]))
 
 
 def test_info_of_a_rank_that_nothing_tells():
