@@ -17,31 +17,33 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
     timeline = linked.timeline
     collective = pl.col("event_id").is_in(timeline.collectives.get_column("event_id").implode())
     device = pl.coalesce(pl.col("pid").cast(pl.String), pl.col("pid_text"), pl.lit("unknown"))
-    return (
+    launchers = linked.device_links.select("event_id", "call_event", "op_event")
+    ops = timeline.events.select(
+        pl.col("event_id").alias("op_event"),
+        pl.col("name").alias("op_name"),
+        pl.col("category").alias("op_category"),
+    )
+    work = (
         timeline.of_role(Role.DEVICE_WORK)
-        .with_columns(kind_of_device_event(collective).alias("kind"))
+        .with_columns(collective.alias("has_collective_args"))
         .join(
             timeline.lanes.select("lane", device.alias("device")),
             on="lane",
             how="left",
             maintain_order="left",
         )
-        .join(
-            linked.device_links.select("event_id", "call_event", "op_event"),
-            on="event_id",
-            how="left",
-            maintain_order="left",
-        )
-        .select(
-            "event_id",
-            pl.col("name").cast(pl.String),
-            "kind",
-            "device",
-            "ts_ns",
-            "dur_ns",
-            "call_event",
-            "op_event",
-        )
+        .join(launchers, on="event_id", how="left", maintain_order="left")
+        .join(ops, on="op_event", how="left", maintain_order="left")
+    )
+    return work.select(
+        "event_id",
+        pl.col("name").cast(pl.String),
+        kind_of_device_event(work),
+        "device",
+        "ts_ns",
+        "dur_ns",
+        "call_event",
+        "op_event",
     )
 
 
