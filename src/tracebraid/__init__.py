@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         demo_path,
         info,
         kernels,
+        launchers,
         link,
         open,
         ops,
@@ -87,6 +88,7 @@ __all__ = [
     "demo_path",
     "info",
     "kernels",
+    "launchers",
     "link",
     "open",
     "ops",
@@ -99,8 +101,8 @@ __all__ = [
 
 _HOMES = {
     "tracebraid.api": (
-        "breakdown build_recorder capture check demo_path info kernels link open ops read_execution_trace "
-        "read_timeline repair steps write_et_plus"
+        "breakdown build_recorder capture check demo_path info kernels launchers link open ops "
+        "read_execution_trace read_timeline repair steps write_et_plus"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "

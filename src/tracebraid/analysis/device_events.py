@@ -48,15 +48,13 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def device_events_by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    """The same with `step`: that in which the work was launched, or where no launch is known, in which it began."""
+    """The same with `step`: that in which the work was launched; null outside of all, and where no launch is known."""
     events = device_events(linked)
-    launch = linked.timeline.events.select(
-        pl.col("event_id").alias("launch_event"), pl.col("ts_ns").alias("launch_ts_ns")
+    launch = linked.timeline.events.select(pl.col("event_id").alias("launch_event"), "ts_ns")
+    launches = (
+        events.select("event_id", pl.coalesce("call_event", "op_event").alias("launch_event"))
+        .filter(pl.col("launch_event").is_not_null())
+        .join(launch, on="launch_event", how="left", maintain_order="left")
     )
-    moments = (
-        events.with_columns(pl.coalesce("call_event", "op_event").alias("launch_event"))
-        .join(launch, on="launch_event", how="left")
-        .select("event_id", pl.coalesce("launch_ts_ns", "ts_ns").alias("ts_ns"))
-    )
-    step = step_of_moments(moments, steps(linked, annotation)).select("event_id", "step")
+    step = step_of_moments(launches, steps(linked, annotation)).select("event_id", "step")
     return events.join(step, on="event_id", how="left", maintain_order="left")
