@@ -16,6 +16,9 @@ __all__ = ["category_findings"]
 _DEVICE_KEYS = ["correlation", "stream", "device"]
 """Arguments that only events of a device, or calls that launch them, carry."""
 
+_SHOWN = 3
+_CHARACTERS_SHOWN = 40
+
 
 def category_findings(
     path: str, pieces: Sequence[EventColumns], tables: dict[str, pl.DataFrame]
@@ -42,7 +45,8 @@ def _renamed(path: str, pieces: Sequence[EventColumns]) -> list[Finding]:
     if not counts:
         return []
     pairs = ", ".join(f"{name} as {CATEGORY_BY_OLD_NAME[name]}" for name in sorted(counts))
-    return [Finding("category-old", f"categories of before 2022 are read as today's: {pairs}", path)]
+    text = f"categories of before 2022 are read as today's: {pairs}"
+    return [Finding("category-old", text, path, "in `cat`", counts.total())]
 
 
 def _unknown(path: str, events: pl.DataFrame, extra_args: pl.DataFrame) -> list[Finding]:
@@ -51,20 +55,32 @@ def _unknown(path: str, events: pl.DataFrame, extra_args: pl.DataFrame) -> list[
     unknown = events.filter(~pl.col("category").fill_null("").is_in(known) & (pl.col("dur_ns") > 0))
     if unknown.is_empty():
         return []
-    counts = unknown.get_column("category").fill_null("(none)").value_counts(sort=True).sort("category")
-    named = ", ".join(f"{count:,} {name}" for name, count in counts.iter_rows())
     with_device_keys = extra_args.filter(pl.col("key").cast(pl.String).is_in(_DEVICE_KEYS))
-    if unknown.join(with_device_keys, on="event_id", how="semi").is_empty():
-        text = f"events of categories that are not known count in no answer: {named}"
-        return [Finding("category-unknown", text, path, count=unknown.height)]
-    text = f"events of categories that are not known look like a device's, and count in no answer: {named}"
-    return [Finding("device-work-unread", text, path, count=unknown.height)]
+    is_device = not unknown.join(with_device_keys, on="event_id", how="semi").is_empty()
+    code = "device-work-unread" if is_device else "category-unknown"
+    like = " look like a device's, and" if is_device else ""
+    text = f"events of categories that are not known{like} count in no answer: {_named(unknown)}"
+    return [Finding(code, text, path, _first(unknown), unknown.height)]
+
+
+def _named(events: pl.DataFrame) -> str:
+    """The categories that the most events have, each with how many, cut to a length that a line can bear."""
+    counts = events.get_column("category").fill_null("(none)").value_counts()
+    most = counts.sort("count", "category", descending=[True, False])
+    named = [f"{count:,} {name[:_CHARACTERS_SHOWN]}" for name, count in most.head(_SHOWN).iter_rows()]
+    return ", ".join(named) + (", ..." if most.height > _SHOWN else "")
+
+
+def _first(events: pl.DataFrame) -> str:
+    """Where the first of these events stand."""
+    numbers = events.get_column("event_id").head(_SHOWN).to_list()
+    more = ", ..." if events.height > _SHOWN else ""
+    return f"event{'' if events.height == 1 else 's'} {', '.join(map(str, numbers))}{more}"
 
 
 def _without_host(path: str, events: pl.DataFrame) -> list[Finding]:
-    work = events.filter(pl.col("category").is_in(categories_of(Role.DEVICE_WORK))).height
-    ops = events.filter(pl.col("category").is_in(categories_of(Role.OP, Role.ANNOTATION))).height
-    if not work or ops:
+    work = events.filter(pl.col("category").is_in(categories_of(Role.DEVICE_WORK)))
+    if work.is_empty() or events.get_column("category").is_in(categories_of(Role.OP, Role.ANNOTATION)).any():
         return []
-    text = f"{work:,} device events and no host op: nothing says what launched them, and `ops` has no answer"
-    return [Finding("host-ops-missing", text, path)]
+    text = "device events without any host op: nothing says what launched them, and `ops` has no answer"
+    return [Finding("host-ops-missing", text, path, _first(work), work.height)]
