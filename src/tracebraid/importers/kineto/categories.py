@@ -56,11 +56,12 @@ def _unknown(path: str, events: pl.DataFrame, extra_args: pl.DataFrame) -> list[
     if unknown.is_empty():
         return []
     with_device_keys = extra_args.filter(pl.col("key").cast(pl.String).is_in(_DEVICE_KEYS))
-    is_device = not unknown.join(with_device_keys, on="event_id", how="semi").is_empty()
-    code = "device-work-unread" if is_device else "category-unknown"
-    like = " look like a device's, and" if is_device else ""
-    text = f"events of categories that are not known{like} count in no answer: {_named(unknown)}"
-    return [Finding(code, text, path, _first(unknown), unknown.height)]
+    where, named = _first(unknown), _named(unknown)
+    if unknown.join(with_device_keys, on="event_id", how="semi").is_empty():
+        text = f"events of categories that are not known count in no answer: {named}"
+        return [Finding("category-unknown", text, path, where, unknown.height)]
+    text = f"events of categories that are not known look like a device's, and count in no answer: {named}"
+    return [Finding("device-work-unread", text, path, where, unknown.height)]
 
 
 def _named(events: pl.DataFrame) -> str:
