@@ -20,6 +20,7 @@ if _TYPE_CHECKING:
         demo_path,
         info,
         kernels,
+        launchers,
         link,
         open,
         ops,
@@ -86,6 +87,7 @@ __all__ = [
     "demo_path",
     "info",
     "kernels",
+    "launchers",
     "link",
     "open",
     "ops",
@@ -98,8 +100,8 @@ __all__ = [
 
 _HOMES = {
     "tracebraid.api": (
-        "breakdown build_recorder capture check demo_path info kernels link open ops read_execution_trace "
-        "read_timeline repair steps write_et_plus"
+        "breakdown build_recorder capture check demo_path info kernels launchers link open ops "
+        "read_execution_trace read_timeline repair steps write_et_plus"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "

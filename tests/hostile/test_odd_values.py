@@ -48,7 +48,12 @@ def test_an_event_without_a_member_costs_no_other(tmp_path: Path, member: str) -
     del odd[member]
     found = timeline(tmp_path, kineto_text([EVENTS[0], odd, EVENTS[2]]))
     assert {"first", "third"} <= set(names(found))
-    lost = {"ph": "event-unreadable", "ts": "event-without-time", "dur": "event-duration"}
+    lost = {
+        "ph": "event-unreadable",
+        "ts": "event-without-time",
+        "dur": "event-duration",
+        "cat": "category-unknown",
+    }
     assert codes(found) == ([lost[member]] if member in lost else [])
 
 

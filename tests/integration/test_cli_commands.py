@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import Json, call, flow, kernel, kineto_text, op, write
 from tests.integration.command import (
     LEDGER_KEYS,
     Done,
@@ -110,7 +111,9 @@ def test_summary_as_json_has_tables_of_every_rank(job: Path):
     found = json.loads(succeed("summary", job, "--json"))
     assert [one["rank"] for one in found["ranks"]] == [0, 1]
     for one in found["ranks"]:
-        assert set(one) >= {*LEDGER_KEYS, "breakdown", "kernels", "ops"}
+        assert set(one) >= {*LEDGER_KEYS, "breakdown", "kernels", "launchers", "ops"}
+        launched = {row["launcher"]: row["device_ns"] for row in one["launchers"]}
+        assert launched == {"op": 10_000, "unknown": 30_000}
         assert [row["step"] for row in one["breakdown"]] == [None, "ProfilerStep#1"]
         assert {row["name"]: row["total_ns"] for row in one["kernels"]} == {"gemm": 10_000, "lost": 30_000}
         assert {row["name"] for row in one["ops"]} == {"ProfilerStep#1", "aten::mm", "aten::unseen"}
@@ -128,6 +131,45 @@ def test_summary_of_one_rank(job: Path):
 def test_summary_by_another_annotation(pair: tuple[Path, Path]):
     found = json.loads(succeed("summary", pair[1], "--annotation", "aten::mm", "--json"))
     assert [row["step"] for row in found["ranks"][0]["breakdown"]] == [None, "aten::mm"]
+
+
+def test_summary_says_what_launched_the_devices_time(job: Path):
+    assert "75.0 %" in succeed("summary", job).split("Ops and annotations")[0]
+
+
+def test_summary_of_categories_of_before_2022_has_answers(tmp_path: Path):
+    events = [
+        op("aten::mm", 0, 50, cat="Operator"),
+        call("cudaLaunchKernel", 5, 5, 1, cat="Runtime"),
+        kernel("gemm", 100, 20, 1, cat="Kernel"),
+    ]
+    path = write(tmp_path / "kineto_trace_0.json", kineto_text(events))
+    done = run("summary", path)
+    assert done.returncode == 0
+    assert "gemm" in done.stdout
+    assert "aten::mm" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([], ()),
+        ([kernel("k", 0, 5, 1)], ("host-ops-missing",)),
+        ([kernel("k", 0, 5, 1, cat="npu_kernel")], ("device-work-unread",)),
+        ([op("x", 0, 5, cat="my_tool")], ("category-unknown",)),
+        ([call("cudaLaunchKernel", 0, 5, 1)], ()),
+        ([op("ProfilerStep#1", 0, 5, cat="user_annotation")], ()),
+    ],
+)
+def test_summary_of_a_trace_that_lacks_something_says_what(
+    tmp_path: Path, events: list[Json], said: tuple[str]
+):
+    flows = [flow("s", 1, 0), flow("f", 1, 1)]
+    path = write(tmp_path / "kineto_trace_0.json", kineto_text([*events, *flows]))
+    found = run("summary", path, "--json"), run("summary", path)
+    assert [done.returncode for done in found] == [0, 0]
+    assert [finding["code"] for finding in json.loads(found[0].stdout)["findings"]] == list(said)
+    assert bool(found[1].stderr) == bool(said)
 
 
 def test_summary_shows_as_many_rows_as_asked_for(pair: tuple[Path, Path]):

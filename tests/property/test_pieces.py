@@ -86,6 +86,9 @@ other = st.fixed_dictionaries({"ph": st.sampled_from("CBEO"), "name": text, "arg
 events = st.lists(st.one_of(complete, complete, complete, flow, meta, other), max_size=12)
 HEADER = {"schemaVersion": 1, "distributedInfo": {"rank": 1}, "baseTimeNanoseconds": 5}
 
+OF_CATEGORIES = {"category-unknown", "device-work-unread", "host-ops-missing"}
+"""What is said of any categories: that is no fault of reading."""
+
 
 @st.composite
 def layout(draw: st.DrawFn, values: list[Json]) -> str:
@@ -130,7 +133,7 @@ def read(folder: Path, data: bytes, piece_bytes: int = 1 << 21, block_bytes: int
 
 def assert_same(found: Timeline, expected: Timeline) -> None:
     assert plain(found) == plain(expected)
-    assert found.findings == ()
+    assert {finding.code for finding in found.findings} <= OF_CATEGORIES
     assert (found.rank, found.base_time_ns) == (1, 5)
 
 

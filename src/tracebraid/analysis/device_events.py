@@ -17,44 +17,44 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
     timeline = linked.timeline
     collective = pl.col("event_id").is_in(timeline.collectives.get_column("event_id").implode())
     device = pl.coalesce(pl.col("pid").cast(pl.String), pl.col("pid_text"), pl.lit("unknown"))
-    return (
+    launchers = linked.launches.select("event_id", "call_event", "op_event")
+    ops = timeline.events.select(
+        pl.col("event_id").alias("op_event"),
+        pl.col("name").alias("op_name"),
+        pl.col("category").alias("op_category"),
+    )
+    work = (
         timeline.of_role(Role.DEVICE_WORK)
-        .with_columns(kind_of_device_event(collective).alias("kind"))
+        .with_columns(collective.alias("has_collective_args"))
         .join(
             timeline.lanes.select("lane", device.alias("device")),
             on="lane",
             how="left",
             maintain_order="left",
         )
-        .join(
-            linked.launches.select("event_id", "call_event", "op_event"),
-            on="event_id",
-            how="left",
-            maintain_order="left",
-        )
-        .select(
-            "event_id",
-            pl.col("name").cast(pl.String),
-            "kind",
-            "device",
-            "ts_ns",
-            "dur_ns",
-            "call_event",
-            "op_event",
-        )
+        .join(launchers, on="event_id", how="left", maintain_order="left")
+        .join(ops, on="op_event", how="left", maintain_order="left")
+    )
+    return work.select(
+        "event_id",
+        pl.col("name").cast(pl.String),
+        kind_of_device_event(work),
+        "device",
+        "ts_ns",
+        "dur_ns",
+        "call_event",
+        "op_event",
     )
 
 
 def device_events_by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    """The same with `step`: that in which the work was launched, or where no launch is known, in which it began."""
+    """The same with `step`: that in which the work was launched; null outside of all, and where no launch is known."""
     events = device_events(linked)
-    launch = linked.timeline.events.select(
-        pl.col("event_id").alias("launch_event"), pl.col("ts_ns").alias("launch_ts_ns")
+    launch = linked.timeline.events.select(pl.col("event_id").alias("launch_event"), "ts_ns")
+    launches = (
+        events.select("event_id", pl.coalesce("call_event", "op_event").alias("launch_event"))
+        .filter(pl.col("launch_event").is_not_null())
+        .join(launch, on="launch_event", how="left", maintain_order="left")
     )
-    moments = (
-        events.with_columns(pl.coalesce("call_event", "op_event").alias("launch_event"))
-        .join(launch, on="launch_event", how="left")
-        .select("event_id", pl.coalesce("launch_ts_ns", "ts_ns").alias("ts_ns"))
-    )
-    step = step_of_moments(moments, steps(linked, annotation)).select("event_id", "step")
+    step = step_of_moments(launches, steps(linked, annotation)).select("event_id", "step")
     return events.join(step, on="event_id", how="left", maintain_order="left")

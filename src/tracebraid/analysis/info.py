@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.analysis.devices import devices_of_execution_trace, devices_of_timeline
 from tracebraid.analysis.time.steps import PROFILER_STEP
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
@@ -26,13 +27,15 @@ def timeline_info(timeline: Timeline, size_bytes: int) -> FileInfo:
     names = timeline.events.get_column("name").cast(pl.String)
     steps = names.filter(names.str.starts_with(PROFILER_STEP + "#")).unique(maintain_order=True).to_list()
     span = timeline.span_ns
+    devices, source = devices_of_timeline(timeline)
     return FileInfo(
         path=timeline.path,
         kind="nsys-export" if "nsys" in timeline.header else "kineto-trace",
         size_bytes=size_bytes,
         schema=f"schemaVersion {timeline.header.get('schemaVersion', 'not given')}",
         torch=_torch_of(timeline),
-        devices=tuple(timeline.device_names),
+        devices=devices,
+        device_source=source,
         rank=timeline.rank,
         world_size=timeline.world_size,
         start_ns=span[0] if span else None,
@@ -49,14 +52,15 @@ def execution_trace_info(et: ExecutionTrace, size_bytes: int) -> FileInfo:
     known = isinstance(start, int) and isinstance(finish, int)
     names = et.nodes.get_column("name").cast(pl.String)
     steps = names.filter(names.str.starts_with(PROFILER_STEP + "#")).unique(maintain_order=True).to_list()
-    devices = et.tensors.get_column("device").cast(pl.String).unique().sort().to_list()
+    devices, source = devices_of_execution_trace(et)
     return FileInfo(
         path=et.path,
         kind="execution-trace",
         size_bytes=size_bytes,
         schema=et.schema,
         torch=_TORCH_BY_SCHEMA.get(et.schema, ""),
-        devices=tuple(device for device in devices if device),
+        devices=devices,
+        device_source=source,
         rank=et.rank,
         world_size=None,
         start_ns=None,

@@ -11,6 +11,7 @@ import polars as pl
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.analysis.ops.kernels import kernels as _kernels
+from tracebraid.analysis.ops.launchers import launchers as _launchers
 from tracebraid.analysis.ops.ops import ops as _ops
 from tracebraid.analysis.time.breakdown import breakdown as _breakdown
 from tracebraid.analysis.time.steps import PROFILER_STEP
@@ -37,6 +38,7 @@ __all__ = [
     "demo_path",
     "info",
     "kernels",
+    "launchers",
     "link",
     "open",
     "ops",
@@ -159,6 +161,19 @@ def kernels(
         annotation: what marks a step.
     """
     return _of_each(traces, lambda linked: _kernels(linked, per_step, annotation))
+
+
+def launchers(
+    traces: LinkedTrace | Job, per_step: bool = False, annotation: str = PROFILER_STEP
+) -> pl.DataFrame:
+    """Device time by what launched it, an op, an annotation, a graph or nothing known: `model.answers.LAUNCHERS`.
+
+    Args:
+        traces: a linked trace, or a job.
+        per_step: rows for each step, instead of over all.
+        annotation: what marks a step.
+    """
+    return _of_each(traces, lambda linked: _launchers(linked, per_step, annotation))
 
 
 def ops(traces: LinkedTrace | Job, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:

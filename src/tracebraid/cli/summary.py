@@ -17,7 +17,7 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.reports.machine import coverage_data, finding_data, rows_data
-from tracebraid.reports.terminal import breakdown_table, kernels_table, ops_table
+from tracebraid.reports.terminal import breakdown_table, kernels_table, launchers_line, ops_table
 
 __all__ = ["Summary", "show_tables", "summarise", "summarise_rank", "summary"]
 
@@ -37,7 +37,7 @@ def summary(
     if json:
         say_json({"ranks": found.ranks, "findings": [finding_data(finding) for finding in found.findings]})
     else:
-        show_tables(found, top)
+        show_tables(found, top, annotation)
         say_findings(found.findings)
     if any(finding.code == UNREADABLE for finding in found.findings):
         raise typer.Exit(1)
@@ -45,11 +45,12 @@ def summary(
 
 @dataclass
 class Summary:
-    """What was found: breakdowns of all ranks, kernels and ops of the first; with `whole` all of each rank."""
+    """What was found: breakdowns of all ranks, the rest of the first; with `whole` all of each rank."""
 
     findings: list[Finding]
     breakdowns: list[pl.DataFrame] = field(default_factory=list)
     first: tuple[int, pl.DataFrame, pl.DataFrame] | None = None
+    launchers: pl.DataFrame | None = None
     ranks: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -67,23 +68,25 @@ def summarise_rank(found: Summary, annotation: str, whole: bool, linked: LinkedT
     """Add the answers of a rank to a summary, all or none."""
     breakdown = api.breakdown(linked, annotation)
     if found.first is None or whole:
-        kernels, ops = api.kernels(linked), api.ops(linked)
+        kernels, ops, launchers = api.kernels(linked), api.ops(linked), api.launchers(linked)
         if whole:
-            tables = {"breakdown": breakdown, "kernels": kernels, "ops": ops}
+            tables = {"breakdown": breakdown, "kernels": kernels, "launchers": launchers, "ops": ops}
             data = {name: rows_data(frame) for name, frame in tables.items()}
             found.ranks.append({**coverage_data(linked.rank, linked.coverage), **data})
-        found.first = found.first or (linked.rank, kernels, ops)
+        if found.first is None:
+            found.first, found.launchers = (linked.rank, kernels, ops), launchers
     found.breakdowns.append(breakdown)
     found.findings += linked.known_findings
 
 
-def show_tables(found: Summary, top: int) -> None:
+def show_tables(found: Summary, top: int, annotation: str = "ProfilerStep") -> None:
     """Print the breakdown of all ranks, and the top kernels and ops of the first."""
     assert found.first is not None, "a job has at least one rank with a Kineto trace"
     rank, kernels, ops = found.first
     say(breakdown_table(pl.concat(found.breakdowns)))
     if len(found.breakdowns) > 1:
         say(f"Kernels and ops of rank {rank}; --rank shows another.")
-    if not kernels.is_empty():
-        say(kernels_table(kernels, top), ops_table(ops, top, "device"))
-    say(ops_table(ops, top, "host"))
+    if not kernels.is_empty() and found.launchers is not None:
+        say(kernels_table(kernels, top), launchers_line(found.launchers))
+        say(ops_table(ops, top, "device", annotation))
+    say(ops_table(ops, top, "host", annotation))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ __all__ = [
     "joined",
     "missing",
     "missing_column",
+    "renamed",
     "taken",
 ]
 
@@ -77,6 +78,16 @@ def interned_column(values: Iterable[object], missing: tuple[object, ...] = (Non
         renumber[[interner[value] for value in present]] = np.arange(len(present), dtype=np.int32)
         return Interned(renumber[codes], list(present))
     return Interned(codes, list(interner))
+
+
+def renamed(column: Interned, rename: Callable[[object], object]) -> Interned:
+    """The column with each of its values renamed; values that are equal then get one number."""
+    names = [rename(value) for value in column.values]
+    if names == column.values:
+        return column
+    interner = Interner()
+    renumber = np.array([*(interner[name] for name in names), -1], dtype=np.int32)
+    return Interned(renumber[column.codes], list(interner))
 
 
 def joined(first: ColumnData, second: ColumnData) -> ColumnData:

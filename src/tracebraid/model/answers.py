@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from tracebraid.model.column import Column, Kind, Table
 
-__all__ = ["BREAKDOWN", "KERNELS", "OPS", "STEPS"]
+__all__ = ["BREAKDOWN", "KERNELS", "LAUNCHERS", "OPS", "STEPS", "Launcher"]
+
+
+class Launcher(Enum):
+    """What launched work of a device; the first that fits counts."""
+
+    GRAPH = "graph"
+    OP = "op"
+    ANNOTATION = "annotation"
+    CALL = "call"
+    UNKNOWN = "unknown"
+
 
 _INT, _FLOAT, _TEXT, _JSON = Kind.INT, Kind.FLOAT, Kind.TEXT, Kind.JSON
 _RANK = Column("rank", _INT, "the rank")
 _STEP = Column("step", _TEXT, "the step, by its annotation's name; null: the whole trace")
+_STEP_OF_LAUNCH = Column(
+    "step",
+    _TEXT,
+    "the step of the launch; null: the whole trace, or by step: launched in none, or no launch is known",
+)
+_STEP_OF_OP = Column(
+    "step", _TEXT, "the step in which they started; null: the whole trace, or by step: in none"
+)
 
 STEPS = Table(
     "steps",
@@ -45,7 +66,7 @@ KERNELS = Table(
     "One row per kind and name of device event, the longest in total first.",
     (
         _RANK,
-        _STEP,
+        _STEP_OF_LAUNCH,
         Column("kind", _TEXT, "compute, communication, memory or wait"),
         Column("name", _TEXT, "name of the kernel or copy"),
         Column("count", _INT, "how often it ran"),
@@ -57,12 +78,25 @@ KERNELS = Table(
     ),
 )
 
+LAUNCHERS = Table(
+    "launchers",
+    "One row per kind of launcher: how much of the device's time it launched. The rows of a step add up to it.",
+    (
+        _RANK,
+        _STEP_OF_LAUNCH,
+        Column("launcher", _TEXT, "`graph`, `op`, `annotation`, `call` or `unknown`: see `Launcher`"),
+        Column("kernels", _INT, "device events that it launched"),
+        Column("device_ns", _INT, "sum of their durations"),
+        Column("share", _FLOAT, "of the sum of all device events' durations, 0 to 1"),
+    ),
+)
+
 OPS = Table(
     "ops",
     "One row per op name and input shapes, the most device time first, then the most host time.",
     (
         _RANK,
-        _STEP,
+        _STEP_OF_OP,
         Column("name", _TEXT, "the op's name"),
         Column("category", _TEXT, "`cpu_op` or `user_annotation`"),
         Column("input_dims", _TEXT, "shapes of the inputs, as JSON; null where none were recorded"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["ROLE_BY_CATEGORY", "Role", "categories_of"]
+__all__ = ["CATEGORY_BY_OLD_NAME", "ROLE_BY_CATEGORY", "Role", "categories_of"]
 
 
 class Role(Enum):
@@ -56,6 +56,18 @@ ROLE_BY_CATEGORY: dict[str, Role] = {
     "xpu_scope_profiler": Role.OTHER,
     "Trace": Role.OTHER,
 }
+
+CATEGORY_BY_OLD_NAME: dict[str, str] = {
+    "Operator": "cpu_op",
+    "User Annotation": "user_annotation",
+    "Runtime": "cuda_runtime",
+    "Kernel": "kernel",
+    "Memcpy": "gpu_memcpy",
+    "Memset": "gpu_memset",
+    "Python": "python_function",
+    "Python Function": "python_function",
+}
+"""Today's category for each that Kineto and PyTorch wrote until 2022."""
 
 
 def categories_of(*roles: Role) -> list[str]:

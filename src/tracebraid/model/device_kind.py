@@ -4,35 +4,90 @@ from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["COMMUNICATION", "COMPUTE", "MEMORY", "WAIT", "kind_of_device_event"]
+from tracebraid.model.category import Role, categories_of
+from tracebraid.model.communication_rules import Says, Subject, rule_of
+
+__all__ = ["COMMUNICATION", "COMPUTE", "MEMORY", "WAIT", "host_op_communicates", "kind_of_device_event"]
 
 COMPUTE = "compute"
 COMMUNICATION = "communication"
 MEMORY = "memory"
 WAIT = "wait"
 
-_COLLECTIVE_LIBRARY = r"(?i)nccl|rccl|oneccl|nvshmem|rocshmem|cross_device_reduce"
 _COPY_CATEGORIES = ["gpu_memcpy", "gpu_memset"]
 _COPY_NAMES = ["dma_request"]
 _WAIT_NAMES = ["event_wait", "event_record"]
 
 
-def kind_of_device_event(has_collective_args: pl.Expr) -> pl.Expr:
-    """The kind of each device event, from the columns `name` and `category`.
+def kind_of_device_event(work: pl.DataFrame) -> pl.Series:
+    """The kind of each device event, by the first of these that tells it:
 
-    Communication is what carries collective arguments, has the category `collective_comm`, or is named after a
-    communication library (its kernels carry the arguments only since 2024). Memory is copies and fills. Waiting
-    is what a device queue does between work (`event_wait` on MTIA): it occupies nothing. All else computes.
+    1. collective arguments of its own, or the category `collective_comm`: communication;
+    2. a copy or fill by category or name: memory; a device queue's `event_wait` and `event_record`: waiting;
+    3. its name is known for computing (`model.communication_rules`): compute;
+    4. the op that launched it is a collective: communication;
+    5. its name is of a communication library, or, unless an ATen op launched it, just of a collective:
+       communication;
+    6. compute.
+
+    Args:
+        work: columns `name`, `category`, `has_collective_args`, and of the innermost op or annotation around the
+            launching call `op_name` and `op_category`, null where there is none.
     """
-    name, category = pl.col("name").cast(pl.String), pl.col("category").cast(pl.String)
-    return (
-        pl.when(has_collective_args | (category == "collective_comm"))
+    text = work.select(
+        pl.col("name", "category", "op_name", "op_category").cast(pl.String), "has_collective_args"
+    )
+    rules = text.with_columns(_says_of_kernels(text), _says_of_ops(text))
+    name, category = pl.col("name"), pl.col("category")
+    by_kernel, by_op = pl.col("by_kernel"), pl.col("by_op")
+    kind = (
+        pl.when(pl.col("has_collective_args") | (category == "collective_comm"))
         .then(pl.lit(COMMUNICATION))
         .when(category.is_in(_COPY_CATEGORIES) | name.is_in(_COPY_NAMES))
         .then(pl.lit(MEMORY))
         .when(name.is_in(_WAIT_NAMES))
         .then(pl.lit(WAIT))
-        .when(name.str.contains(_COLLECTIVE_LIBRARY))
+        .when(by_kernel == Says.COMPUTES.name)
+        .then(pl.lit(COMPUTE))
+        .when((by_op == Says.COMMUNICATES.name) | (by_kernel == Says.COMMUNICATES.name))
+        .then(pl.lit(COMMUNICATION))
+        .when((by_kernel == Says.MAY_COMMUNICATE.name) & by_op.ne_missing(Says.COMPUTES.name))
         .then(pl.lit(COMMUNICATION))
         .otherwise(pl.lit(COMPUTE))
     )
+    return rules.select(kind.alias("kind")).to_series()
+
+
+def host_op_communicates(ops: pl.DataFrame) -> pl.Series:
+    """Whether each host op or annotation is one of a communication library.
+
+    Args:
+        ops: columns `name` and `category`.
+    """
+    text = ops.select(
+        pl.col("name").cast(pl.String).alias("op_name"),
+        pl.col("category").cast(pl.String).alias("op_category"),
+    )
+    communicates = (pl.col("by_op") == Says.COMMUNICATES.name).fill_null(value=False)
+    return text.select(_says_of_ops(text)).select(communicates.alias("communicates")).to_series()
+
+
+def _says_of_kernels(work: pl.DataFrame) -> pl.Series:
+    return _says(work.get_column("name"), Subject.KERNEL).alias("by_kernel")
+
+
+def _says_of_ops(work: pl.DataFrame) -> pl.Series:
+    """An annotation may bear any name: only those that backends make count."""
+    name = work.get_column("op_name")
+    is_op = work.get_column("op_category").is_in(categories_of(Role.OP)).fill_null(value=False)
+    as_op, as_range = _says(name, Subject.OP, Subject.RANGE), _says(name, Subject.RANGE)
+    found: pl.Series = as_op.zip_with(is_op, as_range).alias("by_op")
+    return found
+
+
+def _says(names: pl.Series, *subjects: Subject) -> pl.Series:
+    """What the first fitting rule says of each name, each name asked once; null where none fits."""
+    unique = names.drop_nulls().unique().to_list()
+    found = {name: rule.says.name for name in unique if (rule := rule_of(name, *subjects)) is not None}
+    says: pl.Series = names.replace_strict(found, default=None, return_dtype=pl.String)
+    return says

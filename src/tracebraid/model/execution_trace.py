@@ -52,6 +52,11 @@ class ExecutionTrace:
     findings: tuple[Finding, ...] = field(default=())
     recorder: str = ""
 
+    def __repr__(self) -> str:
+        """What it is, in brief: values and attributes may hold anything, and are long."""
+        what = f"path={self.path!r}, schema={self.schema!r}, rank={self.rank}"
+        return f"ExecutionTrace({what}, nodes={self.nodes.height}, findings={len(self.findings)})"
+
     @property
     def op_nodes(self) -> pl.DataFrame:
         """The nodes that stand for operators and annotations: all but the process's and the threads' roots."""

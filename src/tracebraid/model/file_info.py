@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 from tracebraid.model.finding import Finding
 
-__all__ = ["FileInfo"]
+__all__ = ["DeviceSource", "FileInfo"]
+
+
+class DeviceSource(Enum):
+    """How the devices of a file are known."""
+
+    HEADER = "header"
+    EVENTS = "events"
+    TENSORS = "tensors"
+    NONE = "none"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -19,7 +30,9 @@ class FileInfo:
         size_bytes: size on disk.
         schema: version of the format, as the file has it.
         torch: versions of torch that write such a file, as far as it tells.
-        devices: names of the devices.
+        devices: names of the devices, or such as `cuda:0` where the file names none.
+        device_source: what tells them: the header, the events, the tensors; `NONE`: the header says that there is
+            none, and no event shows any; `UNKNOWN`: nothing tells.
         rank: the rank; None where nothing tells it.
         world_size: the number of ranks; None where nothing tells it.
         start_ns: start of the first event on the unix clock; None for an Execution Trace.
@@ -42,3 +55,4 @@ class FileInfo:
     steps: tuple[str, ...]
     counts: dict[str, int]
     findings: tuple[Finding, ...] = field(default=())
+    device_source: DeviceSource = DeviceSource.UNKNOWN

@@ -54,6 +54,10 @@ class Job:
     findings: tuple[Finding, ...] = ()
     _kept: dict[int, Stage[LinkedTrace]] = field(default_factory=dict, repr=False)
 
+    def __repr__(self) -> str:
+        """What it is, in brief."""
+        return f"Job(path={self.path!r}, ranks={len(self.ranks)}, findings={len(self.findings)})"
+
     @property
     def ranks(self) -> list[int]:
         """The ranks that have a Kineto trace, and so can be opened."""

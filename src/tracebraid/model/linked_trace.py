@@ -181,6 +181,7 @@ class LinkedTrace:
         return self
 
     def __repr__(self) -> str:
+        """What it is, in brief; computes nothing."""
         names = [name for name, stage in self._named_stages().items() if stage.is_computed]
         return f"LinkedTrace(rank={self.rank}, kineto={self.timeline.path!r}, computed=[{', '.join(names)}])"
 

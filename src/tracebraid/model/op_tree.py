@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -43,14 +44,59 @@ class OpTree:
         nearest: _Ints = np.where(wanted[target], target, -1)
         return nearest
 
+    @cached_property
+    def spans(self) -> tuple[_Ints, _Ints]:
+        """(first, last) of each row: the rows in it, itself included, are those with `first` in [first, last).
+
+        The numbers are those of a walk through the tree, parents before children. Each row's number is its place
+        among its siblings, summed over itself and all rows around it: pointers are doubled as in `nearest`.
+        """
+        sizes = self._sizes()
+        is_root = self.around == np.arange(len(self.around))
+        around = np.where(is_root, len(is_root), self.around)
+        order = np.argsort(around, kind="stable")
+        before = np.cumsum(sizes[order]) - sizes[order]
+        opens = np.r_[True, np.diff(around[order]) != 0] if len(order) else np.empty(0, dtype=np.bool_)
+        before -= np.repeat(before[opens], np.diff(np.r_[np.flatnonzero(opens), len(order)]))
+        first = np.zeros(len(order) + 1, dtype=np.int64)
+        first[order] = before + ~is_root[order]
+        target = np.r_[around, len(order)]
+        while (target < len(order)).any():
+            first, target = first + first[target], target[target]
+        return first[:-1], first[:-1] + sizes
+
     def sums(self, own: _Ints) -> _Ints:
         """For each row its own amount and those of all events that it is around of, at any depth."""
-        total: _Ints = own.copy()
+        first, last = self.spans
+        by_number = np.zeros(len(own) + 1, dtype=np.int64)
+        by_number[first + 1] = own
+        before = np.cumsum(by_number)
+        total: _Ints = before[last] - before[first]
+        return total
+
+    def outermost(self, rows: _Ints, keys: _Ints) -> NDArray[np.bool_]:
+        """Whether no other of these rows that is around a row has its key.
+
+        Args:
+            rows: the rows to look at, each once.
+            keys: a number for each of them, at least 0.
+        """
+        first, last = (numbers[rows] for numbers in self.spans)
+        order = np.lexsort((first, keys))
+        apart = keys[order] * (len(self.event_id) + 1)
+        reach = np.maximum.accumulate(np.r_[-1, apart + last[order]])
+        found = np.empty(len(rows), dtype=np.bool_)
+        found[order] = reach[:-1] <= apart + first[order]
+        return found
+
+    def _sizes(self) -> _Ints:
+        """The number of rows in each row, itself included: added level by level, the deepest first."""
+        sizes = np.ones(len(self.event_id), dtype=np.int64)
         order = np.argsort(-self.depth, kind="stable")
         order = order[self.around[order] != order]
         for level in np.split(order, np.flatnonzero(np.diff(self.depth[order])) + 1):
-            np.add.at(total, self.around[level], total[level])
-        return total
+            np.add.at(sizes, self.around[level], sizes[level])
+        return sizes
 
 
 def op_tree(host_tree: pl.DataFrame) -> OpTree:

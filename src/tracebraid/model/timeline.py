@@ -39,6 +39,11 @@ class Timeline:
     process_groups: pl.DataFrame
     findings: tuple[Finding, ...] = field(default=())
 
+    def __repr__(self) -> str:
+        """What it is, in brief: headers and tables may hold anything, and are long."""
+        ranks = f"rank={self.rank}, world_size={self.world_size}"
+        return f"Timeline(path={self.path!r}, {ranks}, events={self.events.height}, findings={len(self.findings)})"
+
     @property
     def events(self) -> pl.DataFrame:
         """All events that have a place in time, see `model.schema.EVENTS`."""

@@ -45,6 +45,7 @@ def file_info_data(info: FileInfo) -> dict[str, Any]:
         "schema": info.schema,
         "torch": info.torch,
         "devices": list(info.devices),
+        "device_source": info.device_source.value,
         "rank": info.rank,
         "world_size": info.world_size,
         "start_ns": info.start_ns,

@@ -9,16 +9,32 @@ import polars as pl
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from tracebraid.model.answers import Launcher
 from tracebraid.model.coverage import Count, Coverage
-from tracebraid.model.file_info import FileInfo
+from tracebraid.model.file_info import DeviceSource, FileInfo
 from tracebraid.model.reason import OrphanReason
 from tracebraid.model.sentences import reason_sentence
 from tracebraid.reports.text import cell, shortened
 from tracebraid.reports.units import duration, percent, size
 
-__all__ = ["breakdown_table", "coverage_table", "info_tables", "kernels_table", "ops_table", "orphans_table"]
+__all__ = [
+    "breakdown_table",
+    "coverage_table",
+    "info_tables",
+    "kernels_table",
+    "launchers_line",
+    "ops_table",
+    "orphans_table",
+]
 
 _STEPS_SHOWN = 10
+_LAUNCHERS = {
+    Launcher.GRAPH.value: "graph launches",
+    Launcher.OP.value: "ops",
+    Launcher.ANNOTATION.value: "annotations",
+    Launcher.CALL.value: "calls outside of both",
+    Launcher.UNKNOWN.value: "no launch in the trace",
+}
 _KINDS = {
     "execution-trace": "Execution Trace",
     "kineto-trace": "Kineto trace",
@@ -41,7 +57,7 @@ def _facts(info: FileInfo) -> Iterable[tuple[str, str]]:
     kind = _KINDS[info.kind]
     yield "kind", f"{kind}, {info.schema}, {size(info.size_bytes)}"
     yield "torch", info.torch or "unknown"
-    yield "device", ", ".join(info.devices) or "CPU only"
+    yield "device", _devices(info)
     rank = "unknown" if info.rank is None else str(info.rank)
     yield "rank", rank if info.world_size is None else f"{rank} of {info.world_size}"
     if info.start_ns is not None:
@@ -53,6 +69,13 @@ def _facts(info: FileInfo) -> Iterable[tuple[str, str]]:
         more = f" ... {info.steps[-1]}" if len(info.steps) > 1 else ""
         yield "steps", f"{len(info.steps)}: {info.steps[0]}{more}"
     yield "counts", ", ".join(f"{count:,} {name}" for name, count in info.counts.items()) or "none"
+
+
+def _devices(info: FileInfo) -> str:
+    if not info.devices:
+        return "CPU only" if info.device_source is DeviceSource.NONE else "unknown"
+    by = " (by what ran; the file names none)" if info.device_source is DeviceSource.EVENTS else ""
+    return ", ".join(info.devices) + by
 
 
 def coverage_table(coverages: Sequence[tuple[int, Coverage]]) -> Table:
@@ -155,25 +178,37 @@ def kernels_table(frame: pl.DataFrame, top: int) -> Table:
     return _with_rest(table, frame.height, top)
 
 
-def ops_table(frame: pl.DataFrame, top: int, by: str) -> Table:
-    """The ops with the most time; `by` is `device` or `host`."""
+def launchers_line(frame: pl.DataFrame) -> str:
+    """How much of the device's time each kind of launcher launched."""
+    rows = frame.filter(pl.col("kernels") > 0).iter_rows(named=True)
+    shares = ", ".join(f"{_LAUNCHERS[row['launcher']]} {percent(row['share'])}" for row in rows)
+    return f"Device time, by what launched it: {shares}"
+
+
+def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = "ProfilerStep") -> Table:
+    """The ops and annotations with the most time; by host time without those that mark steps.
+
+    Args:
+        frame: the answer, see `model.answers.OPS`.
+        top: how many rows to show.
+        by: `device` or `host`.
+        step: the annotation that marks steps. Its host time stands in the breakdown, step by step.
+    """
     key = f"{by}_self_ns"
-    ops = frame.filter((pl.col("category") == "cpu_op") & (pl.col(key) > 0))
-    ops = ops.sort(key, descending=True, maintain_order=True)
+    is_step = (pl.col("name") == step) | pl.col("name").str.starts_with(step + "#")
+    shown = pl.col(key) > 0 if by == "device" else (pl.col(key) > 0) & ~is_step
+    ops = frame.filter(shown).sort(key, descending=True, maintain_order=True)
     times = [("host self", "host_self_ns"), ("host total", "host_total_ns")]
     if frame.get_column("kernels").sum() > 0:
         times = [("device self", "device_self_ns"), ("device total", "device_total_ns"), *times[:1]]
-    columns = [
-        *((name, "right") for name, _ in times),
-        ("count", "right"),
-        ("op", "left"),
-        ("input shapes", "left"),
-    ]
-    table = _table(f"Ops by {by} self time", columns)
+    columns = [(name, "right") for name, _ in times]
+    columns += [("count", "right"), ("kind", "left"), ("name", "left"), ("input shapes", "left")]
+    table = _table(f"Ops and annotations by {by} self time", columns)
     for row in ops.head(top).iter_rows(named=True):
         table.add_row(
             *(duration(row[column]) if row[column] else "-" for _, column in times),
             f"{row['count']:,}",
+            "op" if row["category"] == "cpu_op" else "annotation",
             cell(shortened(row["name"])),
             cell(shortened(row["input_dims"] or "", 48)),
         )

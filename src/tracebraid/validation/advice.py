@@ -40,6 +40,13 @@ ADVICE: dict[str, tuple[Severity, str]] = {
         _WARNING,
         "Read the answers with care, and tell us of the version of torch that wrote it",
     ),
+    "category-old": (_NOTE, "Nothing: they mean the same"),
+    "category-unknown": (_WARNING, "Tell us which tool wrote these categories"),
+    "device-work-unread": (
+        _ERROR,
+        "Tell us which version of torch, and of the device's plugin, wrote the file",
+    ),
+    "host-ops-missing": (_WARNING, "Profile the CPU too: activities=[ProfilerActivity.CPU, ...]"),
     # Structure of the Execution Trace
     "duplicate-id": (_ERROR, "Forked processes wrote into one file: tracebraid's observer keeps them out"),
     "parent-missing": (_WARNING, _REPAIR),

@@ -46,4 +46,4 @@ def test_deep_nesting_links_and_is_answered_in_linear_time():
     table = ops(linked)
     assert time.perf_counter() - began < 5
     assert linked.device_links.get_column("node_id").to_list() == [20]
-    assert table.get_column("device_total_ns").sum() == levels * 50_000
+    assert table.get_column("device_total_ns").to_list() == [50_000] * 9

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console, Group
 from rich.table import Table
 
-from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS
+from tracebraid.model.answers import BREAKDOWN, KERNELS, LAUNCHERS, OPS, Launcher
 from tracebraid.model.column import Table as Declared
 from tracebraid.model.coverage import Count, Coverage, Orphans
-from tracebraid.model.file_info import FileInfo
+from tracebraid.model.file_info import DeviceSource, FileInfo
 from tracebraid.model.reason import OrphanReason
 from tracebraid.model.sentences import reason_sentence
 from tracebraid.reports.terminal import (
@@ -22,6 +22,7 @@ from tracebraid.reports.terminal import (
     coverage_table,
     info_tables,
     kernels_table,
+    launchers_line,
     ops_table,
     orphans_table,
 )
@@ -184,9 +185,40 @@ def test_ops_are_sorted_by_the_time_that_was_asked_for():
     assert names == ["host_bound", "device_bound"]
 
 
-def test_annotations_are_no_ops():
-    rows = [op_row("mm"), op_row("## step ##", category="user_annotation")]
-    assert "## step ##" not in text_of(ops_table(frame(OPS, rows), 5, "host"))
+@pytest.mark.parametrize("by", ["host", "device"])
+def test_annotations_stand_among_the_ops_and_are_named_so(by):
+    rows = [op_row("mm"), op_row("nccl:all_reduce", category="user_annotation")]
+    rows = [{**row, "device_self_ns": 5_000, "kernels": 1} for row in rows]
+    lines = lines_of(ops_table(frame(OPS, rows), 5, by))
+    assert any("nccl:all_reduce" in line and "annotation" in line for line in lines)
+    assert any("mm" in line and "op" in line for line in lines)
+
+
+def test_marks_of_steps_are_left_out_of_host_time_only():
+    """Their host time is the breakdown's, row by row; work that a step launches itself stands nowhere else."""
+    rows = [op_row(name, category="user_annotation") for name in ("ProfilerStep#7", "train#1", "train_ops")]
+    rows = [{**row, "device_self_ns": 5_000, "kernels": 1} for row in rows]
+    host, device = (text_of(ops_table(frame(OPS, rows), 5, by, "train")) for by in ("host", "device"))
+    assert "ProfilerStep#7" in host
+    assert "train_ops" in host
+    assert "train#1" not in host
+    assert "train#1" in device
+    assert "ProfilerStep#7" not in text_of(ops_table(frame(OPS, rows), 5, "host"))
+
+
+def test_shares_of_launchers_stand_in_one_line():
+    rows = [
+        {"launcher": launcher.value, "kernels": 2, "device_ns": 10, "share": share}
+        for launcher, share in ((Launcher.GRAPH, 0.85), (Launcher.OP, 0.15))
+    ]
+    line = launchers_line(frame(LAUNCHERS, rows))
+    assert "85.0 %" in line
+    assert "15.0 %" in line
+
+
+def test_every_launcher_has_its_words():
+    rows = [{"launcher": one.value, "kernels": 1, "device_ns": 1, "share": 0.2} for one in Launcher]
+    assert launchers_line(frame(LAUNCHERS, rows)).count("20.0 %") == len(Launcher)
 
 
 def info(**changes: Any) -> FileInfo:
@@ -203,6 +235,7 @@ def info(**changes: Any) -> FileInfo:
         "span_ns": 1_500_000,
         "steps": ("ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#10"),
         "counts": {"cpu_op": 12_345, "kernel": 2},
+        "device_source": DeviceSource.NONE,
     }
     return FileInfo(**{**usual, **changes})
 
@@ -220,6 +253,11 @@ def test_info_tells_the_facts_of_a_file():
     )
     for fact in (*expected, "2023-11-14 22:13:20 UTC", "ProfilerStep#1 ... ProfilerStep#10", "12,345 cpu_op"):
         assert fact in text
+
+
+@pytest.mark.parametrize("source", [source for source in DeviceSource if source is not DeviceSource.NONE])
+def test_info_claims_no_cpu_where_the_header_does_not(source):
+    assert "CPU" not in text_of(info_group([info(device_source=source, devices=("cuda:0",))]))
 
 
 def test_info_of_a_rank_that_nothing_tells():

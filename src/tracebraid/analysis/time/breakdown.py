@@ -10,12 +10,10 @@ from tracebraid.analysis.time.intervals import Cover, cover_of
 from tracebraid.analysis.time.steps import PROFILER_STEP, steps
 from tracebraid.model.answers import BREAKDOWN
 from tracebraid.model.category import Role
-from tracebraid.model.device_kind import COMMUNICATION, COMPUTE, MEMORY, WAIT
+from tracebraid.model.device_kind import COMMUNICATION, COMPUTE, MEMORY, WAIT, host_op_communicates
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["breakdown"]
-
-_HOST_COMMUNICATION = r"^(?:gloo|nccl|mpi|ucc|xccl|c10d|_c10d_functional)::?|^record_param_comms$"
 
 
 def breakdown(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
@@ -83,11 +81,11 @@ def _cover(events: pl.DataFrame, *kinds: str) -> Cover:
 
 
 def _host_events(linked: LinkedTrace) -> pl.DataFrame:
-    name = pl.col("name").cast(pl.String)
-    communicates = name.str.contains(_HOST_COMMUNICATION)
+    ops = linked.timeline.of_role(Role.OP, Role.ANNOTATION)
+    communicates = pl.col("communicates")
     is_op = pl.col("category").cast(pl.String) == "cpu_op"
     return (
-        linked.timeline.of_role(Role.OP, Role.ANNOTATION)
+        ops.with_columns(host_op_communicates(ops))
         .filter(is_op | communicates)
         .select(
             pl.lit("cpu").alias("device"),

@@ -19,6 +19,7 @@ from tracebraid.importers.columns import (
     interned_column,
     joined,
     missing_column,
+    renamed,
     taken,
 )
 from tracebraid.importers.json_stream.collector import without_collector
@@ -26,6 +27,7 @@ from tracebraid.importers.json_stream.recover import Issue
 from tracebraid.importers.kineto.clock import LIMIT_US, exact_ns, needs_decimal, to_ns
 from tracebraid.importers.kineto.event import Place, phases_of, read_events
 from tracebraid.importers.kineto.event_args import Extras, SeenKeys, decode_args, extras_table
+from tracebraid.model.category import CATEGORY_BY_OLD_NAME
 from tracebraid.model.column import INT64_NULL
 
 __all__ = ["EventColumns", "decode_events"]
@@ -40,12 +42,14 @@ class EventColumns:
         lanes: (pid, tid) by number, as the file has them.
         names: (kind, pid, tid, text) from metadata events.
         issues: what could not be read as it stood.
+        old_categories: number of events by a category's name of before 2022; they have today's in `tables`.
     """
 
     tables: dict[str, TableData] = field(default_factory=dict)
     lanes: list[object] = field(default_factory=list)
     names: list[tuple[str, object, object, str]] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
+    old_categories: dict[str, int] = field(default_factory=dict)
 
 
 def decode_events(data: bytes, start: int, first_key: bytes, seen: SeenKeys) -> EventColumns:
@@ -148,7 +152,7 @@ def _fill_events(piece: _Piece, timed: list[int]) -> list[int]:
         piece.report("event-without-time", "an event without a usable ts was put among other_events", unread)
         keep = np.flatnonzero(usable)
         timed, rows, ts = [timed[i] for i in keep], [rows[i] for i in keep], [ts[i] for i in keep]
-    category = interned_column(map(attrgetter("cat"), rows))
+    category = _todays_categories(piece, interned_column(map(attrgetter("cat"), rows)))
     piece.result.tables["events"] = TableData(
         len(rows),
         {
@@ -161,6 +165,14 @@ def _fill_events(piece: _Piece, timed: list[int]) -> list[int]:
     )
     _fill_details(piece, rows, category)
     return unread
+
+
+def _todays_categories(piece: _Piece, category: Interned) -> Interned:
+    """The categories under today's names; counts those that were renamed."""
+    for code, name in enumerate(category.values):
+        if name in CATEGORY_BY_OLD_NAME:
+            piece.result.old_categories[str(name)] = int((category.codes == code).sum())
+    return renamed(category, lambda name: CATEGORY_BY_OLD_NAME.get(str(name), name))
 
 
 def _in_range(us: list[float]) -> NDArray[np.bool_]:

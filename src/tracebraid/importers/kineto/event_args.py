@@ -18,6 +18,7 @@ from tracebraid.importers.columns import (
     int_column,
     interned_column,
     missing,
+    renamed,
     taken,
 )
 from tracebraid.model.column import INT64_NULL, Column, Kind, Table
@@ -152,10 +153,18 @@ def _column(column: Column, values: list[Any]) -> ColumnData:
     if column.kind is Kind.FLOAT:
         return float_column(values)
     if column.kind is Kind.JSON:
-        return interned_column(map(bytes, values), missing=(b"", b"null"))
+        return renamed(interned_column(map(bytes, values), missing=(b"", b"null")), _on_one_line)
     if column.kind is Kind.TEXT:
         return interned_column(None if value is None else str(value) for value in values)
     return interned_column(values)
+
+
+def _on_one_line(text: Any) -> bytes:
+    """JSON text with the spaces that Kineto writes, wherever an indenting writer broke its lines."""
+    try:
+        return msgspec.json.format(bytes(text), indent=0)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return bytes(text)
 
 
 def _lists(events: NDArray[np.int64], key: str, values: list[Any], extras: Extras) -> list[Any]:

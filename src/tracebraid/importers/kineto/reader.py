@@ -16,6 +16,7 @@ from tracebraid.importers.findings import findings_of
 from tracebraid.importers.frames import frame_of
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import open_source
+from tracebraid.importers.kineto.categories import category_findings
 from tracebraid.importers.kineto.decode import EventColumns
 from tracebraid.importers.kineto.parallel import decode_file, worth_processes
 from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
@@ -78,7 +79,7 @@ def _timeline(file: ArrayFile, pieces: list[EventColumns]) -> Timeline:
         header=file.header,
         tables=tables,
         process_groups=groups_of_kineto(file.header),
-        findings=(*findings, *base_findings, *rank_findings),
+        findings=(*findings, *base_findings, *rank_findings, *category_findings(path, pieces, tables)),
     )
 
 

@@ -40,7 +40,7 @@ EVENTS = Table(
     (
         _EVENT_ID,
         Column("name", _NAME, "the event's name"),
-        Column("category", _NAME, "Kineto's category, `cat`"),
+        Column("category", _NAME, "Kineto's category, `cat`, under its name of today"),
         Column("lane", _INT, "where it ran: the row of `lanes` (process and thread, or device and stream)"),
         Column("ts_ns", _INT, "start"),
         Column("dur_ns", _INT, "duration; 0 for instants"),
@@ -94,7 +94,7 @@ HOST_CALLS = Table(
     "One row per call of a runtime or driver API on the host.",
     (
         _EVENT_ID,
-        Column("external_id", _INT, "External id of the op around the call", ("External id",)),
+        Column("external_id", _INT, "External id of the op around the call", ("External id", "external id")),
         Column("callback_id", _INT, "number of the API function: `cbid`, `cid` on ROCm", ("cbid", "cid")),
         Column("correlation", _INT, "joins the call to the device's events", ("correlation",)),
     ),
@@ -105,7 +105,12 @@ DEVICE_WORK = Table(
     "One row per kernel, copy, fill or other work on a device.",
     (
         _EVENT_ID,
-        Column("external_id", _INT, "External id of the launching op, or the correlation", ("External id",)),
+        Column(
+            "external_id",
+            _INT,
+            "External id of the launching op, or the correlation",
+            ("External id", "external id"),
+        ),
         Column("device", _INT, "device number", ("device",)),
         Column("context", _INT, "driver context", ("context",)),
         Column("stream", _INT, "stream", ("stream",)),
@@ -212,7 +217,11 @@ FLOWS = Table(
     "One row per end of a flow arrow (`ph` s, t or f).",
     (
         Column("flow_id", _INT, "the arrow; the correlation for `ac2g`"),
-        Column("category", _NAME, "`ac2g` (launch to work) or `fwdbwd` (forward to backward)"),
+        Column(
+            "category",
+            _NAME,
+            "`ac2g` (launch to work; before 2022-10 `async_cpu_to_gpu`) or `fwdbwd` (to backward)",
+        ),
         Column("phase", _NAME, "s start, t step, f finish"),
         Column("lane", _INT, "row of `lanes`"),
         Column("ts_ns", _INT, "time of that end"),

@@ -46,8 +46,20 @@ def test_a_kernel_belongs_to_the_step_in_which_it_was_launched():
     assert kernels(linked, per_step=True).select("step", "name").rows() == [("ProfilerStep#1", "late")]
 
 
-def test_a_kernel_of_an_unknown_launch_belongs_to_the_step_in_which_it_began():
+def test_a_kernel_of_an_unknown_launch_belongs_to_no_step():
+    """It was launched before the window: to the step in which it ran it is no cost."""
     linked = linked_of([op("ProfilerStep#2", 100, 100, cat="user_annotation"), kernel("k", 150, 30, 1)])
+    assert kernels(linked, per_step=True).select("step", "name").rows() == [(None, "k")]
+
+
+def test_a_kernel_whose_op_is_known_by_external_id_belongs_to_its_ops_step():
+    linked = linked_of(
+        [
+            op("ProfilerStep#2", 100, 100, cat="user_annotation"),
+            op("mm", 110, 10, External_id=5),
+            kernel("k", 350, 30, 1, **{"External id": 5}),
+        ]
+    )
     assert kernels(linked, per_step=True).select("step", "name").rows() == [("ProfilerStep#2", "k")]
 
 
@@ -61,7 +73,8 @@ def test_shares_of_each_step_add_up_to_one():
         [
             op("train#1", 0, 100, cat="user_annotation"),
             op("train#2", 100, 100, cat="user_annotation"),
-            *(kernel(f"k{i}", 20 * i, 5 + i, i) for i in range(10)),
+            *(call("launch", 20 * i, 2, i + 1) for i in range(10)),
+            *(kernel(f"k{i}", 20 * i + 5, 5 + i, i + 1) for i in range(10)),
         ]
     )
     table = kernels(linked, per_step=True, annotation="train")
@@ -71,7 +84,8 @@ def test_shares_of_each_step_add_up_to_one():
 
 def test_steps_come_in_the_order_of_time():
     marks = [op(f"ProfilerStep#{i}", 100 * i, 100, cat="user_annotation") for i in (8, 9, 10, 11)]
-    linked = linked_of([*marks, *(kernel("k", 100 * i + 5, 5, i) for i in (8, 9, 10, 11))])
+    launches = [call("launch", 100 * i + 1, 2, i) for i in (8, 9, 10, 11)]
+    linked = linked_of([*marks, *launches, *(kernel("k", 100 * i + 5, 5, i) for i in (8, 9, 10, 11))])
     found = kernels(linked, per_step=True).get_column("step").to_list()
     assert found == [f"ProfilerStep#{i}" for i in (8, 9, 10, 11)]
 

@@ -86,6 +86,38 @@ def test_a_python_function_is_no_op_and_does_not_part_an_op_from_its_kernels():
     assert (found["outer"]["host_self_ns"], found["outer"]["device_total_ns"]) == (50_000, 7_000)
 
 
+def recursive(*names: str) -> LinkedTrace:
+    """Ops of 100, 90, 80, ... us, each inside the one before it; the innermost launches 7 us, the second 5 us."""
+    events = [op(name, 5 * i, 100 - 10 * i, Input_Dims=[[2]]) for i, name in enumerate(names)]
+    inner = 5 * (len(names) - 1)
+    launches = [call("launch", inner + 1, 2, 1), kernel("k", 200, 7, 1)]
+    second = [call("launch", 6, 2, 2), kernel("l", 300, 5, 2)]
+    return linked_of([*events, *launches, *(second if len(names) > 2 else [])])
+
+
+def test_an_op_inside_itself_counts_once_in_totals():
+    row = by_name(recursive("f", "f"))["f"]
+    assert (row["host_total_ns"], row["device_total_ns"]) == (100_000, 7_000)
+    assert (row["count"], row["host_self_ns"], row["device_self_ns"]) == (2, 100_000, 7_000)
+
+
+def test_an_op_inside_itself_at_any_depth_counts_once_in_totals():
+    found = by_name(recursive("f", "g", "f", "g"))
+    assert (found["f"]["host_total_ns"], found["f"]["device_total_ns"]) == (100_000, 12_000)
+    assert (found["g"]["host_total_ns"], found["g"]["device_total_ns"]) == (90_000, 12_000)
+    assert found["f"]["host_self_ns"] + found["g"]["host_self_ns"] == 100_000
+
+
+def test_the_same_op_of_other_shapes_inside_is_no_recursion():
+    linked = linked_of([op("f", 0, 100, Input_Dims=[[2]]), op("f", 10, 50, Input_Dims=[[1]])])
+    assert sorted(ops(linked).get_column("host_total_ns")) == [50_000, 100_000]
+
+
+def test_the_same_op_one_after_the_other_counts_twice():
+    linked = linked_of([op("g", 0, 100), op("f", 10, 20), op("f", 40, 20)])
+    assert by_name(linked)["f"]["host_total_ns"] == 40_000
+
+
 def test_the_most_device_time_comes_first_then_the_most_host_time():
     linked = linked_of(
         [

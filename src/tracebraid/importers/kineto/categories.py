@@ -1,0 +1,87 @@
+"""What a trace's categories leave unanswered: old names, unknown names, device work without the host's events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import polars as pl
+
+from tracebraid.importers.kineto.decode import EventColumns
+from tracebraid.model.category import CATEGORY_BY_OLD_NAME, ROLE_BY_CATEGORY, Role, categories_of
+from tracebraid.model.finding import Finding
+
+__all__ = ["category_findings"]
+
+_DEVICE_KEYS = ["correlation", "stream", "device"]
+"""Arguments that only events of a device, or calls that launch them, carry."""
+
+_SHOWN = 3
+_CHARACTERS_SHOWN = 40
+
+
+def category_findings(
+    path: str, pieces: Sequence[EventColumns], tables: dict[str, pl.DataFrame]
+) -> list[Finding]:
+    """What is said about the categories of a trace's events.
+
+    Args:
+        path: the trace's file.
+        pieces: what was decoded, with the old names that were found.
+        tables: the tables of the trace, see `model.schema.KINETO_TABLES`.
+    """
+    events = tables["events"].with_columns(pl.col("category").cast(pl.String))
+    return [
+        *_renamed(path, pieces),
+        *_unknown(path, events, tables["extra_args"]),
+        *_without_host(path, events),
+    ]
+
+
+def _renamed(path: str, pieces: Sequence[EventColumns]) -> list[Finding]:
+    counts: Counter[str] = Counter()
+    for piece in pieces:
+        counts.update(piece.old_categories)
+    if not counts:
+        return []
+    pairs = ", ".join(f"{name} as {CATEGORY_BY_OLD_NAME[name]}" for name in sorted(counts))
+    text = f"categories of before 2022 are read as today's: {pairs}"
+    return [Finding("category-old", text, path, "in `cat`", counts.total())]
+
+
+def _unknown(path: str, events: pl.DataFrame, extra_args: pl.DataFrame) -> list[Finding]:
+    """Events with a duration whose category no answer counts, and whether they look like work of a device."""
+    known = list(ROLE_BY_CATEGORY)
+    unknown = events.filter(~pl.col("category").fill_null("").is_in(known) & (pl.col("dur_ns") > 0))
+    if unknown.is_empty():
+        return []
+    with_device_keys = extra_args.filter(pl.col("key").cast(pl.String).is_in(_DEVICE_KEYS))
+    where, named = _first(unknown), _named(unknown)
+    if unknown.join(with_device_keys, on="event_id", how="semi").is_empty():
+        text = f"events of categories that are not known count in no answer: {named}"
+        return [Finding("category-unknown", text, path, where, unknown.height)]
+    text = f"events of categories that are not known look like a device's, and count in no answer: {named}"
+    return [Finding("device-work-unread", text, path, where, unknown.height)]
+
+
+def _named(events: pl.DataFrame) -> str:
+    """The categories that the most events have, each with how many, cut to a length that a line can bear."""
+    counts = events.get_column("category").fill_null("(none)").value_counts()
+    most = counts.sort("count", "category", descending=[True, False])
+    named = [f"{count:,} {name[:_CHARACTERS_SHOWN]}" for name, count in most.head(_SHOWN).iter_rows()]
+    return ", ".join(named) + (", ..." if most.height > _SHOWN else "")
+
+
+def _first(events: pl.DataFrame) -> str:
+    """Where the first of these events stand."""
+    numbers = events.get_column("event_id").head(_SHOWN).to_list()
+    more = ", ..." if events.height > _SHOWN else ""
+    return f"event{'' if events.height == 1 else 's'} {', '.join(map(str, numbers))}{more}"
+
+
+def _without_host(path: str, events: pl.DataFrame) -> list[Finding]:
+    work = events.filter(pl.col("category").is_in(categories_of(Role.DEVICE_WORK)))
+    if work.is_empty() or events.get_column("category").is_in(categories_of(Role.OP, Role.ANNOTATION)).any():
+        return []
+    text = "device events without any host op: nothing says what launched them, and `ops` has no answer"
+    return [Finding("host-ops-missing", text, path, _first(work), work.height)]
