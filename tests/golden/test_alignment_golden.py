@@ -18,7 +18,7 @@ from tracebraid.model.reason import OrphanReason
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
-def test_every_node_of_dlrm_is_linked(real_traces: Path, rank: int):
+def test_every_node_of_dlrm_is_linked(real_traces: Path, rank: int) -> None:
     linked = pair(real_traces / "pairs/dlrm_v100_8rank", rank)
     assert linked.coverage.et_nodes == Count(1672, 1672, {})
     assert linked.coverage.host_ops == Count(1673, 1672, {"alignment": 1649, "alignment_name": 23})
@@ -28,7 +28,7 @@ def test_every_node_of_dlrm_is_linked(real_traces: Path, rank: int):
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
-def test_names_of_dlrm_agree_and_each_thread_is_one_thread(real_traces: Path, rank: int):
+def test_names_of_dlrm_agree_and_each_thread_is_one_thread(real_traces: Path, rank: int) -> None:
     linked = pair(real_traces / "pairs/dlrm_v100_8rank", rank)
     assert linked.et is not None
     events, nodes = names_of(linked), node_names_of(linked)
@@ -44,7 +44,7 @@ def test_names_of_dlrm_agree_and_each_thread_is_one_thread(real_traces: Path, ra
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
-def test_every_nccl_kernel_of_dlrm_hangs_under_its_op(real_traces: Path, rank: int):
+def test_every_nccl_kernel_of_dlrm_hangs_under_its_op(real_traces: Path, rank: int) -> None:
     linked = pair(real_traces / "pairs/dlrm_v100_8rank", rank)
     nodes = node_names_of(linked)
     name = pl.col("name").cast(pl.String)
@@ -55,7 +55,7 @@ def test_every_nccl_kernel_of_dlrm_hangs_under_its_op(real_traces: Path, rank: i
     assert all(nodes[node].startswith("nccl:") for node in kernels.get_column("node_id"))
 
 
-def test_the_one_iteration_of_linear_is_found_among_forty(real_traces: Path):
+def test_the_one_iteration_of_linear_is_found_among_forty(real_traces: Path) -> None:
     linked = pair(real_traces / "pairs/linear_2080ti")
     assert linked.coverage.et_nodes == Count(928, 928, {})
     assert linked.coverage.host_ops == Count(928, 928, {"alignment": 928})
@@ -73,7 +73,7 @@ def seqs(linked: LinkedTrace) -> set[int]:
     return set(ops.get_column("sequence_number").drop_nulls())
 
 
-def test_the_spread_over_all_iterations_of_linear_is_given(real_traces: Path):
+def test_the_spread_over_all_iterations_of_linear_is_given(real_traces: Path) -> None:
     linked = pair(real_traces / "pairs/linear_2080ti")
     assert linked.matched is not None
     times = linked.matched.node_times
@@ -86,7 +86,9 @@ def test_the_spread_over_all_iterations_of_linear_is_given(real_traces: Path):
     assert joined.select((pl.col("median_ns").is_between("min_ns", "max_ns")).all()).item()
 
 
-def test_the_et_plus_of_linear_holds_the_device_events_of_its_iteration(real_traces: Path, tmp_path: Path):
+def test_the_et_plus_of_linear_holds_the_device_events_of_its_iteration(
+    real_traces: Path, tmp_path: Path
+) -> None:
     linked = pair(real_traces / "pairs/linear_2080ti")
     write_et_plus(linked, tmp_path / "et_plus.json")
     nodes = json.loads((tmp_path / "et_plus.json").read_text())["nodes"]
@@ -96,7 +98,7 @@ def test_the_et_plus_of_linear_holds_the_device_events_of_its_iteration(real_tra
     assert all("orphan" not in one for one in device)
 
 
-def test_an_iteration_of_linear_can_be_asked_for(real_traces: Path):
+def test_an_iteration_of_linear_can_be_asked_for(real_traces: Path) -> None:
     folder = real_traces / "pairs/linear_2080ti"
     files = folder / "torch_et_0.json.gz", folder / "kineto_trace_0.json.gz"
     best = pair(folder)

@@ -101,7 +101,7 @@ def as_hta(events: pl.DataFrame) -> dict[str, float | None]:
 
 
 @pytest.mark.parametrize("name", ["simple_add_a100", "linear_2080ti"])
-def test_the_breakdown_is_htas_on_traces_in_microseconds(real_traces: Path, name: str):
+def test_the_breakdown_is_htas_on_traces_in_microseconds(real_traces: Path, name: str) -> None:
     row, expected = over_all(linked_of(real_traces, name)), hta(real_traces, name)
     assert row["idle_ns"] == 1000 * expected["idle_time"]
     assert row["compute_ns"] == 1000 * expected["compute_time"]
@@ -110,7 +110,7 @@ def test_the_breakdown_is_htas_on_traces_in_microseconds(real_traces: Path, name
 
 
 @pytest.mark.parametrize("name", ["v100_rank1of2_54MB", "sampled_2_of_128:0", "sampled_2_of_128:1"])
-def test_the_breakdown_is_htas_where_it_leaves_out_the_last_step(real_traces: Path, name: str):
+def test_the_breakdown_is_htas_where_it_leaves_out_the_last_step(real_traces: Path, name: str) -> None:
     """HTA leaves out what was launched in the last ProfilerStep or after it; we leave out nothing."""
     linked = linked_of(real_traces, name)
     last = steps(linked).get_column("start_ns").max()
@@ -123,7 +123,7 @@ def test_the_breakdown_is_htas_where_it_leaves_out_the_last_step(real_traces: Pa
     assert found == {key: expected[key] for key in found}
 
 
-def test_htas_figures_of_the_v100_are_these(real_traces: Path):
+def test_htas_figures_of_the_v100_are_these(real_traces: Path) -> None:
     """The yardstick itself, so that a changed file does not pass for an agreement."""
     expected = hta(real_traces, "v100_rank1of2_54MB")
     figures = [expected[f"{key}_time"] for key in ("idle", "compute", "non_compute", "kernel")]
@@ -133,7 +133,7 @@ def test_htas_figures_of_the_v100_are_these(real_traces: Path):
 @pytest.mark.parametrize(
     "name", ["a100_event_sync", "a100_event_sync_multi_stream", "a100_alexnet_cuda_sync"]
 )
-def test_the_breakdown_is_htas_where_it_counts_synchronisation_as_work(real_traces: Path, name: str):
+def test_the_breakdown_is_htas_where_it_counts_synchronisation_as_work(real_traces: Path, name: str) -> None:
     """HTA counts `cuda_sync` entries on a stream as kernels that are no compute; to us they are no work."""
     linked = linked_of(real_traces, name)
     syncs = linked.timeline.events.join(
@@ -188,7 +188,7 @@ def union_us(spans: Iterable[tuple[Decimal, Decimal]]) -> Decimal:
         "triton_example",
     ],
 )
-def test_the_breakdown_is_exact_to_the_ns(real_traces: Path, name: str):
+def test_the_breakdown_is_exact_to_the_ns(real_traces: Path, name: str) -> None:
     spans: dict[str, list[tuple[Decimal, Decimal]]] = {}
     for event in events_of(real_traces / FILES[name]):
         if event.get("cat") in DEVICE_CATEGORIES:
@@ -222,7 +222,7 @@ EXACT_IDLE_US = {
 
 
 @pytest.mark.parametrize(("name", "us"), EXACT_IDLE_US.items())
-def test_idle_time_is_not_rounded(real_traces: Path, name: str, us: str):
+def test_idle_time_is_not_rounded(real_traces: Path, name: str, us: str) -> None:
     assert over_all(linked_of(real_traces, name))["idle_ns"] == int(1000 * Decimal(us))
 
 
@@ -230,7 +230,7 @@ def test_idle_time_is_not_rounded(real_traces: Path, name: str, us: str):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_parts_add_up_to_the_span_in_every_row(real_traces: Path, name: str):
+def test_the_parts_add_up_to_the_span_in_every_row(real_traces: Path, name: str) -> None:
     table = breakdown(linked_of(real_traces, name))
     total = pl.sum_horizontal("compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
     assert table.height > 0
@@ -242,7 +242,7 @@ def test_the_parts_add_up_to_the_span_in_every_row(real_traces: Path, name: str)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_kernels_hold_all_device_time_and_ops_all_that_is_attributed(real_traces: Path, name: str):
+def test_kernels_hold_all_device_time_and_ops_all_that_is_attributed(real_traces: Path, name: str) -> None:
     linked = linked_of(real_traces, name)
     total_ns, attributed_ns = linked.coverage.gpu_time_ns
     assert kernels(linked).get_column("total_ns").sum() == total_ns
@@ -252,7 +252,7 @@ def test_kernels_hold_all_device_time_and_ops_all_that_is_attributed(real_traces
 
 
 @pytest.mark.parametrize("name", sorted(FILES.keys() - {"mtia_inference"}))
-def test_host_self_times_add_up_to_the_time_in_which_an_op_ran(real_traces: Path, name: str):
+def test_host_self_times_add_up_to_the_time_in_which_an_op_ran(real_traces: Path, name: str) -> None:
     """On each thread; but for MTIA's, where annotations run past each other's ends."""
     linked = linked_of(real_traces, name)
     tree = linked.host_tree.filter(pl.col("op_exclusive_ns").is_not_null()).join(
@@ -267,7 +267,7 @@ def test_host_self_times_add_up_to_the_time_in_which_an_op_ran(real_traces: Path
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_answer_has_its_declared_schema(real_traces: Path, name: str):
+def test_every_answer_has_its_declared_schema(real_traces: Path, name: str) -> None:
     linked = linked_of(real_traces, name)
     answers = [(breakdown(linked), BREAKDOWN), (steps(linked), STEPS)]
     answers += [(kernels(linked, per_step), KERNELS) for per_step in (False, True)]
@@ -275,7 +275,7 @@ def test_every_answer_has_its_declared_schema(real_traces: Path, name: str):
     assert [dict(table.schema) == declared.polars_schema() for table, declared in answers] == [True] * 6
 
 
-def test_the_kernels_of_the_v100_are_counted_in_full(real_traces: Path):
+def test_the_kernels_of_the_v100_are_counted_in_full(real_traces: Path) -> None:
     table = kernels(linked_of(real_traces, "v100_rank1of2_54MB"))
     assert table.get_column("count").sum() == 22_290
     communication = table.filter(kind="communication")
@@ -283,14 +283,14 @@ def test_the_kernels_of_the_v100_are_counted_in_full(real_traces: Path):
     assert set(communication.get_column("name").str.contains("(?i)nccl")) == {True}
 
 
-def test_mtia_waits_are_counted_as_kernels_and_not_as_busy(real_traces: Path):
+def test_mtia_waits_are_counted_as_kernels_and_not_as_busy(real_traces: Path) -> None:
     linked = linked_of(real_traces, "mtia_inference")
     waits = kernels(linked).filter(kind="wait")
     assert dict(waits.select("name", "count").iter_rows()) == {"event_record": 291, "event_wait": 48}
 
 
 @pytest.mark.parametrize("name", ["cpu_only_rank34", "no_distributed_info", "a100_cupti_counters"])
-def test_a_trace_without_device_work_is_broken_down_by_its_host_ops(real_traces: Path, name: str):
+def test_a_trace_without_device_work_is_broken_down_by_its_host_ops(real_traces: Path, name: str) -> None:
     linked = linked_of(real_traces, name)
     table = breakdown(linked)
     assert set(table.get_column("device")) == {"cpu"}
@@ -304,7 +304,7 @@ def test_a_trace_without_device_work_is_broken_down_by_its_host_ops(real_traces:
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_demo_has_three_steps_on_the_cpu(demo: Path, rank: int):
+def test_the_demo_has_three_steps_on_the_cpu(demo: Path, rank: int) -> None:
     linked = link(None, demo / f"kineto_trace_{rank}.json.gz")
     assert steps(linked).get_column("step").to_list() == [f"ProfilerStep#{i}" for i in (3, 4, 5)]
     table = breakdown(linked)
@@ -317,7 +317,7 @@ def test_the_demo_has_three_steps_on_the_cpu(demo: Path, rank: int):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_each_step_of_the_demo_runs_the_same_ops(demo: Path, rank: int):
+def test_each_step_of_the_demo_runs_the_same_ops(demo: Path, rank: int) -> None:
     linked = link(None, demo / f"kineto_trace_{rank}.json.gz")
     counts = {
         (step, name): count
@@ -332,7 +332,7 @@ def test_each_step_of_the_demo_runs_the_same_ops(demo: Path, rank: int):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_ops_of_the_demo_are_all_counted(demo: Path, rank: int):
+def test_the_ops_of_the_demo_are_all_counted(demo: Path, rank: int) -> None:
     linked = link(None, demo / f"kineto_trace_{rank}.json.gz")
     assert ops(linked).get_column("count").sum() == linked.coverage.host_ops.total
     assert kernels(linked).is_empty()

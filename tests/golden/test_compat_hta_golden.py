@@ -51,14 +51,14 @@ def run() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @pytest.mark.traces
-def test_the_notebook_gives_hta_s_table(real_traces: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_notebook_gives_hta_s_table(real_traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACEBRAID_TRACES", str(real_traces))
     names, _ = run()
     assert_is_hta_s_table(names["trace_df"], real_traces)
 
 
 @pytest.mark.traces
-def test_the_notebook_stores_what_it_shows(real_traces: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_notebook_stores_what_it_shows(real_traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As HTML: pandas' text has other blanks in each version."""
     monkeypatch.setenv("TRACEBRAID_TRACES", str(real_traces))
     stored, (_, ran) = json.loads(NOTEBOOK.read_text()), run()
@@ -70,7 +70,7 @@ def test_the_notebook_stores_what_it_shows(real_traces: Path, monkeypatch: pytes
     assert shown(ran) == shown(stored), "run tools/run_notebook.py examples/correlate.ipynb"
 
 
-def test_the_notebook_runs_on_the_bundled_traces(monkeypatch: pytest.MonkeyPatch):
+def test_the_notebook_runs_on_the_bundled_traces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRACEBRAID_TRACES", raising=False)
     names, _ = run()
     frame = names["trace_df"]
@@ -80,7 +80,7 @@ def test_the_notebook_runs_on_the_bundled_traces(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.traces
-def test_the_ids_of_the_dataframe_alone_give_hta_s_table_too(real_traces: Path):
+def test_the_ids_of_the_dataframe_alone_give_hta_s_table_too(real_traces: Path) -> None:
     folder = real_traces / "pairs" / "simple_add_a100"
     trace = hta.Trace({0: str(folder / "kineto_trace_0.json.gz")})
     trace.trace_files = {}

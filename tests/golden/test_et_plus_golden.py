@@ -15,7 +15,9 @@ from tracebraid.api import link, write_et_plus
 
 
 @pytest.mark.parametrize("name", ["resnet_1gpu_1.0.3", "resnet_2gpu_1.1.0"])
-def test_every_node_of_a_nested_schema_comes_back_from_et_plus(real_traces: Path, tmp_path: Path, name: str):
+def test_every_node_of_a_nested_schema_comes_back_from_et_plus(
+    real_traces: Path, tmp_path: Path, name: str
+) -> None:
     path = real_traces / f"et/{name}.json.gz"
     linked = link(path, real_traces / "kineto/cpu_only_rank34.json.gz")
     write_et_plus(linked, tmp_path / "et_plus.json.gz")
@@ -44,7 +46,9 @@ def nested(flat: Json) -> Json:
 
 
 @pytest.mark.parametrize("name", ["simple_add_a100", "dlrm_v100_8rank", "linear_2080ti"])
-def test_every_node_of_the_flat_schema_comes_back_from_et_plus(real_traces: Path, tmp_path: Path, name: str):
+def test_every_node_of_the_flat_schema_comes_back_from_et_plus(
+    real_traces: Path, tmp_path: Path, name: str
+) -> None:
     linked = pair(real_traces / "pairs" / name, match="exact")
     write_et_plus(linked, tmp_path / "et_plus.json")
     found = json.loads((tmp_path / "et_plus.json").read_text(), parse_float=Decimal)["nodes"]
@@ -56,7 +60,7 @@ def test_every_node_of_the_flat_schema_comes_back_from_et_plus(real_traces: Path
     assert len(found) - len(host) == linked.device_links.height
 
 
-def test_simple_adds_et_plus_has_the_times_of_the_kineto_file(real_traces: Path, tmp_path: Path):
+def test_simple_adds_et_plus_has_the_times_of_the_kineto_file(real_traces: Path, tmp_path: Path) -> None:
     linked = pair(real_traces / "pairs/simple_add_a100")
     write_et_plus(linked, tmp_path / "et_plus.json")
     found = json.loads((tmp_path / "et_plus.json").read_text(), parse_float=Decimal)["nodes"]
@@ -70,7 +74,7 @@ def test_simple_adds_et_plus_has_the_times_of_the_kineto_file(real_traces: Path,
             assert (one["ts"], one["name"]) == (by_id[rf_id]["ts"], by_id[rf_id]["name"])
 
 
-def test_the_et_plus_of_dlrm_keeps_all_device_events_with_a_reason(real_traces: Path, tmp_path: Path):
+def test_the_et_plus_of_dlrm_keeps_all_device_events_with_a_reason(real_traces: Path, tmp_path: Path) -> None:
     """No host op is linked by ids there, so that no device event has a node to hang under."""
     write_et_plus(pair(real_traces / "pairs/dlrm_v100_8rank", 1, "exact"), tmp_path / "et_plus.json")
     found = json.loads((tmp_path / "et_plus.json").read_text())["nodes"]
@@ -81,7 +85,7 @@ def test_the_et_plus_of_dlrm_keeps_all_device_events_with_a_reason(real_traces: 
     }
 
 
-def test_simple_adds_measured_ops_wait_for_those_of_the_warm_up(real_traces: Path, tmp_path: Path):
+def test_simple_adds_measured_ops_wait_for_those_of_the_warm_up(real_traces: Path, tmp_path: Path) -> None:
     write_et_plus(pair(real_traces / "pairs/simple_add_a100"), tmp_path / "et_plus.json")
     found = json.loads((tmp_path / "et_plus.json").read_text())["nodes"]
     by_id = {one["id"]: one for one in found}

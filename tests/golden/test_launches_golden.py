@@ -53,7 +53,7 @@ def alone(path: Path) -> LinkedTrace:
     return link(None, path)
 
 
-def test_no_file_of_the_folder_is_left_out(real_traces: Path):
+def test_no_file_of_the_folder_is_left_out(real_traces: Path) -> None:
     there = real_traces.glob("kineto/**/*.json.gz")
     assert {str(path.relative_to(real_traces)).removesuffix(".json.gz") for path in there} == set(
         KINETO_FILES
@@ -61,7 +61,7 @@ def test_no_file_of_the_folder_is_left_out(real_traces: Path):
 
 
 @pytest.mark.parametrize("name", KINETO_FILES)
-def test_every_device_event_has_an_op_or_a_reason(real_traces: Path, name: str):
+def test_every_device_event_has_an_op_or_a_reason(real_traces: Path, name: str) -> None:
     linked = alone(real_traces / f"{name}.json.gz")
     links = linked.device_links
     assert (links.get_column("op_event").is_null() == links.get_column("reason").is_not_null()).all()
@@ -73,7 +73,7 @@ def test_every_device_event_has_an_op_or_a_reason(real_traces: Path, name: str):
 @pytest.mark.parametrize("name", KINETO_FILES)
 def test_every_attributed_device_event_hangs_under_an_op_that_was_running_at_the_launch(
     real_traces: Path, name: str
-):
+) -> None:
     found = intervals(alone(real_traces / f"{name}.json.gz"))
     late = found.filter(
         (pl.col("call_ts") < pl.col("op_ts"))
@@ -84,12 +84,14 @@ def test_every_attributed_device_event_hangs_under_an_op_that_was_running_at_the
 
 
 @pytest.mark.parametrize(("name", "figures"), ATTRIBUTED.items())
-def test_how_many_device_events_are_attributed(real_traces: Path, name: str, figures: tuple[int, int]):
+def test_how_many_device_events_are_attributed(
+    real_traces: Path, name: str, figures: tuple[int, int]
+) -> None:
     gpu = alone(real_traces / f"{name}.json.gz").coverage.gpu_events
     assert (gpu.total, gpu.linked) == figures
 
 
-def test_all_kernels_of_a_graph_launch_hang_under_one_op(real_traces: Path):
+def test_all_kernels_of_a_graph_launch_hang_under_one_op(real_traces: Path) -> None:
     linked = alone(real_traces / "kineto/mi300x_decode_graph_launch.json.gz")
     names = names_of(linked)
     graph = [event for event, name in names.items() if name == "hipGraphLaunch"]
@@ -98,7 +100,7 @@ def test_all_kernels_of_a_graph_launch_hang_under_one_op(real_traces: Path):
 
 
 @pytest.mark.parametrize("name", ["h100_qwen_stack_memory", "mi300x_qwen_stack_memory"])
-def test_kernels_that_were_launched_before_the_profiler_started_say_so(real_traces: Path, name: str):
+def test_kernels_that_were_launched_before_the_profiler_started_say_so(real_traces: Path, name: str) -> None:
     linked = alone(real_traces / f"kineto/{name}.json.gz")
     lost = linked.device_links.filter(pl.col("op_event").is_null())
     calls = linked.timeline.host_calls.get_column("correlation")
@@ -108,7 +110,7 @@ def test_kernels_that_were_launched_before_the_profiler_started_say_so(real_trac
     assert set(lost.get_column("reason").cast(pl.String)) == {OrphanReason.NO_CALL}
 
 
-def test_mtia_work_without_a_correlation_says_so(real_traces: Path):
+def test_mtia_work_without_a_correlation_says_so(real_traces: Path) -> None:
     linked = alone(real_traces / "kineto/mtia_inference.json.gz")
     work = linked.timeline.device_work.join(linked.device_links, on="event_id")
     none = work.filter(pl.col("correlation").is_null())

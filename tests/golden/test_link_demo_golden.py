@@ -15,7 +15,7 @@ from tracebraid.model.reason import OrphanReason
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_demo_links_every_op_and_all_nodes_but_the_process_groups_init(demo: Path, rank: int):
+def test_the_demo_links_every_op_and_all_nodes_but_the_process_groups_init(demo: Path, rank: int) -> None:
     coverage = pair(demo, rank).coverage
     total = coverage.host_ops.total
     assert coverage.host_ops == Count(total, total, {"record_function_id": total})
@@ -26,7 +26,7 @@ def test_the_demo_links_every_op_and_all_nodes_but_the_process_groups_init(demo:
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_demos_external_ids_would_link_wrongly(demo: Path, rank: int):
+def test_the_demos_external_ids_would_link_wrongly(demo: Path, rank: int) -> None:
     """A two-rank DDP capture of torch 2.13: the two ids differ on every op."""
     ops = pair(demo, rank).timeline.host_ops
     assert (ops.get_column("external_id") != ops.get_column("record_function_id")).all()
@@ -35,7 +35,7 @@ def test_the_demos_external_ids_would_link_wrongly(demo: Path, rank: int):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_without_record_function_ids_the_demos_ids_link_nothing_rather_than_wrongly(
     demo: Path, tmp_path: Path, rank: int
-):
+) -> None:
     kineto = load(demo / f"kineto_trace_{rank}.json.gz")
     for event in kineto["traceEvents"]:
         if isinstance(event.get("args"), dict):
@@ -52,7 +52,7 @@ def test_without_record_function_ids_the_demos_ids_link_nothing_rather_than_wron
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_demos_links_agree_in_id_and_name_with_the_files(demo: Path, rank: int):
+def test_the_demos_links_agree_in_id_and_name_with_the_files(demo: Path, rank: int) -> None:
     linked = pair(demo, rank)
     kineto = [e for e in load(demo / f"kineto_trace_{rank}.json.gz")["traceEvents"] if e["ph"] == "X"]
     nodes = {n["id"]: n for n in load(demo / f"torch_et_{rank}.json.gz")["nodes"]}
@@ -63,7 +63,7 @@ def test_the_demos_links_agree_in_id_and_name_with_the_files(demo: Path, rank: i
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_demos_backward_ops_are_linked_as_pytorchs_own_arrows_are(demo: Path, rank: int):
+def test_the_demos_backward_ops_are_linked_as_pytorchs_own_arrows_are(demo: Path, rank: int) -> None:
     linked = pair(demo, rank)
     at = {
         (lane, ts): event
@@ -85,7 +85,7 @@ def test_the_demos_backward_ops_are_linked_as_pytorchs_own_arrows_are(demo: Path
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_the_demos_parents_differ_only_where_gloo_misled_the_observer(demo: Path, rank: int):
+def test_the_demos_parents_differ_only_where_gloo_misled_the_observer(demo: Path, rank: int) -> None:
     """Kineto's nesting is right; 5 to 10 % of the nodes have another parent in the Execution Trace."""
     linked = pair(demo, rank)
     found = [one for one in linked.findings if one.code == "parents-differ"]

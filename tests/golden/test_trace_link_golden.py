@@ -56,7 +56,7 @@ def by_chakra(traces: tuple[Path, int], folder: Path) -> Path:
 
 def test_host_nodes_are_those_of_the_execution_trace_with_their_times(
     traces: tuple[Path, int], tmp_path: Path
-):
+) -> None:
     found = [node for node in by_trace_link(traces, tmp_path)["nodes"] if not is_device(node)]
     bare = [{key: value for key, value in node.items() if key not in ADDED} for node in found]
     original = json.loads(json.dumps(load(traces[0] / f"torch_et_{traces[1]}.json.gz"), default=float))
@@ -66,7 +66,7 @@ def test_host_nodes_are_those_of_the_execution_trace_with_their_times(
     assert len(timed) == linked.coverage.et_nodes.linked
 
 
-def test_all_device_events_are_there_as_scripts_read_them(traces: tuple[Path, int], tmp_path: Path):
+def test_all_device_events_are_there_as_scripts_read_them(traces: tuple[Path, int], tmp_path: Path) -> None:
     found = by_trace_link(traces, tmp_path)
     check_trace_link(found)
     linked = pair(*traces)
@@ -77,7 +77,9 @@ def test_all_device_events_are_there_as_scripts_read_them(traces: tuple[Path, in
     assert sorted(node["parent"] for node in device if "orphan" not in node) == sorted(under_ops)
 
 
-def test_device_nodes_have_the_times_and_arguments_of_their_events(traces: tuple[Path, int], tmp_path: Path):
+def test_device_nodes_have_the_times_and_arguments_of_their_events(
+    traces: tuple[Path, int], tmp_path: Path
+) -> None:
     found = [node for node in by_trace_link(traces, tmp_path)["nodes"] if is_device(node)]
     kineto = json.loads(gzip.decompress((traces[0] / f"kineto_trace_{traces[1]}.json.gz").read_bytes()))
     cats = {node["cat"] for node in found}
@@ -97,19 +99,19 @@ def as_event(one: Json) -> Json:
     return {**{key: one[key] for key in keys}, **numbers, "args": args}
 
 
-def test_et_replay_can_read_both_forms(traces: tuple[Path, int], tmp_path: Path):
+def test_et_replay_can_read_both_forms(traces: tuple[Path, int], tmp_path: Path) -> None:
     read_as_replay(by_trace_link(traces, tmp_path))
     read_as_replay(load_et_plus(by_chakra(traces, tmp_path)))
 
 
-def test_chakras_converter_can_read_its_form(traces: tuple[Path, int], tmp_path: Path):
+def test_chakras_converter_can_read_its_form(traces: tuple[Path, int], tmp_path: Path) -> None:
     read_as_converter(load_et_plus(by_chakra(traces, tmp_path)))
 
 
 @pytest.mark.skipif(
     CONVERTER is None, reason="needs a Python with chakra: name it in TRACEBRAID_CHAKRA_PYTHON"
 )
-def test_chakras_converter_writes_a_trace_of_it(traces: tuple[Path, int], tmp_path: Path):
+def test_chakras_converter_writes_a_trace_of_it(traces: tuple[Path, int], tmp_path: Path) -> None:
     assert CONVERTER is not None
     command = [CONVERTER, "-m", "chakra.src.converter.converter", "PyTorch"]
     command += ["--input", str(by_chakra(traces, tmp_path)), "--output", str(tmp_path / "out.et")]

@@ -122,49 +122,49 @@ def ddp(ddp_folder: Path) -> list[Rank]:
 # --- one process ------------------------------------------------------------------------------------
 
 
-def test_a_training_step_links_every_op_that_is_in_both(single: Rank):
+def test_a_training_step_links_every_op_that_is_in_both(single: Rank) -> None:
     assert len(single.in_both) > 100
     assert {event: single.node_of_event[event] for event in single.in_both} == single.in_both
 
 
-def test_a_training_step_links_nothing_that_is_in_one_alone(single: Rank):
+def test_a_training_step_links_nothing_that_is_in_one_alone(single: Rank) -> None:
     made = {event: node for event, node in single.node_of_event.items() if node is not None}
     assert made == single.in_both
 
 
-def test_linked_ops_have_equal_names(single: Rank):
+def test_linked_ops_have_equal_names(single: Rank) -> None:
     assert [single.events[e]["name"] for e in single.in_both] == [
         single.nodes[n]["name"] for n in single.in_both.values()
     ]
 
 
-def test_a_training_step_is_covered_in_full(single: Rank):
+def test_a_training_step_is_covered_in_full(single: Rank) -> None:
     coverage = single.linked.coverage
     assert coverage.host_ops.by_method == {"record_function_id": coverage.host_ops.total}
     assert coverage.share == 1.0
     assert coverage.et_nodes.total - coverage.et_nodes.linked <= 1
 
 
-def test_parents_and_nesting_agree_on_a_clean_trace(single: Rank):
+def test_parents_and_nesting_agree_on_a_clean_trace(single: Rank) -> None:
     assert [finding.code for finding in single.linked.findings] == []
     assert list(differing(single)) == []
 
 
-def test_every_node_that_ran_backward_has_its_forward_op(single: Rank):
+def test_every_node_that_ran_backward_has_its_forward_op(single: Rank) -> None:
     pairs = single.linked.forward_backward
     names = {number: event["name"] for number, event in single.events.items()}
     found = {(names[f], names[b]) for f, b in pairs.select("forward_event", "backward_event").iter_rows()}
     assert {("aten::addmm", "AddmmBackward0"), ("aten::relu", "ReluBackward0")} <= found
 
 
-def test_an_annotation_gives_the_steps_of_a_training(single: Rank):
+def test_an_annotation_gives_the_steps_of_a_training(single: Rank) -> None:
     assert steps(single.linked, "## step ##").height == 2
     rows = breakdown(single.linked, "## step ##").filter(pl.col("step").is_not_null()).to_dicts()
     assert [row["device"] for row in rows] == ["cpu", "cpu"]
     assert all(row["compute_ns"] + row["idle_ns"] == row["span_ns"] > 0 for row in rows)
 
 
-def test_ops_have_the_shapes_of_their_inputs(single: Rank):
+def test_ops_have_the_shapes_of_their_inputs(single: Rank) -> None:
     table = ops(single.linked).filter(name="aten::addmm")
     shapes = [json.loads(text) for text in table.get_column("input_dims")]
     assert sorted(row[:3] for row in shapes) == [
@@ -173,7 +173,7 @@ def test_ops_have_the_shapes_of_their_inputs(single: Rank):
     ]
 
 
-def test_et_plus_of_a_capture_gives_every_node_back(single: Rank, tmp_path: Path):
+def test_et_plus_of_a_capture_gives_every_node_back(single: Rank, tmp_path: Path) -> None:
     write_et_plus(single.linked, tmp_path / "et_plus.json")
     added = ("ts", "inclusive_dur", "exclusive_dur")
     found = load(tmp_path / "et_plus.json")["nodes"]
@@ -184,14 +184,14 @@ def test_et_plus_of_a_capture_gives_every_node_back(single: Rank, tmp_path: Path
 # --- two ranks --------------------------------------------------------------------------------------
 
 
-def test_the_two_ids_differ_in_a_ddp_capture(ddp: list[Rank]):
+def test_the_two_ids_differ_in_a_ddp_capture(ddp: list[Rank]) -> None:
     """Else the tests below would not tell a join by the wrong id from one by the right id."""
     for rank in ddp:
         args = [event["args"] for event in rank.events.values()]
         assert sum(one["External id"] != one["Record function id"] for one in args) > 0.9 * len(args)
 
 
-def test_a_ddp_capture_links_every_op_that_is_in_both_to_the_right_node(ddp: list[Rank]):
+def test_a_ddp_capture_links_every_op_that_is_in_both_to_the_right_node(ddp: list[Rank]) -> None:
     for rank in ddp:
         assert len(rank.in_both) > 1000
         assert {event: rank.node_of_event[event] for event in rank.in_both} == rank.in_both
@@ -200,7 +200,7 @@ def test_a_ddp_capture_links_every_op_that_is_in_both_to_the_right_node(ddp: lis
         ]
 
 
-def test_a_ddp_capture_links_nothing_else(ddp: list[Rank]):
+def test_a_ddp_capture_links_nothing_else(ddp: list[Rank]) -> None:
     for rank in ddp:
         made = {event: node for event, node in rank.node_of_event.items() if node is not None}
         assert made == rank.in_both
@@ -223,7 +223,7 @@ def encloses(outer: Json, inner: Json) -> bool:
     return outer["tid"] == inner["tid"] and outer["ts"] <= inner["ts"] < ends[0] and ends[1] <= ends[0] + 0.01
 
 
-def test_in_a_ddp_capture_parents_differ_only_after_the_first_collective(ddp: list[Rank]):
+def test_in_a_ddp_capture_parents_differ_only_after_the_first_collective(ddp: list[Rank]) -> None:
     """PyTorch's observer keeps one stack per thread, and gloo's operators end on another thread than they began on.
 
     How far the damage reaches differs from run to run: up to the next steps, where no collective is under way.
@@ -236,7 +236,7 @@ def test_in_a_ddp_capture_parents_differ_only_after_the_first_collective(ddp: li
         assert all(rank.events[event_of[node]]["ts"] >= first for node, _, _ in wrong)
 
 
-def test_where_parents_differ_the_nesting_in_time_is_the_nearer_one(ddp: list[Rank]):
+def test_where_parents_differ_the_nesting_in_time_is_the_nearer_one(ddp: list[Rank]) -> None:
     """The Execution Trace's parent had ended, is on another thread, or lies around the op that is nearer in time."""
     for rank in ddp:
         event_of = {node: event for event, node in rank.in_both.items()}
@@ -249,20 +249,20 @@ def test_where_parents_differ_the_nesting_in_time_is_the_nearer_one(ddp: list[Ra
                 assert encloses(rank.events[event_of[parent]], rank.events[event_of[by_time]])
 
 
-def test_wrong_parents_of_a_ddp_capture_are_counted(ddp: list[Rank]):
+def test_wrong_parents_of_a_ddp_capture_are_counted(ddp: list[Rank]) -> None:
     for rank in ddp:
         told = sum(finding.count for finding in rank.linked.findings if finding.code == "parents-differ")
         assert told == len(list(differing(rank)))
 
 
-def test_a_ddp_capture_opens_as_a_job_of_two_ranks(ddp_folder: Path):
+def test_a_ddp_capture_opens_as_a_job_of_two_ranks(ddp_folder: Path) -> None:
     job = open_job(ddp_folder)
     assert (job.ranks, job.findings) == ([0, 1], ())
     assert [linked.coverage.share for linked in job] == [1.0, 1.0]
     assert [linked.timeline.world_size for linked in job] == [2, 2]
 
 
-def test_a_ddp_capture_communicates_in_every_step(ddp_folder: Path):
+def test_a_ddp_capture_communicates_in_every_step(ddp_folder: Path) -> None:
     table = breakdown(open_job(ddp_folder)).filter(pl.col("step").is_not_null())
     assert table.height == 6
     assert (table.get_column("communication_ns") > 0).all()

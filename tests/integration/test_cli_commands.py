@@ -24,13 +24,13 @@ from tracebraid.model.reason import OrphanReason
 from tracebraid.model.sentences import reason_sentence
 
 
-def test_info_says_what_each_file_is(job: Path):
+def test_info_says_what_each_file_is(job: Path) -> None:
     text = succeed("info", job, by=run_process)
     for word in ("torch_et_0.json", "kineto_trace_1.json.gz", "1.1.1-chakra.0.0.4", "1 of 2", "2 cpu_op"):
         assert word in text
 
 
-def test_info_as_json_has_an_object_per_file(job: Path, pair: tuple[Path, Path]):
+def test_info_as_json_has_an_object_per_file(job: Path, pair: tuple[Path, Path]) -> None:
     files = json.loads(succeed("info", *pair, "--json"))["files"]
     assert [one["kind"] for one in files] == ["execution-trace", "kineto-trace"]
     assert files[0]["schema"] == "1.1.1-chakra.0.0.4"
@@ -38,7 +38,7 @@ def test_info_as_json_has_an_object_per_file(job: Path, pair: tuple[Path, Path])
     assert files[1]["counts"] == {"cpu_op": 2, "kernel": 2, "cuda_runtime": 1, "user_annotation": 1}
 
 
-def test_link_of_a_pair_shows_the_ledger(pair: tuple[Path, Path]):
+def test_link_of_a_pair_shows_the_ledger(pair: tuple[Path, Path]) -> None:
     text = succeed("link", *pair)
     for words in (
         "2 of 3",
@@ -49,7 +49,7 @@ def test_link_of_a_pair_shows_the_ledger(pair: tuple[Path, Path]):
         assert words in text
 
 
-def test_link_as_json_has_the_documented_keys(pair: tuple[Path, Path]):
+def test_link_as_json_has_the_documented_keys(pair: tuple[Path, Path]) -> None:
     ranks = json.loads(succeed("link", *pair, "--json", by=run_process))["ranks"]
     assert len(ranks) == 1
     assert set(ranks[0]) >= LEDGER_KEYS
@@ -64,13 +64,13 @@ def test_link_as_json_has_the_documented_keys(pair: tuple[Path, Path]):
     assert all(one["sentence"] for one in ranks[0]["orphans"])
 
 
-def test_link_of_a_pair_writes_et_plus(pair: tuple[Path, Path], tmp_path: Path):
+def test_link_of_a_pair_writes_et_plus(pair: tuple[Path, Path], tmp_path: Path) -> None:
     succeed("link", *pair, "-o", tmp_path / "out.json.gz")
     nodes = json.loads(gzip.decompress((tmp_path / "out.json.gz").read_bytes()))["nodes"]
     assert {one["name"] for one in nodes if "cat" in one} == {"gemm", "lost"}
 
 
-def test_link_of_a_folder_links_all_ranks_and_writes_their_et_plus(job: Path, tmp_path: Path):
+def test_link_of_a_folder_links_all_ranks_and_writes_their_et_plus(job: Path, tmp_path: Path) -> None:
     found = json.loads(succeed("link", job, "--output", tmp_path / "new" / "out", "--json", by=run_process))
     assert [one["rank"] for one in found["ranks"]] == [0, 1]
     assert sorted(path.name for path in (tmp_path / "new" / "out").iterdir()) == [
@@ -79,35 +79,35 @@ def test_link_of_a_folder_links_all_ranks_and_writes_their_et_plus(job: Path, tm
     ]
 
 
-def test_et_plus_written_beside_the_traces_is_not_taken_for_one(job: Path, tmp_path: Path):
+def test_et_plus_written_beside_the_traces_is_not_taken_for_one(job: Path, tmp_path: Path) -> None:
     write_pair(tmp_path / "job")
     first = succeed("link", tmp_path / "job", "-o", tmp_path / "job")
     assert succeed("link", tmp_path / "job", "-o", tmp_path / "job") == first
 
 
-def test_link_takes_a_kineto_trace_alone(pair: tuple[Path, Path]):
+def test_link_takes_a_kineto_trace_alone(pair: tuple[Path, Path]) -> None:
     ledger = json.loads(succeed("link", pair[1], "--json"))["ranks"][0]
     assert ledger["gpu_events"]["attributed"] == 1
     assert {one["reason"] for one in ledger["orphans"]} == {"no-call"}
 
 
-def test_link_reads_the_execution_trace_from_standard_input(pair: tuple[Path, Path]):
+def test_link_reads_the_execution_trace_from_standard_input(pair: tuple[Path, Path]) -> None:
     found = json.loads(succeed("link", "-", pair[1], "--json", stdin=pair[0].read_bytes(), by=run_process))
     assert found["ranks"][0]["host_ops"]["linked"] == 2
 
 
-def test_link_reads_gzip_from_standard_input(pair: tuple[Path, Path]):
+def test_link_reads_gzip_from_standard_input(pair: tuple[Path, Path]) -> None:
     found = json.loads(succeed("link", "-", pair[1], "--json", stdin=gzip.compress(pair[0].read_bytes())))
     assert found["ranks"][0]["host_ops"]["linked"] == 2
 
 
-def test_summary_shows_the_breakdown_the_kernels_and_the_ops(job: Path):
+def test_summary_shows_the_breakdown_the_kernels_and_the_ops(job: Path) -> None:
     text = succeed("summary", job, by=run_process)
     for word in ("ProfilerStep#1", "gemm", "lost", "aten::mm", "idle", "compute"):
         assert word in text
 
 
-def test_summary_as_json_has_tables_of_every_rank(job: Path):
+def test_summary_as_json_has_tables_of_every_rank(job: Path) -> None:
     found = json.loads(succeed("summary", job, "--json"))
     assert [one["rank"] for one in found["ranks"]] == [0, 1]
     for one in found["ranks"]:
@@ -122,22 +122,22 @@ def test_summary_as_json_has_tables_of_every_rank(job: Path):
             assert sum(row[part] for part in parts) == row["span_ns"]
 
 
-def test_summary_of_one_rank(job: Path):
+def test_summary_of_one_rank(job: Path) -> None:
     assert [one["rank"] for one in json.loads(succeed("summary", job, "--rank", "1", "--json"))["ranks"]] == [
         1
     ]
 
 
-def test_summary_by_another_annotation(pair: tuple[Path, Path]):
+def test_summary_by_another_annotation(pair: tuple[Path, Path]) -> None:
     found = json.loads(succeed("summary", pair[1], "--annotation", "aten::mm", "--json"))
     assert [row["step"] for row in found["ranks"][0]["breakdown"]] == [None, "aten::mm"]
 
 
-def test_summary_says_what_launched_the_devices_time(job: Path):
+def test_summary_says_what_launched_the_devices_time(job: Path) -> None:
     assert "75.0 %" in succeed("summary", job).split("Ops and annotations")[0]
 
 
-def test_summary_of_categories_of_before_2022_has_answers(tmp_path: Path):
+def test_summary_of_categories_of_before_2022_has_answers(tmp_path: Path) -> None:
     events = [
         op("aten::mm", 0, 50, cat="Operator"),
         call("cudaLaunchKernel", 5, 5, 1, cat="Runtime"),
@@ -163,7 +163,7 @@ def test_summary_of_categories_of_before_2022_has_answers(tmp_path: Path):
 )
 def test_summary_of_a_trace_that_lacks_something_says_what(
     tmp_path: Path, events: list[Json], said: tuple[str]
-):
+) -> None:
     flows = [flow("s", 1, 0), flow("f", 1, 1)]
     path = write(tmp_path / "kineto_trace_0.json", kineto_text([*events, *flows]))
     found = run("summary", path, "--json"), run("summary", path)
@@ -172,7 +172,7 @@ def test_summary_of_a_trace_that_lacks_something_says_what(
     assert bool(found[1].stderr) == bool(said)
 
 
-def test_summary_shows_as_many_rows_as_asked_for(pair: tuple[Path, Path]):
+def test_summary_shows_as_many_rows_as_asked_for(pair: tuple[Path, Path]) -> None:
     text = succeed("summary", pair[1], "--top", "1")
     assert "lost" in text
     assert "gemm" not in text
@@ -187,7 +187,7 @@ def demo_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
 
 def test_the_demo_copies_the_traces_and_writes_their_et_plus(
     demo_run: tuple[Done, Path],
-):
+) -> None:
     done, folder = demo_run
     assert done.returncode == 0
     assert {f"{name}_{rank}.json.gz" for name in ("torch_et", "kineto_trace") for rank in (0, 1)} <= {
@@ -198,13 +198,13 @@ def test_the_demo_copies_the_traces_and_writes_their_et_plus(
 
 def test_the_demo_shows_the_ledger_and_the_breakdown(
     demo_run: tuple[Done, Path],
-):
+) -> None:
     done, folder = demo_run
     for word in (str(folder), "100.0 %", "record_function_id", "ProfilerStep#4", "aten::"):
         assert word in done.stdout
 
 
-def test_the_demo_without_a_folder_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_demo_without_a_folder_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = run("demo", "--json")
     ranks = json.loads(done.stdout)["ranks"]
@@ -213,7 +213,7 @@ def test_the_demo_without_a_folder_writes_nothing(tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_demo_never_overwrites_a_trace_that_is_not_its_own(tmp_path: Path):
+def test_the_demo_never_overwrites_a_trace_that_is_not_its_own(tmp_path: Path) -> None:
     """Its files have the usual names: `tracebraid demo .` beside one's own traces must not cost them."""
     mine = tmp_path / "torch_et_0.json.gz"
     mine.write_bytes(b"mine")
@@ -221,23 +221,23 @@ def test_the_demo_never_overwrites_a_trace_that_is_not_its_own(tmp_path: Path):
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"mine"]
 
 
-def test_the_demo_can_be_run_again_in_its_folder(demo_run: tuple[Done, Path]):
+def test_the_demo_can_be_run_again_in_its_folder(demo_run: tuple[Done, Path]) -> None:
     done, folder = demo_run
     assert run("demo", folder).stdout == done.stdout
 
 
-def test_the_version_is_the_packages():
+def test_the_version_is_the_packages() -> None:
     import tracebraid
 
     assert succeed("--version") == f"tracebraid {tracebraid.__version__}\n"
 
 
-def test_help_names_every_command():
+def test_help_names_every_command() -> None:
     text = succeed("-h")
     assert all(command in text for command in ("info", "link", "summary", "demo"))
 
 
-def test_the_installed_command_is_the_same():
+def test_the_installed_command_is_the_same() -> None:
     script = Path(sys.executable).with_name("tracebraid")
     if not script.exists():
         pytest.skip("the package is not installed beside this Python")

@@ -12,7 +12,7 @@ def python(code: str, *arguments: object) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_importing_takes_next_to_no_time():
+def test_importing_takes_next_to_no_time() -> None:
     code = "import time; t = time.perf_counter(); import tracebraid; print(time.perf_counter() - t)"
     assert min(float(python(code)) for _ in range(5)) < 0.35
 
@@ -20,11 +20,11 @@ def test_importing_takes_next_to_no_time():
 HEAVY = "print(sorted({'torch', 'pandas', 'jinja2', 'plotly', 'ray', 'matplotlib'} & set(sys.modules)))"
 
 
-def test_importing_loads_no_heavy_library():
+def test_importing_loads_no_heavy_library() -> None:
     assert python(f"import sys, tracebraid; {HEAVY}") == "[]\n"
 
 
-def test_opening_linking_and_asking_load_no_heavy_library(job: Path):
+def test_opening_linking_and_asking_load_no_heavy_library(job: Path) -> None:
     code = (
         "import sys, tracebraid; job = tracebraid.open(sys.argv[1]); job[0]; tracebraid.breakdown(job);"
         f"tracebraid.kernels(job); tracebraid.ops(job); {HEAVY}"

@@ -41,7 +41,7 @@ def analyzer_of(kineto: Path, last_step: bool = False) -> Any:
 
 @pytest.mark.parametrize("folder", PAIRS, ids=lambda folder: folder.name)
 @pytest.mark.parametrize("last_step", [False, True])
-def test_each_row_gets_the_node_of_the_event_in_its_place_of_the_file(folder: Path, last_step: bool):
+def test_each_row_gets_the_node_of_the_event_in_its_place_of_the_file(folder: Path, last_step: bool) -> None:
     """HTA's `index` is the place among the file's events; the DataFrame itself is sorted otherwise."""
     kineto = folder / "kineto_trace_0.json.gz"
     et = compat.load_execution_trace(folder / "torch_et_0.json.gz")
@@ -69,7 +69,7 @@ def _symbol(trace: Any, text: str) -> int:
     return trace.symbol_table.get_sym_id_map().get(text, -1)
 
 
-def test_hta_s_table(real_traces: Path):
+def test_hta_s_table(real_traces: Path) -> None:
     folder = real_traces / "pairs" / "simple_add_a100"
     et = compat.load_execution_trace(folder / "torch_et_0.json.gz")
     trace = analyzer_of(folder / "kineto_trace_0.json.gz").t
@@ -87,7 +87,7 @@ def _table(real_traces: Path) -> Path:
     return real_traces / "expected/hta/simple_add_a100/trace_with_et.csv"
 
 
-def test_hta_without_its_file_links_by_external_id_where_that_is_proven(real_traces: Path):
+def test_hta_without_its_file_links_by_external_id_where_that_is_proven(real_traces: Path) -> None:
     folder = real_traces / "pairs" / "simple_add_a100"
     et = compat.load_execution_trace(folder / "torch_et_0.json.gz")
     trace = analyzer_of(folder / "kineto_trace_0.json.gz").t
@@ -97,7 +97,7 @@ def test_hta_without_its_file_links_by_external_id_where_that_is_proven(real_tra
     assert trace.get_trace(0)["et_node"].notna().sum() == 36
 
 
-def test_hta_told_to_keep_record_function_ids_links_without_its_file(demo: Path):
+def test_hta_told_to_keep_record_function_ids_links_without_its_file(demo: Path) -> None:
     from hta.common.trace import Trace
     from hta.configs.default_values import AttributeSpec, ValueType
     from hta.configs.parser_config import DEFAULT_PARSE_VERSION, ParserConfig
@@ -115,7 +115,7 @@ def test_hta_told_to_keep_record_function_ids_links_without_its_file(demo: Path)
     assert trace.get_trace(0)["et_node"].equals(by_file)
 
 
-def test_an_unknown_rank_and_another_program_are_refused(demo: Path, tmp_path: Path):
+def test_an_unknown_rank_and_another_program_are_refused(demo: Path, tmp_path: Path) -> None:
     analyzer = analyzer_of(demo / "kineto_trace_0.json.gz")
     et = compat.load_execution_trace(demo / "torch_et_0.json.gz")
     with pytest.raises(ArgumentError, match="no trace of rank 7; there are ranks 0"):
@@ -129,7 +129,7 @@ def test_an_unknown_rank_and_another_program_are_refused(demo: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("column", compat.HTA_COLUMNS)
-def test_hta_s_own_add_et_column_gives_the_same_column(demo: Path, column: str):
+def test_hta_s_own_add_et_column_gives_the_same_column(demo: Path, column: str) -> None:
     """HTA's, over the nodes as et_replay would hold them."""
     from hta.common import execution_trace
 
@@ -161,7 +161,7 @@ def _nodes_as_et_replay_has_them(path: Path) -> Any:
     return SimpleNamespace(nodes=nodes)
 
 
-def test_hta_s_dataframe_can_be_a_polars_one(demo: Path):
+def test_hta_s_dataframe_can_be_a_polars_one(demo: Path) -> None:
     et = compat.load_execution_trace(demo / "torch_et_0.json.gz")
     trace = analyzer_of(demo / "kineto_trace_0.json.gz").t
     compat.correlate_execution_trace(trace, 0, et)

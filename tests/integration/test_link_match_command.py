@@ -23,7 +23,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
     return et, write(tmp_path / "kineto.json", kineto_text(events))
 
 
-def test_the_iteration_that_was_matched_is_told(pair: tuple[Path, Path]):
+def test_the_iteration_that_was_matched_is_told(pair: tuple[Path, Path]) -> None:
     done = run("link", *pair, "--min-coverage", "1")
     assert done.returncode == 0, done.stderr
     assert "31 of 31, 100.0 %" in done.stdout
@@ -34,13 +34,13 @@ def test_the_iteration_that_was_matched_is_told(pair: tuple[Path, Path]):
     assert "it was asked for" in told
 
 
-def test_by_ids_alone_nothing_is_linked(pair: tuple[Path, Path]):
+def test_by_ids_alone_nothing_is_linked(pair: tuple[Path, Path]) -> None:
     done = run("link", *pair, "--match", "exact", "--min-coverage", "0.5")
     assert done.returncode == 1
     assert "coverage is below 0.5" in done.stderr
 
 
-def test_a_check_links_as_link_does(pair: tuple[Path, Path], tmp_path: Path):
+def test_a_check_links_as_link_does(pair: tuple[Path, Path], tmp_path: Path) -> None:
     folder = tmp_path / "job"
     folder.mkdir()
     for path, name in zip(pair, ("torch_et_0.json", "kineto_trace_0.json"), strict=True):
@@ -56,11 +56,11 @@ def test_a_check_links_as_link_does(pair: tuple[Path, Path], tmp_path: Path):
     assert json.loads(by_ids.stdout)["ranks"][0]["linked"]["host_ops"]["linked"] == 0
 
 
-def test_a_check_refuses_a_match_that_there_is_not(tmp_path: Path):
+def test_a_check_refuses_a_match_that_there_is_not(tmp_path: Path) -> None:
     assert run("check", tmp_path, "--match", "nearly").returncode == 2
 
 
-def test_a_kineto_trace_that_was_cut_covers_too_little(tmp_path: Path):
+def test_a_kineto_trace_that_was_cut_covers_too_little(tmp_path: Path) -> None:
     """All that is left of it links."""
     ops = [op(name, 100 * n, 50, Record_function_id=51 + n) for n, name in enumerate(BODY)]
     nodes = et_of(*(node(20 + n, name, 1001, rf_id=51 + n) for n, name in enumerate(BODY)))
@@ -83,13 +83,13 @@ def test_a_kineto_trace_that_was_cut_covers_too_little(tmp_path: Path):
         (["--annotation", "Nowhere"], 1, "no op of the longer trace has 'Nowhere' in its name"),
     ],
 )
-def test_what_cannot_be_is_refused(pair: tuple[Path, Path], more: list[str], code: int, told: str):
+def test_what_cannot_be_is_refused(pair: tuple[Path, Path], more: list[str], code: int, told: str) -> None:
     done = run("link", *pair, *more)
     assert done.returncode == code
     assert told in " ".join(done.stderr.replace("│", " ").split())
 
 
-def test_traces_of_two_programs_are_refused(pair: tuple[Path, Path], tmp_path: Path):
+def test_traces_of_two_programs_are_refused(pair: tuple[Path, Path], tmp_path: Path) -> None:
     events = kineto_text(events_of({7: [f"aten::other{number}" for number in range(30)]}))
     done = run("link", pair[0], write(tmp_path / "other.json", events))
     assert done.returncode == 1

@@ -104,7 +104,7 @@ def opens(counts: Counter[str], word: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_opens_and_links_once_and_computes_only_what_it_says(job: Path, name: str):
+def test_a_command_opens_and_links_once_and_computes_only_what_it_says(job: Path, name: str) -> None:
     counts = count(job, COMMANDS[name])
     expect_one_opening(counts, name)
     ranks = 1 if "ET" in COMMANDS[name] else RANKS
@@ -121,7 +121,7 @@ def test_a_command_opens_and_links_once_and_computes_only_what_it_says(job: Path
 
 
 @pytest.mark.parametrize("name", ["info", "check", "summary"])
-def test_a_plain_file_is_opened_once_too(job: Path, name: str):
+def test_a_plain_file_is_opened_once_too(job: Path, name: str) -> None:
     expect_one_opening(count(plain(job), COMMANDS[name]), name)
 
 
@@ -134,12 +134,12 @@ def expect_one_opening(counts: Counter[str], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["check", "summary"])
-def test_names_that_tell_nothing_cost_a_look_at_the_head(job: Path, name: str):
+def test_names_that_tell_nothing_cost_a_look_at_the_head(job: Path, name: str) -> None:
     counts = count(unnamed(job), COMMANDS[name])
     assert max(opens(counts, ".json.gz")) == 2
 
 
-def test_a_repair_is_checked_on_what_it_wrote(job: Path):
+def test_a_repair_is_checked_on_what_it_wrote(job: Path) -> None:
     """The one command that reads twice: it repairs, then checks the files as they are."""
     counts = count(job, ["check", "--repair", "JOB"])
     assert opens(counts, "kineto_trace_") == [2, 2]

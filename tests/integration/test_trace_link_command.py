@@ -30,7 +30,7 @@ def chakra(pair: tuple[Path, Path], out: Path) -> list[object]:
     return ["chakra-trace-link", *inputs, "--rank", 0, "--output-file", out]
 
 
-def test_trace_links_options_write_et_plus_beside_the_execution_trace(pair: tuple[Path, Path]):
+def test_trace_links_options_write_et_plus_beside_the_execution_trace(pair: tuple[Path, Path]) -> None:
     succeed(*trace_link(pair), by=run_process)
     found = load_et_plus(pair[0].with_name("torch_et_0_plus.json"))
     check_trace_link(found)
@@ -41,14 +41,14 @@ def test_trace_links_options_write_et_plus_beside_the_execution_trace(pair: tupl
     assert [node["name"] for node in found["nodes"] if is_device(node)] == ["gemm", "lost"]
 
 
-def test_chakras_options_write_what_o_writes(pair: tuple[Path, Path], tmp_path: Path):
+def test_chakras_options_write_what_o_writes(pair: tuple[Path, Path], tmp_path: Path) -> None:
     succeed("link", *pair, "-o", tmp_path / "ours.json")
     succeed(*chakra(pair, tmp_path / "theirs.json"), by=run_process)
     assert (tmp_path / "theirs.json").read_bytes() == (tmp_path / "ours.json").read_bytes()
     read_as_converter(load_et_plus(tmp_path / "theirs.json"))
 
 
-def test_both_say_what_was_linked_as_our_own_form_does(pair: tuple[Path, Path], tmp_path: Path):
+def test_both_say_what_was_linked_as_our_own_form_does(pair: tuple[Path, Path], tmp_path: Path) -> None:
     ours = succeed("link", *pair)
     assert succeed(*trace_link(pair)) == ours
     assert succeed(*chakra(pair, tmp_path / "x.json")) == ours
@@ -57,13 +57,13 @@ def test_both_say_what_was_linked_as_our_own_form_does(pair: tuple[Path, Path], 
     assert succeed(*chakra(pair, tmp_path / "x.json"), "--json") == as_json
 
 
-def test_a_missed_threshold_ends_both_with_exit_code_1(pair: tuple[Path, Path], tmp_path: Path):
+def test_a_missed_threshold_ends_both_with_exit_code_1(pair: tuple[Path, Path], tmp_path: Path) -> None:
     for command in (trace_link(pair), chakra(pair, tmp_path / "x.json")):
         done = run(*command, "--min-coverage", "0.99")
         assert (done.returncode, "coverage is below 0.99" in done.stderr) == (1, True)
 
 
-def test_options_that_change_nothing_here_are_taken(pair: tuple[Path, Path], tmp_path: Path):
+def test_options_that_change_nothing_here_are_taken(pair: tuple[Path, Path], tmp_path: Path) -> None:
     succeed(*trace_link(pair), "--exact-match", "--annotation", "ProfilerStep", "--log-level", "DEBUG")
     succeed(*chakra(pair, tmp_path / "x.json"), "--log-level", "INFO")
 
@@ -99,7 +99,7 @@ TRACE_LINK, CHAKRA = "trace-link", "chakra-trace-link"
     ],
     ids=" ".join,
 )
-def test_options_that_are_missing_or_of_another_command_are_wrong_usage(arguments: list[str]):
+def test_options_that_are_missing_or_of_another_command_are_wrong_usage(arguments: list[str]) -> None:
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Usage: " in done.stderr
@@ -113,11 +113,11 @@ def test_options_that_are_missing_or_of_another_command_are_wrong_usage(argument
         *("--rank", "--output-file", "--log-level"),
     ],
 )
-def test_link_has_none_of_the_peers_options(pair: tuple[Path, Path], option: str):
+def test_link_has_none_of_the_peers_options(pair: tuple[Path, Path], option: str) -> None:
     assert run("link", *pair, option).returncode == 2
 
 
-def test_wrong_usage_ends_a_process_with_exit_code_2(pair: tuple[Path, Path]):
+def test_wrong_usage_ends_a_process_with_exit_code_2(pair: tuple[Path, Path]) -> None:
     done = run_process(*trace_link(pair), pair[1])
     assert (done.returncode, done.stdout) == (2, "")
     assert "Usage: " in done.stderr
@@ -137,24 +137,24 @@ def test_wrong_usage_ends_a_process_with_exit_code_2(pair: tuple[Path, Path]):
         ("et_plus.json", "et_plus_plus.json"),
     ],
 )
-def test_the_name_of_the_et_plus(name: str, expected: str):
+def test_the_name_of_the_et_plus(name: str, expected: str) -> None:
     """A folder with `.json` in its name keeps it."""
     assert plus_path(Path("run.json") / name) == Path("run.json") / expected
 
 
-def test_a_name_that_is_none_has_no_et_plus():
+def test_a_name_that_is_none_has_no_et_plus() -> None:
     with pytest.raises(typer.BadParameter):
         plus_path(Path("-"))
 
 
-def test_gzip_in_gzip_out(tmp_path: Path):
+def test_gzip_in_gzip_out(tmp_path: Path) -> None:
     et = write(tmp_path / "et.json.gz", et_text(NODES))
     kineto = write(tmp_path / "kineto_trace_0.json.gz", kineto_text(EVENTS))
     succeed(*trace_link((et, kineto)))
     assert json.loads(gzip.decompress((tmp_path / "et_plus.json.gz").read_bytes()))["nodes"]
 
 
-def test_an_input_is_never_written_over(pair: tuple[Path, Path], tmp_path: Path):
+def test_an_input_is_never_written_over(pair: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "link.json").symlink_to(pair[0])
     before = [path.read_bytes() for path in pair]
     for place in (*pair, tmp_path / "link.json"):
@@ -165,17 +165,17 @@ def test_an_input_is_never_written_over(pair: tuple[Path, Path], tmp_path: Path)
     assert [et.read_bytes(), kineto.read_bytes()] == before
 
 
-def test_traces_that_changed_places_are_said(pair: tuple[Path, Path]):
+def test_traces_that_changed_places_are_said(pair: tuple[Path, Path]) -> None:
     assert "did the two change places?" in fail(*trace_link((pair[1], pair[0])))
 
 
-def test_a_folder_or_nothing_at_all_is_one_error(pair: tuple[Path, Path], tmp_path: Path):
+def test_a_folder_or_nothing_at_all_is_one_error(pair: tuple[Path, Path], tmp_path: Path) -> None:
     fail(*trace_link((tmp_path, pair[1])))
     fail(*trace_link((tmp_path / "none.json", pair[1])))
     fail(*chakra((pair[0], tmp_path), tmp_path / "x.json"))
 
 
-def test_the_rank_that_is_named_counts_where_the_trace_tells_none(tmp_path: Path):
+def test_the_rank_that_is_named_counts_where_the_trace_tells_none(tmp_path: Path) -> None:
     et = write(tmp_path / "et.json", et_text(NODES))
     kineto = write(tmp_path / "profile.json", kineto_text(EVENTS, {"distributedInfo": {}}))
     command = ["chakra-trace-link", "--chakra-host-trace", et, "--chakra-device-trace", kineto]
@@ -184,14 +184,14 @@ def test_the_rank_that_is_named_counts_where_the_trace_tells_none(tmp_path: Path
     assert found["findings"] == []
 
 
-def test_a_rank_that_the_trace_denies_is_said(pair: tuple[Path, Path], tmp_path: Path):
+def test_a_rank_that_the_trace_denies_is_said(pair: tuple[Path, Path], tmp_path: Path) -> None:
     command = [3 if one == 0 else one for one in chakra(pair, tmp_path / "x.json")]
     found = json.loads(run(*command, "--json").stdout)
     assert [one["rank"] for one in found["ranks"]] == [0]
     assert [one["code"] for one in found["findings"]] == ["ranks-differ"]
 
 
-def test_the_rank_may_be_left_out(pair: tuple[Path, Path], tmp_path: Path):
+def test_the_rank_may_be_left_out(pair: tuple[Path, Path], tmp_path: Path) -> None:
     inputs = ("--chakra-host-trace", pair[0], "--chakra-device-trace", pair[1])
     succeed("chakra-trace-link", *inputs, "--output-file", tmp_path / "x.json")
     assert (tmp_path / "x.json").exists()

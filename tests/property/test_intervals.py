@@ -46,13 +46,13 @@ def moments(pairs: list[tuple[int, int]]) -> set[int]:
 
 @given(spans)
 @steady
-def test_the_length_is_the_number_of_covered_moments(pairs):
+def test_the_length_is_the_number_of_covered_moments(pairs) -> None:
     assert cover_of(*arrays(pairs)).length == len(moments(pairs))
 
 
 @given(spans)
 @steady
-def test_the_pieces_are_apart_and_in_order(pairs):
+def test_the_pieces_are_apart_and_in_order(pairs) -> None:
     found = cover_of(*arrays(pairs))
     assert (found.starts[1:] > found.ends[:-1]).all()
     assert (found.ends >= found.starts).all()
@@ -63,7 +63,7 @@ def test_the_pieces_are_apart_and_in_order(pairs):
 
 @given(spans, windows)
 @steady
-def test_a_window_holds_the_covered_moments_inside_it(pairs, looks):
+def test_a_window_holds_the_covered_moments_inside_it(pairs, looks) -> None:
     covered = moments(pairs)
     expected = [len(covered & set(range(start, start + length))) for start, length in looks]
     assert cover_of(*arrays(pairs)).within(*arrays(looks)).tolist() == expected
@@ -84,7 +84,7 @@ def events_of(drawn: list[tuple[str, int, int, int, int]], steps: list[tuple[int
 
 @given(work, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), max_size=3))
 @settings(steady, max_examples=60)
-def test_a_breakdown_is_what_counting_every_nanosecond_gives(drawn, steps):
+def test_a_breakdown_is_what_counting_every_nanosecond_gives(drawn, steps) -> None:
     table = breakdown(linked_of(events_of(drawn, steps)))
     for row in table.filter(device="0").to_dicts() + table.filter(device="1").to_dicts():
         here = [one for one in drawn if str(one[3]) == row["device"] and one[0] != "wait"]
@@ -104,7 +104,7 @@ def test_a_breakdown_is_what_counting_every_nanosecond_gives(drawn, steps):
 
 @given(work, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), max_size=3))
 @settings(steady, max_examples=60)
-def test_the_parts_of_a_breakdown_add_up_to_the_span(drawn, steps):
+def test_the_parts_of_a_breakdown_add_up_to_the_span(drawn, steps) -> None:
     for row in breakdown(linked_of(events_of(drawn, steps))).to_dicts():
         parts = ("compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
         assert sum(row[part] for part in parts) == row["span_ns"]
@@ -113,7 +113,7 @@ def test_the_parts_of_a_breakdown_add_up_to_the_span(drawn, steps):
 
 @given(work, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), max_size=3))
 @settings(steady, max_examples=60)
-def test_a_breakdown_has_a_row_per_busy_device_over_all_and_for_each_step(drawn, steps):
+def test_a_breakdown_has_a_row_per_busy_device_over_all_and_for_each_step(drawn, steps) -> None:
     table = breakdown(linked_of(events_of(drawn, steps)))
     devices = sorted({str(one[3]) for one in drawn if one[0] != "wait"})
     expected = [(device, None) for device in devices]

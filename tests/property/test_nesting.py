@@ -84,14 +84,14 @@ def tree_rows(events: list[Host]) -> list[dict]:
 
 @given(intervals)
 @steady
-def test_parents_are_those_of_the_quadratic_reference(events):
+def test_parents_are_those_of_the_quadratic_reference(events) -> None:
     found = [row["parent_event"] for row in tree_rows(events)]
     assert found == [None if parent < 0 else parent for parent in reference_parents(events)]
 
 
 @given(intervals)
 @steady
-def test_exclusive_time_is_inclusive_time_less_the_union_of_the_children(events):
+def test_exclusive_time_is_inclusive_time_less_the_union_of_the_children(events) -> None:
     rows = tree_rows(events)
     children: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row, event in zip(rows, events, strict=True):
@@ -103,7 +103,7 @@ def test_exclusive_time_is_inclusive_time_less_the_union_of_the_children(events)
 
 @given(intervals)
 @steady
-def test_inclusive_time_never_exceeds_the_parents(events):
+def test_inclusive_time_never_exceeds_the_parents(events) -> None:
     rows = tree_rows(events)
     for row in rows:
         if row["parent_event"] is not None:
@@ -112,14 +112,14 @@ def test_inclusive_time_never_exceeds_the_parents(events):
 
 @given(st.lists(trees, max_size=4))
 @steady
-def test_the_shape_of_nested_calls_comes_back(forest):
+def test_the_shape_of_nested_calls_comes_back(forest) -> None:
     events, parents = laid_out(forest, gap=1)
     assert [row["parent_event"] for row in tree_rows(events)] == [p if p >= 0 else None for p in parents]
 
 
 @given(st.lists(trees, max_size=4), st.lists(trees, max_size=4))
 @steady
-def test_exclusive_times_of_nested_calls_add_up_to_the_time_that_they_cover(forest, other):
+def test_exclusive_times_of_nested_calls_add_up_to_the_time_that_they_cover(forest, other) -> None:
     events = [event for lane, one in enumerate((forest, other)) for event in laid_out(one, 7, lane)[0]]
     rows = tree_rows(events)
     for lane in (0, 1):
@@ -129,7 +129,7 @@ def test_exclusive_times_of_nested_calls_add_up_to_the_time_that_they_cover(fore
 
 @given(st.lists(trees, max_size=4), st.integers(3000, 9000))
 @steady
-def test_rounding_to_whole_microseconds_changes_no_parent(forest, gap):
+def test_rounding_to_whole_microseconds_changes_no_parent(forest, gap) -> None:
     exact, parents = laid_out(forest, gap)
     rounded = [
         event._replace(
@@ -143,7 +143,7 @@ def test_rounding_to_whole_microseconds_changes_no_parent(forest, gap):
 
 @given(st.lists(trees, max_size=4), st.data())
 @steady
-def test_ends_that_stick_out_by_rounding_leave_no_negative_time(forest, data):
+def test_ends_that_stick_out_by_rounding_leave_no_negative_time(forest, data) -> None:
     exact, parents = laid_out(forest, gap=4 * TOLERANCE_NS)
     moved = [
         event._replace(end=event.end + data.draw(st.integers(-TOLERANCE_NS // 2, TOLERANCE_NS // 2)))
@@ -167,7 +167,7 @@ mixed = st.lists(
 
 @given(mixed, st.sampled_from([["python_function"], ["cuda_runtime"], ["python_function", "cuda_runtime"]]))
 @steady
-def test_ops_nest_as_if_there_were_no_frames_and_calls(events, without):
+def test_ops_nest_as_if_there_were_no_frames_and_calls(events, without) -> None:
     """So do calls as if there were no frames."""
     kept = [row for row, event in enumerate(events) if event.category not in without]
     all_rows = {row["event_id"]: row for row in tree_rows(events)}
@@ -180,7 +180,7 @@ def test_ops_nest_as_if_there_were_no_frames_and_calls(events, without):
 
 @given(mixed)
 @steady
-def test_the_op_around_is_the_first_op_among_the_parents(events):
+def test_the_op_around_is_the_first_op_among_the_parents(events) -> None:
     rows = {row["event_id"]: row for row in tree_rows(events)}
     is_op = {row: event.category in ("cpu_op", "user_annotation") for row, event in enumerate(events)}
     for row in rows.values():

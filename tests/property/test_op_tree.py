@@ -47,7 +47,7 @@ def ancestors(around: list[int], row: int) -> list[int]:
 
 @steady
 @given(trees())
-def test_sums_are_those_of_a_row_and_all_rows_in_it(made):
+def test_sums_are_those_of_a_row_and_all_rows_in_it(made) -> None:
     around, amounts = made
     expected = [
         sum(a for other, a in enumerate(amounts) if row == other or row in ancestors(around, other))
@@ -58,7 +58,7 @@ def test_sums_are_those_of_a_row_and_all_rows_in_it(made):
 
 @steady
 @given(trees())
-def test_spans_enclose_exactly_the_rows_inside(made):
+def test_spans_enclose_exactly_the_rows_inside(made) -> None:
     around, _ = made
     first, last = tree_of(around).spans
     assert sorted(first.tolist()) == list(range(len(around)))
@@ -69,7 +69,7 @@ def test_spans_enclose_exactly_the_rows_inside(made):
 
 @steady
 @given(trees(), st.data())
-def test_the_outermost_of_a_key_have_none_of_it_around_them(made, data):
+def test_the_outermost_of_a_key_have_none_of_it_around_them(made, data) -> None:
     around, keys = made
     rows = data.draw(st.lists(st.sampled_from(range(len(around))), unique=True))
     expected = [
@@ -81,7 +81,7 @@ def test_the_outermost_of_a_key_have_none_of_it_around_them(made, data):
     assert found.tolist() == expected
 
 
-def test_a_tree_of_many_levels():
+def test_a_tree_of_many_levels() -> None:
     levels = 20_000
     tree = tree_of_chain(levels)
     assert tree.sums(np.ones(levels, dtype=np.int64)).tolist() == list(range(levels, 0, -1))
@@ -89,7 +89,7 @@ def test_a_tree_of_many_levels():
     assert tree.outermost(every, every % 2).tolist() == [True, True, *[False] * (levels - 2)]
 
 
-def test_an_empty_tree():
+def test_an_empty_tree() -> None:
     tree = op_tree(pl.DataFrame(schema={"event_id": pl.Int64, "op_event": pl.Int64, "depth": pl.Int64}))
     nothing = np.empty(0, dtype=np.int64)
     assert tree.sums(nothing).tolist() == []

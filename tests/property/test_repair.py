@@ -90,7 +90,7 @@ def parents(found: dict[int, Json]) -> dict[int, int]:
 
 @given(forests, st.data())
 @steady
-def test_the_true_parents_come_back_from_any_others(forests, data):
+def test_the_true_parents_come_back_from_any_others(forests, data) -> None:
     """Of a cycle, the reader takes a parent away that may be a true one: then it counts as changed."""
     run = run_of(forests)
     wrong = {this: data.draw(st.one_of(st.just(run.parents[this]), another_parent(run))) for this in run.ops}
@@ -109,7 +109,7 @@ def test_the_true_parents_come_back_from_any_others(forests, data):
 
 @given(forests, st.data())
 @steady
-def test_a_second_repair_changes_nothing(forests, data):
+def test_a_second_repair_changes_nothing(forests, data) -> None:
     run = run_of(forests)
     nodes = [{**one, "ctrl_deps": data.draw(another_parent(run))} for one in run.nodes.values()]
     with captured(run, list(run.ops.values()), nodes) as folder:
@@ -122,7 +122,7 @@ def test_a_second_repair_changes_nothing(forests, data):
 
 @given(forests, st.data())
 @steady
-def test_true_parents_stay_whatever_kineto_has_lost(forests, data):
+def test_true_parents_stay_whatever_kineto_has_lost(forests, data) -> None:
     run = run_of(forests)
     kept = [one for one in run.ops.values() if data.draw(st.booleans())]
     with captured(
@@ -134,7 +134,7 @@ def test_true_parents_stay_whatever_kineto_has_lost(forests, data):
 
 @given(forests, st.data())
 @steady
-def test_of_ops_that_were_never_written_the_next_one_around_is_the_parent(forests, data):
+def test_of_ops_that_were_never_written_the_next_one_around_is_the_parent(forests, data) -> None:
     """And then no parent differs any more."""
     run = run_of(forests)
     lost = {this for this in run.ops if data.draw(st.booleans())} - {FIRST}
@@ -153,7 +153,7 @@ def test_of_ops_that_were_never_written_the_next_one_around_is_the_parent(forest
 
 @given(forests, st.data())
 @steady
-def test_a_right_tree_stays_whatever_python_frames_there_are(forests, data):
+def test_a_right_tree_stays_whatever_python_frames_there_are(forests, data) -> None:
     """Frames with any ends; then wrong parents come back just as well."""
     run = run_of(forests)
     end = max(one["ts"] + one["dur"] for one in run.ops.values())
@@ -174,7 +174,7 @@ def test_a_right_tree_stays_whatever_python_frames_there_are(forests, data):
 
 @given(forests, st.data())
 @steady
-def test_a_right_tree_stays_when_times_are_rounded_to_microseconds(forests, data):
+def test_a_right_tree_stays_when_times_are_rounded_to_microseconds(forests, data) -> None:
     """Then ops may end before what they called, and have no length; a parent is moved on proof alone."""
     run = run_of(forests)
     for one in run.ops.values():

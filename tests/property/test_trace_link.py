@@ -47,7 +47,7 @@ def bare(one: Json) -> Json:
 
 @steady
 @given(ops=ops, is_flat=st.booleans())
-def test_it_holds_the_execution_trace_and_every_device_event(ops: list, is_flat: bool):
+def test_it_holds_the_execution_trace_and_every_device_event(ops: list, is_flat: bool) -> None:
     events, nodes, ops_of = made(ops)
     all_nodes = et_of(*nodes)
     if is_flat:

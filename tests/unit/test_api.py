@@ -37,7 +37,7 @@ def run(code: str, *arguments: object) -> str:
     return done.stdout
 
 
-def test_every_public_function_stays_callable_after_use(tmp_path: Path):
+def test_every_public_function_stays_callable_after_use(tmp_path: Path) -> None:
     """Loading a name lazily also loads rooms, and a room of the same name must not take its place."""
     code = (
         "import sys, tracebraid\n"
@@ -51,14 +51,14 @@ def test_every_public_function_stays_callable_after_use(tmp_path: Path):
     assert run(code, *pair(tmp_path)) == "fine\n"
 
 
-def test_link_is_a_function_whatever_was_imported_before(tmp_path: Path):
+def test_link_is_a_function_whatever_was_imported_before(tmp_path: Path) -> None:
     code = "import sys, tracebraid.api; print(tracebraid.link(*sys.argv[1:]).coverage.host_ops.linked)"
     assert run(code, *pair(tmp_path)) == "2\n"
     code = "import sys, tracebraid; tracebraid.demo_path(); print(tracebraid.link(*sys.argv[1:]).rank)"
     assert run(code, *pair(tmp_path)) == "0\n"
 
 
-def test_link_takes_paths_or_traces_read_before(tmp_path: Path):
+def test_link_takes_paths_or_traces_read_before(tmp_path: Path) -> None:
     et, kineto = pair(tmp_path)
     by_path = api.link(str(et), kineto)
     by_trace = api.link(api.read_execution_trace(et), api.read_timeline(kineto))
@@ -66,19 +66,19 @@ def test_link_takes_paths_or_traces_read_before(tmp_path: Path):
     assert by_path.coverage == by_trace.coverage
 
 
-def test_link_takes_a_kineto_trace_alone(tmp_path: Path):
+def test_link_takes_a_kineto_trace_alone(tmp_path: Path) -> None:
     linked = api.link(None, pair(tmp_path)[1])
     assert linked.et is None
     assert linked.coverage.gpu_events.linked == 1
 
 
-def test_link_refuses_traces_that_changed_places(tmp_path: Path):
+def test_link_refuses_traces_that_changed_places(tmp_path: Path) -> None:
     et, kineto = pair(tmp_path)
     with pytest.raises(tracebraid.WrongTraceError, match="Kineto trace"):
         api.link(kineto, et)
 
 
-def test_a_folder_opens_as_a_job_of_its_ranks(tmp_path: Path):
+def test_a_folder_opens_as_a_job_of_its_ranks(tmp_path: Path) -> None:
     pair(tmp_path, 0)
     pair(tmp_path, 1, ".json.gz")
     job = tracebraid.open(tmp_path)
@@ -87,7 +87,7 @@ def test_a_folder_opens_as_a_job_of_its_ranks(tmp_path: Path):
     assert job[1].coverage.host_ops.share == 1.0
 
 
-def test_a_job_reads_a_rank_when_it_is_asked_for(tmp_path: Path):
+def test_a_job_reads_a_rank_when_it_is_asked_for(tmp_path: Path) -> None:
     pair(tmp_path, 0)
     pair(tmp_path, 1)
     (tmp_path / "kineto_trace_1.json").write_text("damaged")
@@ -97,31 +97,31 @@ def test_a_job_reads_a_rank_when_it_is_asked_for(tmp_path: Path):
         job[1]
 
 
-def test_a_job_keeps_a_rank_that_was_read(tmp_path: Path):
+def test_a_job_keeps_a_rank_that_was_read(tmp_path: Path) -> None:
     pair(tmp_path)
     job = tracebraid.open(tmp_path)
     assert job[0] is job[0]
 
 
-def test_a_rank_that_is_not_there_is_an_error_that_names_those_that_are(tmp_path: Path):
+def test_a_rank_that_is_not_there_is_an_error_that_names_those_that_are(tmp_path: Path) -> None:
     pair(tmp_path)
     with pytest.raises(tracebraid.ArgumentError, match="rank 5; it has ranks 0"):
         tracebraid.open(tmp_path)[5]
 
 
-def test_one_kineto_file_opens_as_a_job_of_one_rank(tmp_path: Path):
+def test_one_kineto_file_opens_as_a_job_of_one_rank(tmp_path: Path) -> None:
     kineto = pair(tmp_path, 3)[1]
     job = tracebraid.open(kineto)
     assert job.ranks == [3]
     assert job[3].et is None
 
 
-def test_an_execution_trace_alone_is_no_job(tmp_path: Path):
+def test_an_execution_trace_alone_is_no_job(tmp_path: Path) -> None:
     with pytest.raises(tracebraid.InputError, match="Execution Trace, which has no times"):
         tracebraid.open(pair(tmp_path)[0])
 
 
-def test_a_folder_without_traces_is_no_job(tmp_path: Path):
+def test_a_folder_without_traces_is_no_job(tmp_path: Path) -> None:
     with pytest.raises(tracebraid.InputError, match="no trace in it"):
         tracebraid.open(tmp_path)
 
@@ -135,7 +135,7 @@ QUESTIONS = [
 
 
 @pytest.mark.parametrize(("question", "declared"), QUESTIONS)
-def test_a_job_is_answered_by_the_answers_of_its_ranks(tmp_path: Path, question, declared):
+def test_a_job_is_answered_by_the_answers_of_its_ranks(tmp_path: Path, question, declared) -> None:
     pair(tmp_path, 0)
     pair(tmp_path, 1)
     job = tracebraid.open(tmp_path)
@@ -146,14 +146,14 @@ def test_a_job_is_answered_by_the_answers_of_its_ranks(tmp_path: Path, question,
 
 
 @pytest.mark.parametrize(("question", "declared"), QUESTIONS)
-def test_a_job_of_empty_traces_has_empty_answers(tmp_path: Path, question, declared):
+def test_a_job_of_empty_traces_has_empty_answers(tmp_path: Path, question, declared) -> None:
     write(tmp_path / "kineto_trace_0.json", kineto_text([]))
     table = question(tracebraid.open(tmp_path))
     assert table.is_empty()
     assert dict(table.schema) == declared.polars_schema()
 
 
-def test_another_annotation_marks_steps_in_every_answer(tmp_path: Path):
+def test_another_annotation_marks_steps_in_every_answer(tmp_path: Path) -> None:
     linked = api.link(*pair(tmp_path))
     assert api.steps(linked, "mm").get_column("step").to_list() == ["mm"]
     assert api.breakdown(linked, annotation="mm").get_column("step").to_list() == [None, "mm"]
@@ -161,7 +161,7 @@ def test_another_annotation_marks_steps_in_every_answer(tmp_path: Path):
     assert "mm" in api.ops(linked, True, "mm").get_column("step").to_list()
 
 
-def test_info_tells_either_kind_of_file(tmp_path: Path):
+def test_info_tells_either_kind_of_file(tmp_path: Path) -> None:
     et, kineto = pair(tmp_path, 1, ".json.gz")
     assert (api.info(et).kind, api.info(et).rank, api.info(et).counts["operator nodes"]) == (
         "execution-trace",
@@ -176,14 +176,14 @@ def test_info_tells_either_kind_of_file(tmp_path: Path):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_info_reads_standard_input(tmp_path: Path, index: int):
+def test_info_reads_standard_input(tmp_path: Path, index: int) -> None:
     code = "from tracebraid import api; print(api.info('-').kind)"
     with pair(tmp_path)[index].open("rb") as stream:
         done = subprocess.run([sys.executable, "-c", code], stdin=stream, capture_output=True, check=False)
     assert done.stdout.decode().strip() == ("execution-trace", "kineto-trace")[index], done.stderr.decode()
 
 
-def test_the_demo_is_two_ranks_that_link_in_full(demo: Path):
+def test_the_demo_is_two_ranks_that_link_in_full(demo: Path) -> None:
     job = tracebraid.open(demo)
     assert job.ranks == [0, 1]
     assert [linked.coverage.share for linked in job] == [1.0, 1.0]

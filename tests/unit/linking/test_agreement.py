@@ -36,17 +36,17 @@ def gloo() -> tuple[list[Json], list[Json]]:
     return events, [*own, *nodes]
 
 
-def test_what_runs_inside_of_gloos_range_is_no_finding_with_the_native_recorder(tmp_path: Path):
+def test_what_runs_inside_of_gloos_range_is_no_finding_with_the_native_recorder(tmp_path: Path) -> None:
     assert said(linked(tmp_path, *gloo(), "native")) == {}
 
 
 @pytest.mark.parametrize("recorder", ["torch", ""])
-def test_it_is_no_contradiction_with_others(tmp_path: Path, recorder: str):
+def test_it_is_no_contradiction_with_others(tmp_path: Path, recorder: str) -> None:
     found = said(linked(tmp_path, *gloo(), recorder))
     assert {code: one.count for code, one in found.items()} == {"parents-asynchronous": 1}
 
 
-def test_only_the_recorder_that_is_named_is_blamed(tmp_path: Path):
+def test_only_the_recorder_that_is_named_is_blamed(tmp_path: Path) -> None:
     messages = {
         recorder: said(linked(tmp_path, list(EVENTS), shuffled(13, 11), recorder))["parents-differ"].message
         for recorder in ("torch", "native", "")
@@ -59,7 +59,7 @@ def test_only_the_recorder_that_is_named_is_blamed(tmp_path: Path):
 @pytest.mark.parametrize("parent", [11, 12])
 def test_an_op_without_length_lies_where_the_execution_trace_says_if_its_moment_allows(
     tmp_path: Path, parent: int
-):
+) -> None:
     """It lies at the end of both ops."""
     events = [
         ran("outer", 0, 50, 11),
@@ -78,7 +78,7 @@ def test_an_op_without_length_lies_where_the_execution_trace_says_if_its_moment_
     assert said(one) == {}
 
 
-def test_an_op_without_length_stays_in_an_op_that_ran_before_and_after_it(tmp_path: Path):
+def test_an_op_without_length_stays_in_an_op_that_ran_before_and_after_it(tmp_path: Path) -> None:
     events = [ran("outer", 0, 90, 11), ran("inner", 20, 30, 12), ran("short", 40, 0, 13)]
     nodes = et_of(node(11, "outer", 1001), node(12, "inner", 11), node(13, "short", 11))
     one = linked(tmp_path, events, nodes)
@@ -86,14 +86,14 @@ def test_an_op_without_length_stays_in_an_op_that_ran_before_and_after_it(tmp_pa
     assert said(one)["parents-differ"].count == 1
 
 
-def test_two_parents_that_times_allow_for_are_a_note_of_their_own(tmp_path: Path):
+def test_two_parents_that_times_allow_for_are_a_note_of_their_own(tmp_path: Path) -> None:
     """`after` begins where `outer` ends, in a trace in µs: it may have begun before."""
     events = [ran("outer", 0, 50, 11), ran("inner", 20, 30, 12), ran("after", 50, 1, 13)]
     nodes = et_of(node(11, "outer", 1001), node(12, "inner", 11), node(13, "after", 12))
     assert set(said(linked(tmp_path, events, nodes))) == {"parents-unproven"}
 
 
-def test_the_manifest_names_the_recorder(tmp_path: Path):
+def test_the_manifest_names_the_recorder(tmp_path: Path) -> None:
     from tracebraid.importers.discovery.capture_folder import recorder_of
 
     et = tmp_path / "window_0" / "torch_et_3.json.gz"

@@ -22,7 +22,7 @@ def pairs(linked: LinkedTrace) -> set[tuple[str, str]]:
     return {(names[one], names[other]) for one, other in rows}
 
 
-def test_a_backward_op_belongs_to_the_forward_op_with_its_number():
+def test_a_backward_op_belongs_to_the_forward_op_with_its_number() -> None:
     linked = linked_of(
         [forward("mul", 0, 1), forward("add", 10, 2), backward("Add", 50, 2), backward("Mul", 60, 1)]
     )
@@ -30,43 +30,43 @@ def test_a_backward_op_belongs_to_the_forward_op_with_its_number():
     assert linked.forward_backward.get_column("sequence_number").to_list() == [2, 1]
 
 
-def test_of_forward_ops_that_share_a_number_the_last_to_start_made_the_node():
+def test_of_forward_ops_that_share_a_number_the_last_to_start_made_the_node() -> None:
     linked = linked_of(
         [forward("linear", 0, 1, dur=50), forward("t", 2, 1), forward("addmm", 20, 1), backward("B", 90, 1)]
     )
     assert pairs(linked) == {("addmm", "B")}
 
 
-def test_an_autograd_node_and_the_op_that_evaluates_it_have_one_forward_op():
+def test_an_autograd_node_and_the_op_that_evaluates_it_have_one_forward_op() -> None:
     linked = linked_of(
         [forward("mul", 0, 1), backward("evaluate_function: Mul", 50, 1), backward("Mul", 51, 1)]
     )
     assert pairs(linked) == {("mul", "evaluate_function: Mul"), ("mul", "Mul")}
 
 
-def test_a_backward_in_the_callers_own_thread_links_too():
+def test_a_backward_in_the_callers_own_thread_links_too() -> None:
     linked = linked_of([forward("mul", 0, 1, tid=1), backward("Mul", 50, 1, tid=1)])
     assert pairs(linked) == {("mul", "Mul")}
 
 
-def test_a_backward_op_without_a_forward_op_has_no_row():
+def test_a_backward_op_without_a_forward_op_has_no_row() -> None:
     linked = linked_of([forward("mul", 0, 1), backward("Mul", 50, 1), backward("Lost", 60, 77)])
     assert pairs(linked) == {("mul", "Mul")}
 
 
-def test_a_forward_op_after_the_backward_op_did_not_make_its_node():
+def test_a_forward_op_after_the_backward_op_did_not_make_its_node() -> None:
     linked = linked_of(
         [forward("mul", 0, 1), backward("Mul", 50, 1), backward("Early", 60, 2), forward("late", 90, 2)]
     )
     assert pairs(linked) == {("mul", "Mul")}
 
 
-def test_numbers_below_zero_are_none():
+def test_numbers_below_zero_are_none() -> None:
     linked = linked_of([forward("mul", 0, -1), backward("Mul", 50, -1)])
     assert pairs(linked) == set()
 
 
-def test_two_forward_threads_with_numbers_of_their_own_keep_apart():
+def test_two_forward_threads_with_numbers_of_their_own_keep_apart() -> None:
     linked = linked_of(
         [
             *(forward(f"a{i}", 10 * i, i, tid=1) for i in range(4)),
@@ -78,7 +78,7 @@ def test_two_forward_threads_with_numbers_of_their_own_keep_apart():
     assert pairs(linked) == {(f"{x}{i}", f"{x.upper()}{i}") for x in "ab" for i in range(4)}
 
 
-def test_two_forward_threads_that_count_from_zero_keep_apart():
+def test_two_forward_threads_that_count_from_zero_keep_apart() -> None:
     """Sequence numbers are counted per thread: the shorter thread's numbers are all among the longer one's."""
     linked = linked_of(
         [
@@ -94,7 +94,7 @@ def test_two_forward_threads_that_count_from_zero_keep_apart():
     }
 
 
-def test_two_forward_threads_with_the_same_numbers_never_share_a_forward_op():
+def test_two_forward_threads_with_the_same_numbers_never_share_a_forward_op() -> None:
     """Two replicas of one model: nothing tells which thread is which, but each is one of them."""
     linked = linked_of(
         [
@@ -108,12 +108,12 @@ def test_two_forward_threads_with_the_same_numbers_never_share_a_forward_op():
     assert forwards.n_unique() == forwards.len()
 
 
-def test_a_trace_without_sequence_numbers_has_an_empty_table_of_the_schema():
+def test_a_trace_without_sequence_numbers_has_an_empty_table_of_the_schema() -> None:
     linked = linked_of([op("a", 0, 5)])
     assert linked.forward_backward.is_empty()
     assert dict(linked.forward_backward.schema) == FORWARD_BACKWARD.polars_schema()
 
 
-def test_the_table_has_its_declared_schema():
+def test_the_table_has_its_declared_schema() -> None:
     linked = linked_of([forward("mul", 0, 1), backward("Mul", 50, 1)])
     assert dict(linked.forward_backward.schema) == FORWARD_BACKWARD.polars_schema()

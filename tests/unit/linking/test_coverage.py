@@ -20,30 +20,30 @@ WORK = [
 NODES = et_of(node(20, "linked", 1001, rf_id=51), node(21, "unseen", 1001, rf_id=99))
 
 
-def test_host_ops_are_counted_by_method():
+def test_host_ops_are_counted_by_method() -> None:
     assert linked_of(WORK, NODES).coverage.host_ops == Count(2, 1, {"record_function_id": 1})
 
 
-def test_roots_are_no_nodes_that_could_be_linked():
+def test_roots_are_no_nodes_that_could_be_linked() -> None:
     assert linked_of(WORK, NODES).coverage.et_nodes == Count(2, 1, {})
 
 
-def test_device_events_are_counted_by_method():
+def test_device_events_are_counted_by_method() -> None:
     assert linked_of(WORK, NODES).coverage.gpu_events == Count(4, 2, {"correlation": 1, "external_id": 1})
 
 
-def test_device_time_is_counted_in_ns():
+def test_device_time_is_counted_in_ns() -> None:
     assert linked_of(WORK, NODES).coverage.gpu_time_ns == (100_000, 50_000)
 
 
-def test_every_orphan_has_its_reason():
+def test_every_orphan_has_its_reason() -> None:
     orphans = linked_of(WORK, NODES).coverage.orphans
     assert {(one.kind, one.count) for one in orphans} == {("host_op", 1), ("et_node", 1), ("gpu_event", 1)}
     assert sum(one.count for one in orphans) == 4
     assert all(one.reason for one in orphans)
 
 
-def test_linked_and_orphans_add_up_to_the_total():
+def test_linked_and_orphans_add_up_to_the_total() -> None:
     coverage = linked_of(WORK, NODES).coverage
     orphans = dict.fromkeys(("host_op", "et_node", "gpu_event"), 0)
     for one in coverage.orphans:
@@ -53,26 +53,26 @@ def test_linked_and_orphans_add_up_to_the_total():
     assert coverage.gpu_events.linked + orphans["gpu_event"] == coverage.gpu_events.total
 
 
-def test_the_most_frequent_reason_comes_first():
+def test_the_most_frequent_reason_comes_first() -> None:
     more = [kernel(f"more{i}", 900 + i, 1, 100 + i) for i in range(5)]
     first = linked_of([*WORK, *more], NODES).coverage.orphans[0]
     assert (first.kind, first.count) == ("gpu_event", 6)
 
 
-def test_without_an_execution_trace_host_ops_are_no_orphans():
+def test_without_an_execution_trace_host_ops_are_no_orphans() -> None:
     coverage = linked_of(WORK).coverage
     assert {one.kind for one in coverage.orphans} == {"gpu_event"}
     assert coverage.has_et is False
 
 
-def test_the_share_is_the_smallest_one():
+def test_the_share_is_the_smallest_one() -> None:
     coverage = linked_of(WORK, NODES).coverage
     assert coverage.share == 0.5
     assert linked_of(WORK[:3], NODES).coverage.share == 0.5
     assert linked_of([*WORK[:1], *WORK[2:3], WORK[4]], NODES[:2]).coverage.share == 1.0
 
 
-def test_nodes_without_events_count_against_the_share():
+def test_nodes_without_events_count_against_the_share() -> None:
     """So it is with a Kineto trace that was cut: all that is left of it links."""
     nodes = et_of(*(node(20 + n, "op", 1001, rf_id=51 + n) for n in range(10)))
     events = [op("op", 100 * n, 50, Record_function_id=51 + n) for n in range(10)]
@@ -80,11 +80,11 @@ def test_nodes_without_events_count_against_the_share():
     assert linked_of(events[:5], nodes).coverage.share == 0.5
 
 
-def test_the_share_without_an_execution_trace_is_that_of_the_device():
+def test_the_share_without_an_execution_trace_is_that_of_the_device() -> None:
     assert linked_of([WORK[0], WORK[2], WORK[4]]).coverage.share == 1.0
 
 
-def test_an_execution_trace_of_one_step_can_be_covered_in_full():
+def test_an_execution_trace_of_one_step_can_be_covered_in_full() -> None:
     """A timeline of many steps beside it holds host ops that no node could link to."""
     steps = [op("later", 1000 + 10 * i, 5, Record_function_id=60 + i) for i in range(9)]
     coverage = linked_of([WORK[0], *steps], et_of(node(20, "linked", 1001, rf_id=51))).coverage
@@ -92,11 +92,11 @@ def test_an_execution_trace_of_one_step_can_be_covered_in_full():
     assert coverage.share == 1.0
 
 
-def test_nothing_to_link_is_all_linked():
+def test_nothing_to_link_is_all_linked() -> None:
     assert Count(0, 0, {}).share == 1.0
 
 
-def test_an_orphan_is_a_kind_a_reason_and_a_count():
+def test_an_orphan_is_a_kind_a_reason_and_a_count() -> None:
     assert linked_of(WORK[:1]).coverage.orphans == ()
     assert linked_of([kernel("k", 0, 1, 5)]).coverage.orphans == (
         Orphans("gpu_event", OrphanReason.NO_CALL, 1),

@@ -10,7 +10,7 @@ from tracebraid.model.reason import OrphanReason
 from tracebraid.model.schema import DEVICE_LINKS
 
 
-def test_a_kernel_belongs_to_the_op_around_the_call_with_its_correlation():
+def test_a_kernel_belongs_to_the_op_around_the_call_with_its_correlation() -> None:
     linked = linked_of(
         [op("outer", 0, 100), op("inner", 10, 50), call("launch", 20, 5, 7), kernel("k", 500, 9, 7)]
     )
@@ -26,7 +26,7 @@ def test_a_kernel_belongs_to_the_op_around_the_call_with_its_correlation():
 @pytest.mark.parametrize(
     "name", ["fooLaunchBar", "cudaLaunchKernelExC", "hipExtModuleLaunchKernel", "cuLaunchKernelEx", "x"]
 )
-def test_any_call_launches_whatever_its_name(name):
+def test_any_call_launches_whatever_its_name(name) -> None:
     linked = linked_of([op("op", 0, 100), call(name, 20, 5, 7), kernel("k", 500, 9, 7)])
     assert launch_of(linked, "k")["op"] == "op"
 
@@ -44,7 +44,7 @@ def test_any_call_launches_whatever_its_name(name):
         "privateuse1_driver",
     ],
 )
-def test_calls_of_every_runtime_launch(category):
+def test_calls_of_every_runtime_launch(category) -> None:
     linked = linked_of([op("op", 0, 100), call("c", 20, 5, 7, cat=category), kernel("k", 500, 9, 7)])
     assert launch_of(linked, "k")["call"] == "c"
 
@@ -52,19 +52,19 @@ def test_calls_of_every_runtime_launch(category):
 @pytest.mark.parametrize(
     "category", ["kernel", "gpu_memcpy", "gpu_memset", "mtia_ccp_events", "hpu_op", "collective_comm"]
 )
-def test_all_work_on_a_device_is_launched(category):
+def test_all_work_on_a_device_is_launched(category) -> None:
     linked = linked_of([op("op", 0, 100), call("c", 20, 5, 7), kernel("k", 500, 9, 7, cat=category)])
     assert launch_of(linked, "k")["op"] == "op"
 
 
-def test_rocm_launches_like_cuda():
+def test_rocm_launches_like_cuda() -> None:
     launch = call("hipLaunchKernel", 20, 5, 7)
     launch["args"] = {"cid": 3, "kernel": "k", "correlation": 7, "ptr": "0x0"}
     linked = linked_of([op("op", 0, 100), launch, kernel("k", 500, 9, 7)])
     assert launch_of(linked, "k")["op"] == "op"
 
 
-def test_of_a_driver_call_inside_a_runtime_call_the_inner_one_counts():
+def test_of_a_driver_call_inside_a_runtime_call_the_inner_one_counts() -> None:
     linked = linked_of(
         [
             op("op", 0, 100),
@@ -76,7 +76,7 @@ def test_of_a_driver_call_inside_a_runtime_call_the_inner_one_counts():
     assert (launch_of(linked, "k")["call"], launch_of(linked, "k")["op"]) == ("cuLaunchKernel", "op")
 
 
-def test_a_kernel_with_two_calls_is_one_row():
+def test_a_kernel_with_two_calls_is_one_row() -> None:
     linked = linked_of(
         [
             op("op", 0, 100),
@@ -89,19 +89,19 @@ def test_a_kernel_with_two_calls_is_one_row():
     assert linked.coverage.gpu_events.total == 1
 
 
-def test_all_kernels_of_a_graph_belong_to_the_op_that_launched_the_graph():
+def test_all_kernels_of_a_graph_belong_to_the_op_that_launched_the_graph() -> None:
     kernels = [kernel(f"k{i}", 500 + 10 * i, 9, 7) for i in range(50)]
     linked = linked_of([op("replay", 0, 100), call("cudaGraphLaunch", 20, 5, 7), *kernels])
     assert {launch_of(linked, f"k{i}")["op"] for i in range(50)} == {"replay"}
 
 
-def test_a_call_on_another_thread_than_the_op_is_outside_of_it():
+def test_a_call_on_another_thread_than_the_op_is_outside_of_it() -> None:
     linked = linked_of([op("op", 0, 100, tid=1), call("launch", 20, 5, 7, tid=2), kernel("k", 500, 9, 7)])
     assert launch_of(linked, "k")["op"] is None
     assert launch_of(linked, "k")["reason"] == OrphanReason.OUTSIDE_OF_OPS
 
 
-def test_a_call_that_overlaps_ops_on_two_threads_belongs_to_its_own():
+def test_a_call_that_overlaps_ops_on_two_threads_belongs_to_its_own() -> None:
     linked = linked_of(
         [
             op("one", 0, 100, tid=1),
@@ -113,38 +113,38 @@ def test_a_call_that_overlaps_ops_on_two_threads_belongs_to_its_own():
     assert launch_of(linked, "k")["op"] == "two"
 
 
-def test_a_launch_after_the_op_has_ended_is_outside_of_it():
+def test_a_launch_after_the_op_has_ended_is_outside_of_it() -> None:
     linked = linked_of([op("op", 0, 10), call("launch", 20, 5, 7), kernel("k", 500, 9, 7)])
     assert launch_of(linked, "k")["call"] == "launch"
     assert launch_of(linked, "k")["op"] is None
 
 
-def test_an_annotation_is_an_op_where_there_is_none_nearer():
+def test_an_annotation_is_an_op_where_there_is_none_nearer() -> None:
     linked = linked_of(
         [op("step", 0, 100, cat="user_annotation"), call("launch", 20, 5, 7), kernel("k", 500, 9, 7)]
     )
     assert launch_of(linked, "k")["op"] == "step"
 
 
-def test_without_the_call_the_launch_is_missing_from_the_trace():
+def test_without_the_call_the_launch_is_missing_from_the_trace() -> None:
     linked = linked_of([op("op", 0, 100), call("other", 20, 5, 8), kernel("k", 500, 9, 7)])
     assert launch_of(linked, "k")["call"] is None
     assert launch_of(linked, "k")["reason"] == OrphanReason.NO_CALL
 
 
-def test_without_a_correlation_that_is_the_reason():
+def test_without_a_correlation_that_is_the_reason() -> None:
     orphan = kernel("k", 500, 9, 7)
     del orphan["args"]["correlation"]
     linked = linked_of([op("op", 0, 100), call("other", 20, 5, 8), orphan])
     assert launch_of(linked, "k")["reason"] == OrphanReason.NO_CORRELATION
 
 
-def test_correlation_zero_is_none():
+def test_correlation_zero_is_none() -> None:
     linked = linked_of([op("op", 0, 100), call("other", 20, 5, 0), kernel("k", 500, 9, 0)])
     assert launch_of(linked, "k")["reason"] == OrphanReason.NO_CORRELATION
 
 
-def test_without_the_call_an_external_id_names_the_op():
+def test_without_the_call_an_external_id_names_the_op() -> None:
     work = kernel("k", 500, 9, 7, **{"External id": 3})
     linked = linked_of([op("op", 0, 100, External_id=3), work])
     assert launch_of(linked, "k") == {
@@ -156,26 +156,26 @@ def test_without_the_call_an_external_id_names_the_op():
     }
 
 
-def test_an_external_id_that_is_just_the_correlation_names_nothing():
+def test_an_external_id_that_is_just_the_correlation_names_nothing() -> None:
     work = kernel("k", 500, 9, 7, **{"External id": 7})
     linked = linked_of([op("op", 0, 100, External_id=7), work])
     assert launch_of(linked, "k")["op"] is None
     assert launch_of(linked, "k")["reason"] == OrphanReason.NO_CALL
 
 
-def test_an_external_id_of_an_op_that_started_later_names_nothing():
+def test_an_external_id_of_an_op_that_started_later_names_nothing() -> None:
     work = kernel("k", 500, 9, 7, **{"External id": 3})
     linked = linked_of([op("op", 600, 100, External_id=3), work])
     assert launch_of(linked, "k")["op"] is None
 
 
-def test_an_external_id_that_two_ops_have_names_neither():
+def test_an_external_id_that_two_ops_have_names_neither() -> None:
     work = kernel("k", 500, 9, 7, **{"External id": 3})
     linked = linked_of([op("one", 0, 10, External_id=3), op("two", 20, 10, External_id=3), work])
     assert launch_of(linked, "k")["op"] is None
 
 
-def test_the_call_in_the_trace_counts_more_than_an_external_id():
+def test_the_call_in_the_trace_counts_more_than_an_external_id() -> None:
     work = kernel("k", 500, 9, 7, **{"External id": 3})
     linked = linked_of(
         [op("named", 0, 10, External_id=3), op("around", 20, 50, External_id=4), call("c", 30, 5, 7), work]
@@ -183,7 +183,7 @@ def test_the_call_in_the_trace_counts_more_than_an_external_id():
     assert (launch_of(linked, "k")["op"], launch_of(linked, "k")["method"]) == ("around", "correlation")
 
 
-def test_the_node_is_that_of_the_op():
+def test_the_node_is_that_of_the_op() -> None:
     linked = linked_of(
         [op("op", 0, 100, Record_function_id=51), call("launch", 20, 5, 7), kernel("k", 500, 9, 7)],
         et_of(node(20, "op", 1001, rf_id=51)),
@@ -191,7 +191,7 @@ def test_the_node_is_that_of_the_op():
     assert launch_of(linked, "k")["node"] == 20
 
 
-def test_the_node_is_that_of_the_nearest_op_around_that_has_one():
+def test_the_node_is_that_of_the_nearest_op_around_that_has_one() -> None:
     linked = linked_of(
         [
             op("far", 0, 100, Record_function_id=50),
@@ -207,7 +207,7 @@ def test_the_node_is_that_of_the_nearest_op_around_that_has_one():
     assert launch_of(linked, "k")["op"] == "without too"
 
 
-def test_without_a_node_around_there_is_none():
+def test_without_a_node_around_there_is_none() -> None:
     linked = linked_of(
         [
             op("a", 0, 9, Record_function_id=50),
@@ -220,7 +220,7 @@ def test_without_a_node_around_there_is_none():
     assert (launch_of(linked, "k")["op"], launch_of(linked, "k")["node"]) == ("without", None)
 
 
-def test_the_table_has_a_row_per_device_event_in_order_and_its_declared_schema():
+def test_the_table_has_a_row_per_device_event_in_order_and_its_declared_schema() -> None:
     linked = linked_of(
         [kernel("k1", 500, 9, 7), op("op", 0, 100), kernel("k0", 400, 9, 6), call("launch", 20, 5, 7)]
     )
@@ -229,7 +229,7 @@ def test_the_table_has_a_row_per_device_event_in_order_and_its_declared_schema()
     assert dict(linked.device_links.schema) == DEVICE_LINKS.polars_schema()
 
 
-def test_no_device_events_make_an_empty_table_of_the_schema():
+def test_no_device_events_make_an_empty_table_of_the_schema() -> None:
     linked = linked_of([op("op", 0, 100), call("launch", 20, 5, 7)])
     assert linked.device_links.is_empty()
     assert dict(linked.device_links.schema) == DEVICE_LINKS.polars_schema()

@@ -11,7 +11,7 @@ from tracebraid.analysis.ops.ops import ops
 from tracebraid.api import link
 
 
-def test_an_execution_trace_of_another_rank_is_said(tmp_path: Path):
+def test_an_execution_trace_of_another_rank_is_said(tmp_path: Path) -> None:
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text([op("a", 0, 1, Record_function_id=5)]))
     et = write(tmp_path / "torch_et_3.json", et_text(et_of(node(20, "a", 1001, rf_id=5))))
     found = [finding for finding in link(et, kineto).findings if finding.code == "ranks-differ"]
@@ -20,14 +20,14 @@ def test_an_execution_trace_of_another_rank_is_said(tmp_path: Path):
     assert "rank 0" in found[0].message
 
 
-def test_all_findings_are_those_of_both_traces_and_of_the_link(tmp_path: Path):
+def test_all_findings_are_those_of_both_traces_and_of_the_link(tmp_path: Path) -> None:
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text([op("a", 0, 1)])[:-20])
     et = write(tmp_path / "torch_et_3.json", et_text([node(20, "a", 999, rf_id=5)], "9.9.9"))
     codes = [finding.code for finding in link(et, kineto).all_findings]
     assert {"schema-unknown", "parent-missing", "truncated", "ranks-differ"} <= set(codes)
 
 
-def test_a_timeline_without_any_event_links_to_nothing(tmp_path: Path):
+def test_a_timeline_without_any_event_links_to_nothing(tmp_path: Path) -> None:
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text([]))
     linked = link(None, kineto)
     assert linked.host_tree.is_empty()
@@ -36,7 +36,7 @@ def test_a_timeline_without_any_event_links_to_nothing(tmp_path: Path):
     assert linked.coverage.share == 1.0
 
 
-def test_deep_nesting_links_and_is_answered_in_linear_time():
+def test_deep_nesting_links_and_is_answered_in_linear_time() -> None:
     """Launches and device totals look at the ops around an op, and may not go up level by level."""
     levels = 20_000
     events = [op(f"op{i % 9}", i, 2 * levels - 2 * i + 10, Record_function_id=i + 1) for i in range(levels)]

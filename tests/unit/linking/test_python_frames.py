@@ -38,34 +38,34 @@ def compiled_call(next_dur: float, caller_of_next: int | None = 2) -> list[Json]
     return [*events, frame("compiled.py(20): check", 300, 10, 4, 2), op("aten::mul", 400, 10)]
 
 
-def test_launches_stay_in_the_annotation_around_a_frame_that_ends_late():
+def test_launches_stay_in_the_annotation_around_a_frame_that_ends_late() -> None:
     linked = linked_of(compiled_call(72_000))
     graph = event_ids(linked)[GRAPH]
     assert linked.device_links.get_column("op_event").to_list() == [graph] * KERNELS
     assert linked.coverage.gpu_events.share == 1.0
 
 
-def test_a_frame_that_ends_late_is_counted_and_located():
+def test_a_frame_that_ends_late_is_counted_and_located() -> None:
     (found,) = late_findings(linked_of(compiled_call(72_000)))
     assert found.count == 1
     assert NEXT in found.where
 
 
-def test_a_frame_is_cut_where_its_caller_calls_another_function():
+def test_a_frame_is_cut_where_its_caller_calls_another_function() -> None:
     linked = linked_of(compiled_call(72_000))
     start = linked.timeline.events.filter(event_id=event_ids(linked)[NEXT]).item(0, "ts_ns")
     assert proven_ends(linked.timeline).rows() == [(event_ids(linked)[NEXT], start + 270_000)]
 
 
-def test_a_built_in_function_that_outlasts_annotations_by_long_is_late_without_its_caller_too():
+def test_a_built_in_function_that_outlasts_annotations_by_long_is_late_without_its_caller_too() -> None:
     assert [one.count for one in late_findings(linked_of(compiled_call(72_000, None)))] == [1]
 
 
-def test_frames_that_end_in_time_are_no_finding():
+def test_frames_that_end_in_time_are_no_finding() -> None:
     assert late_findings(linked_of(compiled_call(3))) == []
 
 
-def test_frames_that_close_an_annotation_are_no_finding():
+def test_frames_that_close_an_annotation_are_no_finding() -> None:
     """As a profiler's own step does: it closes one step and opens the next."""
     events = [
         frame("train.py(3): train", 0, 9000, 1, None),
@@ -78,7 +78,7 @@ def test_frames_that_close_an_annotation_are_no_finding():
     assert late_findings(linked_of(events)) == []
 
 
-def test_a_built_in_function_that_closes_an_annotation_inside_of_a_call_is_no_finding():
+def test_a_built_in_function_that_closes_an_annotation_inside_of_a_call_is_no_finding() -> None:
     """`next` on a generator that leaves a range and works on for long."""
     events = [
         op("range", 0, 100, cat="user_annotation"),
@@ -88,6 +88,6 @@ def test_a_built_in_function_that_closes_an_annotation_inside_of_a_call_is_no_fi
     assert late_findings(linked_of(events)) == []
 
 
-def test_a_frame_that_outlasts_an_operator_is_late():
+def test_a_frame_that_outlasts_an_operator_is_late() -> None:
     found = late_findings(linked_of([op("aten::mm", 0, 100), frame("f.py(1): f", 50, 90, 1, None)]))
     assert [one.count for one in found] == [1]

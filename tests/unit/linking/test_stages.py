@@ -55,13 +55,13 @@ def computed_stages(linked: LinkedTrace) -> set[str]:
         (lambda linked: linked.known_findings, set()),
     ],
 )
-def test_a_question_computes_what_it_needs_and_no_more(tmp_path: Path, question, expected: set[str]):
+def test_a_question_computes_what_it_needs_and_no_more(tmp_path: Path, question, expected: set[str]) -> None:
     linked = job_of(tmp_path)[0]
     question(linked)
     assert computed_stages(linked) == expected
 
 
-def test_answers_are_the_same_with_and_without_an_execution_trace(tmp_path: Path):
+def test_answers_are_the_same_with_and_without_an_execution_trace(tmp_path: Path) -> None:
     with_et = job_of(tmp_path)
     without = tracebraid.open(tmp_path / "kineto_trace_0.json")
     for question in (tracebraid.breakdown, tracebraid.kernels, tracebraid.ops, tracebraid.steps):
@@ -69,7 +69,7 @@ def test_answers_are_the_same_with_and_without_an_execution_trace(tmp_path: Path
 
 
 @pytest.mark.parametrize("text", ["damaged", "", '{"traceEvents": []}'])
-def test_what_is_wrong_with_an_execution_trace_is_raised_by_what_needs_it(tmp_path: Path, text: str):
+def test_what_is_wrong_with_an_execution_trace_is_raised_by_what_needs_it(tmp_path: Path, text: str) -> None:
     linked = job_of(tmp_path, text)[0]
     assert tracebraid.breakdown(linked).height == 2
     assert linked.dependencies.height > 0
@@ -80,13 +80,13 @@ def test_what_is_wrong_with_an_execution_trace_is_raised_by_what_needs_it(tmp_pa
         _ = linked.all_findings
 
 
-def test_link_raises_at_once_what_is_wrong_with_either_trace(tmp_path: Path):
+def test_link_raises_at_once_what_is_wrong_with_either_trace(tmp_path: Path) -> None:
     job_of(tmp_path, "damaged")
     with pytest.raises(tracebraid.InputError):
         tracebraid.link(tmp_path / "torch_et_0.json", tmp_path / "kineto_trace_0.json")
 
 
-def test_known_findings_are_those_of_what_was_computed(tmp_path: Path):
+def test_known_findings_are_those_of_what_was_computed(tmp_path: Path) -> None:
     write(tmp_path / "kineto_trace_0.json", kineto_text(EVENTS)[:-3])
     write(tmp_path / "torch_et_0.json", et_text([*NODES, node(30, "lost", 999)], "9.9.9"))
     linked = tracebraid.open(tmp_path)[0]
@@ -100,7 +100,7 @@ def test_known_findings_are_those_of_what_was_computed(tmp_path: Path):
     assert linked.compute_all().known_findings == linked.all_findings
 
 
-def test_threads_share_one_reading_of_the_execution_trace(tmp_path: Path):
+def test_threads_share_one_reading_of_the_execution_trace(tmp_path: Path) -> None:
     write(tmp_path / "kineto_trace_0.json", kineto_text(EVENTS))
     et = write(tmp_path / "torch_et_0.json", et_text(NODES))
     reads: list[int] = []
@@ -122,14 +122,14 @@ def test_threads_share_one_reading_of_the_execution_trace(tmp_path: Path):
     assert (len(found), len(reads)) == (len(asked), 1)
 
 
-def test_a_linked_trace_can_be_pickled(tmp_path: Path):
+def test_a_linked_trace_can_be_pickled(tmp_path: Path) -> None:
     linked = job_of(tmp_path)[0]
     again = pickle.loads(pickle.dumps(linked))
     assert again.coverage == linked.coverage
     assert again.dependencies.equals(linked.dependencies)
 
 
-def test_it_says_in_a_line_what_it_is(tmp_path: Path):
+def test_it_says_in_a_line_what_it_is(tmp_path: Path) -> None:
     linked = job_of(tmp_path)[0]
     assert len(repr(linked)) < len(str(tmp_path)) + 200
     assert "host_tree" not in repr(linked)

@@ -113,46 +113,46 @@ OTHER_OPS = (
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_of_a_library_communicate(name):
+def test_kernels_of_a_library_communicate(name) -> None:
     rule = rule_of(name, Subject.KERNEL)
     assert rule is not None
     assert (rule.says, rule.library) == (Says.COMMUNICATES, KERNELS[name])
 
 
 @pytest.mark.parametrize("name", COMPUTE)
-def test_kernels_that_only_sound_like_it_compute(name):
+def test_kernels_that_only_sound_like_it_compute(name) -> None:
     rule = rule_of(name, Subject.KERNEL)
     assert rule is not None
     assert rule.says is Says.COMPUTES
 
 
 @pytest.mark.parametrize("name", NEITHER)
-def test_no_rule_says_that_other_kernels_communicate(name):
+def test_no_rule_says_that_other_kernels_communicate(name) -> None:
     rule = rule_of(name, Subject.KERNEL)
     assert rule is None or rule.says is Says.COMPUTES
 
 
 @pytest.mark.parametrize("name", ["intranode_alltoall_kernel", "void x::my_all_gather_kernel<4>(int)"])
-def test_a_collectives_name_of_no_library_may_communicate(name):
+def test_a_collectives_name_of_no_library_may_communicate(name) -> None:
     rule = rule_of(name, Subject.KERNEL)
     assert rule is not None
     assert rule.says is Says.MAY_COMMUNICATE
 
 
 @pytest.mark.parametrize("name", COMMUNICATING_OPS)
-def test_ops_of_a_library_communicate(name):
+def test_ops_of_a_library_communicate(name) -> None:
     rule = rule_of(name, Subject.OP, Subject.RANGE)
     assert rule is not None
     assert rule.says is Says.COMMUNICATES
 
 
 @pytest.mark.parametrize("name", OTHER_OPS)
-def test_other_ops_do_not(name):
+def test_other_ops_do_not(name) -> None:
     rule = rule_of(name, Subject.OP, Subject.RANGE)
     assert rule is None or rule.says is not Says.COMMUNICATES
 
 
-def test_an_annotation_may_bear_any_name_but_those_of_backends():
+def test_an_annotation_may_bear_any_name_but_those_of_backends() -> None:
     assert rule_of("c10d::allreduce_", Subject.RANGE) is None
     assert rule_of("nccl:all_reduce", Subject.RANGE) is not None
 
@@ -167,13 +167,13 @@ def test_an_annotation_may_bear_any_name_but_those_of_backends():
         ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", None),
     ],
 )
-def test_a_rule_tells_the_collective_where_all_that_fits_it_is_one(name, collective):
+def test_a_rule_tells_the_collective_where_all_that_fits_it_is_one(name, collective) -> None:
     rule = rule_of(name, Subject.KERNEL)
     assert rule is not None
     assert rule.collective is collective
 
 
-def test_every_library_of_the_table_is_tested_here():
+def test_every_library_of_the_table_is_tested_here() -> None:
     libraries = {
         rule.library for rule in RULES if rule.subject is Subject.KERNEL and rule.says is Says.COMMUNICATES
     }
@@ -181,6 +181,6 @@ def test_every_library_of_the_table_is_tested_here():
 
 
 @pytest.mark.parametrize("pattern", [rule.pattern for rule in RULES])
-def test_only_anchored_patterns_repeat_without_bound(pattern):
+def test_only_anchored_patterns_repeat_without_bound(pattern) -> None:
     """A name can be as long as a file: a search that starts anew at each character must not go on to its end."""
     assert pattern.startswith("^") or not re.search(r"[*+]", pattern)

@@ -51,7 +51,7 @@ def loads(tmp_path: Path) -> Iterator[Loads]:
     gc.enable()
 
 
-def test_several_questions_read_each_rank_once_and_release_it_before_the_next(loads: Loads):
+def test_several_questions_read_each_rank_once_and_release_it_before_the_next(loads: Loads) -> None:
     steps, ops, breakdown = loads.job.ask(tracebraid.steps, tracebraid.ops, tracebraid.breakdown)
     assert loads.ranks == [0, 1, 2]
     assert loads.alive == [[], [], []]
@@ -61,18 +61,18 @@ def test_several_questions_read_each_rank_once_and_release_it_before_the_next(lo
 
 
 @pytest.mark.parametrize("question", [tracebraid.ops, tracebraid.kernels, tracebraid.breakdown])
-def test_each_public_question_releases_a_rank_before_the_next(loads: Loads, question):
+def test_each_public_question_releases_a_rank_before_the_next(loads: Loads, question) -> None:
     question(loads.job)
     assert loads.alive == [[], [], []]
 
 
-def test_answers_of_one_pass_are_those_of_single_questions(loads: Loads):
+def test_answers_of_one_pass_are_those_of_single_questions(loads: Loads) -> None:
     together = loads.job.ask(tracebraid.ops, lambda linked: tracebraid.ops(linked, per_step=True))
     alone = tracebraid.ops(loads.job), tracebraid.ops(loads.job, per_step=True)
     assert all(one.equals(other) for one, other in zip(together, alone, strict=True))
 
 
-def test_all_stages_of_a_rank_are_released_with_it(loads: Loads):
+def test_all_stages_of_a_rank_are_released_with_it(loads: Loads) -> None:
     def use(linked: LinkedTrace) -> int:
         return linked.compute_all().host_tree.height
 
@@ -80,20 +80,20 @@ def test_all_stages_of_a_rank_are_released_with_it(loads: Loads):
     assert loads.alive == [[], [], []]
 
 
-def test_a_rank_that_was_opened_is_not_read_again(loads: Loads):
+def test_a_rank_that_was_opened_is_not_read_again(loads: Loads) -> None:
     kept = loads.job[1]
     loads.job.ask(tracebraid.ops)
     assert loads.ranks == [1, 0, 2]
     assert loads.job[1] is kept
 
 
-def test_some_ranks_in_the_order_that_is_asked_for(loads: Loads):
+def test_some_ranks_in_the_order_that_is_asked_for(loads: Loads) -> None:
     assert list(loads.job.each(lambda linked: linked.rank, [2, 0])) == [2, 0]
     with pytest.raises(tracebraid.ArgumentError):
         list(loads.job.each(lambda linked: linked.rank, [9]))
 
 
-def test_threads_that_open_a_rank_read_it_once(loads: Loads):
+def test_threads_that_open_a_rank_read_it_once(loads: Loads) -> None:
     found: list[LinkedTrace] = []
     threads = [threading.Thread(target=lambda: found.append(loads.job[0])) for _ in range(8)]
     for thread in threads:
@@ -104,16 +104,16 @@ def test_threads_that_open_a_rank_read_it_once(loads: Loads):
     assert len(set(map(id, found))) == 1
 
 
-def test_no_question_has_no_answer(loads: Loads):
+def test_no_question_has_no_answer(loads: Loads) -> None:
     assert loads.job.ask() == ()
 
 
-def test_an_answer_is_a_table_of_all_ranks(loads: Loads):
+def test_an_answer_is_a_table_of_all_ranks(loads: Loads) -> None:
     (named,) = loads.job.ask(lambda linked: pl.DataFrame({"rank": [linked.rank]}))
     assert named.get_column("rank").to_list() == [0, 1, 2]
 
 
-def test_a_rank_that_could_not_be_opened_is_not_kept_by_a_later_pass(loads: Loads, tmp_path: Path):
+def test_a_rank_that_could_not_be_opened_is_not_kept_by_a_later_pass(loads: Loads, tmp_path: Path) -> None:
     path = tmp_path / "kineto_trace_0.json"
     text = path.read_text()
     path.write_text("damaged")

@@ -23,13 +23,13 @@ def counted(value: int = 7) -> tuple[Stage[int], list[int]]:
     return Stage(compute), calls
 
 
-def test_it_is_computed_when_it_is_asked_for_and_kept():
+def test_it_is_computed_when_it_is_asked_for_and_kept() -> None:
     stage, calls = counted()
     assert (stage.is_computed, calls) == (False, [])
     assert (stage(), stage(), stage.is_computed, calls) == (7, 7, True, [7])
 
 
-def test_threads_that_ask_at_once_wait_for_one_computation():
+def test_threads_that_ask_at_once_wait_for_one_computation() -> None:
     begun, calls = threading.Event(), []
 
     def compute() -> object:
@@ -50,7 +50,7 @@ def test_threads_that_ask_at_once_wait_for_one_computation():
     assert len(set(map(id, found))) == 1
 
 
-def test_one_that_raises_is_tried_again():
+def test_one_that_raises_is_tried_again() -> None:
     answers: list[Callable[[], int]] = [lambda: int("no number"), lambda: 3]
     stage = Stage(lambda: answers.pop(0)())
     with pytest.raises(ValueError, match="no number"):
@@ -63,7 +63,7 @@ class Input:
     """Something that takes memory."""
 
 
-def test_what_the_computation_refers_to_is_released():
+def test_what_the_computation_refers_to_is_released() -> None:
     gc.disable()
     try:
         given = Input()
@@ -77,11 +77,11 @@ def test_what_the_computation_refers_to_is_released():
         gc.enable()
 
 
-def test_it_is_pickled_as_its_value():
+def test_it_is_pickled_as_its_value() -> None:
     stage, calls = counted()
     again = pickle.loads(pickle.dumps(stage))
     assert (again.is_computed, again(), calls) == (True, 7, [7])
 
 
-def test_a_value_that_is_known_is_computed():
+def test_a_value_that_is_known_is_computed() -> None:
     assert (computed(None).is_computed, computed(None)()) == (True, None)

@@ -29,7 +29,7 @@ def plain(data: Any) -> Any:
     return json.loads(json.dumps(data))
 
 
-def test_the_ledger_has_the_documented_keys():
+def test_the_ledger_has_the_documented_keys() -> None:
     data = plain(coverage_data(3, LEDGER))
     assert data["rank"] == 3
     assert data["host_ops"] == {"total": 1000, "linked": 990, "by_method": {"record_function_id": 990}}
@@ -45,13 +45,13 @@ def test_the_ledger_has_the_documented_keys():
     ]
 
 
-def test_the_ledger_says_its_share_and_what_each_orphan_is():
+def test_the_ledger_says_its_share_and_what_each_orphan_is() -> None:
     data = plain(coverage_data(3, LEDGER))
     assert data["coverage"] == 0.75
     assert [one["kind"] for one in data["orphans"]] == ["host_op", "gpu_event"]
 
 
-def test_a_finding_keeps_its_place_and_count():
+def test_a_finding_keeps_its_place_and_count() -> None:
     finding = Finding("event-unreadable", "an event was left out", "a.json", "byte 120", 3)
     assert plain(finding_data(finding)) == {
         "code": "event-unreadable",
@@ -62,12 +62,12 @@ def test_a_finding_keeps_its_place_and_count():
     }
 
 
-def test_rows_are_objects_with_nulls():
+def test_rows_are_objects_with_nulls() -> None:
     frame = pl.DataFrame({"step": [None, "a"], "n": [1, 2]})
     assert plain(rows_data(frame)) == [{"step": None, "n": 1}, {"step": "a", "n": 2}]
 
 
-def test_file_info_is_plain_data():
+def test_file_info_is_plain_data() -> None:
     info = FileInfo(
         path="a.json",
         kind="kineto-trace",

@@ -96,7 +96,7 @@ def op_row(name: str, **columns: Any) -> dict[str, Any]:
     return {"name": name, **usual, **columns}
 
 
-def test_coverage_says_how_many_of_how_many_and_how():
+def test_coverage_says_how_many_of_how_many_and_how() -> None:
     text = text_of(coverage_table([(3, coverage())]))
     assert "990 of 1,000" in text
     assert "99.0 %" in text
@@ -105,22 +105,22 @@ def test_coverage_says_how_many_of_how_many_and_how():
     assert "50.0 %" in text
 
 
-def test_coverage_without_an_execution_trace_says_so():
+def test_coverage_without_an_execution_trace_says_so() -> None:
     table = coverage_table([(0, coverage(has_et=False, host_ops=Count(9, 0, {})))])
     assert "no Execution Trace" in text_of(table)
 
 
-def test_coverage_of_a_cpu_only_rank_shows_no_device():
+def test_coverage_of_a_cpu_only_rank_shows_no_device() -> None:
     table = coverage_table([(0, coverage(gpu_events=Count(0, 0, {}), gpu_time_ns=(0, 0)))])
     assert "GPU" not in text_of(table)
 
 
-def test_coverage_of_kernels_without_duration_is_whole():
+def test_coverage_of_kernels_without_duration_is_whole() -> None:
     table = coverage_table([(0, coverage(gpu_events=Count(1, 1, {"correlation": 1}), gpu_time_ns=(0, 0)))])
     assert "100.0 %" in text_of(table)
 
 
-def test_orphans_are_told_by_kind_and_reason_over_all_ranks():
+def test_orphans_are_told_by_kind_and_reason_over_all_ranks() -> None:
     ranks = (0, 1, 2, 7)
     table = orphans_table([(rank, coverage()) for rank in ranks])
     assert table is not None
@@ -132,26 +132,26 @@ def test_orphans_are_told_by_kind_and_reason_over_all_ranks():
         assert [count, *f"{kind} 0-2, 7 {reason_sentence(reason)}".split()] in lines
 
 
-def test_where_all_is_linked_there_is_no_table_of_orphans():
+def test_where_all_is_linked_there_is_no_table_of_orphans() -> None:
     assert orphans_table([(0, coverage(orphans=()))]) is None
 
 
-def test_a_breakdown_shows_each_part_with_its_share_of_the_span():
+def test_a_breakdown_shows_each_part_with_its_share_of_the_span() -> None:
     text = text_of(breakdown_table(frame(BREAKDOWN, [step_row(None)])))
     assert "400 ns 40.0 %" in text
     assert "600 ns 60.0 %" in text
 
 
-def test_a_span_of_nothing_divides_by_nothing():
+def test_a_span_of_nothing_divides_by_nothing() -> None:
     table = breakdown_table(frame(BREAKDOWN, [step_row(None, span_ns=0, idle_ns=0, compute_ns=0)]))
     assert "0 ns" in text_of(table)
 
 
-def test_an_empty_breakdown_is_an_empty_table():
+def test_an_empty_breakdown_is_an_empty_table() -> None:
     assert "NaN" not in text_of(breakdown_table(frame(BREAKDOWN, [])))
 
 
-def test_steps_left_out_are_counted():
+def test_steps_left_out_are_counted() -> None:
     rows = [step_row(None), *(step_row(f"ProfilerStep#{i}") for i in range(25))]
     text = text_of(breakdown_table(frame(BREAKDOWN, rows)))
     assert "15 more steps" in text
@@ -159,13 +159,13 @@ def test_steps_left_out_are_counted():
     assert "ProfilerStep#10" not in text
 
 
-def test_each_device_is_named():
+def test_each_device_is_named() -> None:
     rows = [step_row(None, device="0"), step_row(None, device="1")]
     lines = lines_of(breakdown_table(frame(BREAKDOWN, rows)))
     assert [line[:3] for line in lines if line[:2] == ["0", "all"]] == [["0", "all", "0"], ["0", "all", "1"]]
 
 
-def test_only_the_top_kernels_are_shown_and_the_rest_counted():
+def test_only_the_top_kernels_are_shown_and_the_rest_counted() -> None:
     table = kernels_table(frame(KERNELS, [kernel_row(f"kernel{i}") for i in range(1005)]), top=3)
     text = text_of(table)
     assert "kernel2" in text
@@ -173,7 +173,7 @@ def test_only_the_top_kernels_are_shown_and_the_rest_counted():
     assert "1,002 more" in text
 
 
-def test_ops_are_sorted_by_the_time_that_was_asked_for():
+def test_ops_are_sorted_by_the_time_that_was_asked_for() -> None:
     rows = [
         op_row("device_bound", device_self_ns=9000, host_self_ns=1),
         op_row("host_bound", device_self_ns=1),
@@ -186,7 +186,7 @@ def test_ops_are_sorted_by_the_time_that_was_asked_for():
 
 
 @pytest.mark.parametrize("by", ["host", "device"])
-def test_annotations_stand_among_the_ops_and_are_named_so(by):
+def test_annotations_stand_among_the_ops_and_are_named_so(by) -> None:
     rows = [op_row("mm"), op_row("nccl:all_reduce", category="user_annotation")]
     rows = [{**row, "device_self_ns": 5_000, "kernels": 1} for row in rows]
     lines = lines_of(ops_table(frame(OPS, rows), 5, by))
@@ -194,7 +194,7 @@ def test_annotations_stand_among_the_ops_and_are_named_so(by):
     assert any("mm" in line and "op" in line for line in lines)
 
 
-def test_marks_of_steps_are_left_out_of_host_time_only():
+def test_marks_of_steps_are_left_out_of_host_time_only() -> None:
     """Their host time is the breakdown's, row by row; work that a step launches itself stands nowhere else."""
     rows = [op_row(name, category="user_annotation") for name in ("ProfilerStep#7", "train#1", "train_ops")]
     rows = [{**row, "device_self_ns": 5_000, "kernels": 1} for row in rows]
@@ -206,7 +206,7 @@ def test_marks_of_steps_are_left_out_of_host_time_only():
     assert "ProfilerStep#7" not in text_of(ops_table(frame(OPS, rows), 5, "host"))
 
 
-def test_shares_of_launchers_stand_in_one_line():
+def test_shares_of_launchers_stand_in_one_line() -> None:
     rows = [
         {"launcher": launcher.value, "kernels": 2, "device_ns": 10, "share": share}
         for launcher, share in ((Launcher.GRAPH, 0.85), (Launcher.OP, 0.15))
@@ -216,7 +216,7 @@ def test_shares_of_launchers_stand_in_one_line():
     assert "15.0 %" in line
 
 
-def test_every_launcher_has_its_words():
+def test_every_launcher_has_its_words() -> None:
     rows = [{"launcher": one.value, "kernels": 1, "device_ns": 1, "share": 0.2} for one in Launcher]
     assert launchers_line(frame(LAUNCHERS, rows)).count("20.0 %") == len(Launcher)
 
@@ -240,7 +240,7 @@ def info(**changes: Any) -> FileInfo:
     return FileInfo(**{**usual, **changes})
 
 
-def test_info_tells_the_facts_of_a_file():
+def test_info_tells_the_facts_of_a_file() -> None:
     text = text_of(info_group([info()]))
     expected = (
         "a/kineto_trace_0.json",
@@ -256,11 +256,11 @@ def test_info_tells_the_facts_of_a_file():
 
 
 @pytest.mark.parametrize("source", [source for source in DeviceSource if source is not DeviceSource.NONE])
-def test_info_claims_no_cpu_where_the_header_does_not(source):
+def test_info_claims_no_cpu_where_the_header_does_not(source) -> None:
     assert "CPU" not in text_of(info_group([info(device_source=source, devices=("cuda:0",))]))
 
 
-def test_info_of_a_rank_that_nothing_tells():
+def test_info_of_a_rank_that_nothing_tells() -> None:
     table = info_group(
         [info(kind="execution-trace", rank=None, world_size=None, start_ns=None, span_ns=None)]
     )
@@ -288,7 +288,7 @@ def test_info_of_a_rank_that_nothing_tells():
         pytest.param(lambda: info_group([info(counts={MARKUP: 1})]), id="category"),
     ],
 )
-def test_markup_in_a_traces_text_is_printed_as_it_stands(table):
+def test_markup_in_a_traces_text_is_printed_as_it_stands(table) -> None:
     made = table()
     assert made is not None
     assert MARKUP in " ".join(text_of(made).split())

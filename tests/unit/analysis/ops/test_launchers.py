@@ -28,7 +28,7 @@ def one_of_each() -> list[Json]:
     ]
 
 
-def test_each_device_event_counts_for_one_launcher():
+def test_each_device_event_counts_for_one_launcher() -> None:
     table = launchers(linked_of(one_of_each()))
     assert table.select("launcher", "kernels", "device_ns").rows() == [
         ("graph", 1, 4_000),
@@ -41,12 +41,12 @@ def test_each_device_event_counts_for_one_launcher():
 
 
 @pytest.mark.parametrize("name", ["cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"])
-def test_graphs_of_every_api_count(name):
+def test_graphs_of_every_api_count(name) -> None:
     linked = linked_of([call(name, 0, 5, 1), *(kernel(f"k{i}", 10 * i, 5, 1) for i in range(3))])
     assert launchers(linked).select("launcher", "kernels").rows() == [("graph", 3)]
 
 
-def test_per_step_what_has_no_launch_is_in_no_step():
+def test_per_step_what_has_no_launch_is_in_no_step() -> None:
     table = launchers(linked_of(one_of_each()), per_step=True)
     assert table.filter(table["step"].is_null()).select("launcher", "device_ns").rows() == [
         ("call", 8_000),
@@ -55,30 +55,30 @@ def test_per_step_what_has_no_launch_is_in_no_step():
     assert set(table.filter(step="ProfilerStep#1").get_column("launcher")) == {"graph", "op", "annotation"}
 
 
-def test_the_time_is_that_of_the_kernels_and_of_the_ops():
+def test_the_time_is_that_of_the_kernels_and_of_the_ops() -> None:
     linked = linked_of(one_of_each())
     assert launchers(linked).get_column("device_ns").sum() == kernels(linked).get_column("total_ns").sum()
     with_op = launchers(linked).filter(launchers(linked)["launcher"].is_in(["graph", "op", "annotation"]))
     assert with_op.get_column("device_ns").sum() == ops(linked).get_column("device_self_ns").sum()
 
 
-def test_a_trace_without_device_has_an_empty_table_of_the_schema():
+def test_a_trace_without_device_has_an_empty_table_of_the_schema() -> None:
     for per_step in (False, True):
         table = launchers(linked_of([op("a", 0, 5)]), per_step=per_step)
         assert table.is_empty()
         assert dict(table.schema) == LAUNCHERS.polars_schema()
 
 
-def test_the_table_has_its_declared_schema():
+def test_the_table_has_its_declared_schema() -> None:
     for per_step in (False, True):
         assert (
             dict(launchers(linked_of(one_of_each()), per_step=per_step).schema) == LAUNCHERS.polars_schema()
         )
 
 
-def test_device_work_of_no_duration_has_no_share():
+def test_device_work_of_no_duration_has_no_share() -> None:
     assert launchers(linked_of([kernel("x", 0, 0, 1)])).get_column("share").to_list() == [0.0]
 
 
-def test_all_ranks_of_a_job_are_asked(demo):
+def test_all_ranks_of_a_job_are_asked(demo) -> None:
     assert tracebraid.launchers(tracebraid.open(demo)).is_empty()

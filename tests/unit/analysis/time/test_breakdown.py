@@ -22,28 +22,28 @@ def over_all(*events: Json, **options: Any) -> dict[str, Any]:
     return {key.removesuffix("_ns"): v / 1000 if key.endswith("_ns") else v for key, v in rows[0].items()}
 
 
-def test_the_span_reaches_from_the_first_device_event_to_the_last():
+def test_the_span_reaches_from_the_first_device_event_to_the_last() -> None:
     row = over_all(op("op", 0, 9), kernel("k", 100, 10, 1), kernel("k", 200, 30, 2))
     assert (row["start"], row["span"], row["compute"], row["idle"]) == (100, 130, 40, 90)
 
 
-def test_the_longest_event_may_end_last_though_it_starts_first():
+def test_the_longest_event_may_end_last_though_it_starts_first() -> None:
     row = over_all(kernel("long", 100, 500, 1), kernel("short", 200, 30, 2, stream=8))
     assert (row["span"], row["compute"]) == (500, 500)
 
 
-def test_work_on_two_streams_at_once_counts_once():
+def test_work_on_two_streams_at_once_counts_once() -> None:
     row = over_all(kernel("k", 0, 10, 1), kernel("k", 5, 10, 2, stream=8))
     assert (row["span"], row["compute"], row["idle"]) == (15, 15, 0)
 
 
-def test_communication_behind_compute_is_overlap_and_the_rest_is_exposed():
+def test_communication_behind_compute_is_overlap_and_the_rest_is_exposed() -> None:
     row = over_all(kernel("k", 0, 10, 1), kernel(NCCL, 6, 10, 2, stream=8))
     assert (row["communication"], row["overlap"], row["exposed_communication"]) == (10, 4, 6)
     assert (row["compute"], row["idle"]) == (10, 0)
 
 
-def test_copies_count_only_where_nothing_else_runs():
+def test_copies_count_only_where_nothing_else_runs() -> None:
     row = over_all(
         kernel("k", 0, 10, 1),
         kernel(NCCL, 10, 10, 2, stream=8),
@@ -53,7 +53,7 @@ def test_copies_count_only_where_nothing_else_runs():
 
 
 @pytest.mark.parametrize("category", ["gpu_memcpy", "gpu_memset"])
-def test_copies_and_fills_are_memory(category):
+def test_copies_and_fills_are_memory(category) -> None:
     assert over_all(kernel("x", 0, 5, 1, cat=category))["memory"] == 5
 
 
@@ -67,16 +67,16 @@ def test_copies_and_fills_are_memory(category):
         "nvshmemi_barrier",
     ],
 )
-def test_kernels_of_communication_libraries_communicate(name):
+def test_kernels_of_communication_libraries_communicate(name) -> None:
     assert over_all(kernel(name, 0, 5, 1))["communication"] == 5
 
 
-def test_a_kernel_with_collective_arguments_communicates_whatever_its_name():
+def test_a_kernel_with_collective_arguments_communicates_whatever_its_name() -> None:
     work = kernel("my_own_kernel", 0, 5, 1, **{"Collective name": "allreduce", "Group size": 2})
     assert over_all(work)["communication"] == 5
 
 
-def test_mtia_waits_are_not_busy():
+def test_mtia_waits_are_not_busy() -> None:
     row = over_all(
         kernel("pe_exe", 0, 10, 1, cat="mtia_ccp_events"),
         kernel("event_wait", 10, 50, 2, cat="mtia_ccp_events"),
@@ -86,28 +86,28 @@ def test_mtia_waits_are_not_busy():
     assert (row["span"], row["compute"], row["memory"], row["idle"]) == (80, 10, 10, 60)
 
 
-def test_synchronisation_is_no_work():
+def test_synchronisation_is_no_work() -> None:
     row = over_all(kernel("k", 0, 5, 1), complete("Stream Sync", "cuda_sync", 5, 90, 0, 7, {"stream": 7}))
     assert (row["span"], row["compute"]) == (5, 5)
 
 
-def test_a_device_side_annotation_is_no_work():
+def test_a_device_side_annotation_is_no_work() -> None:
     row = over_all(kernel("k", 0, 5, 1), complete("step", "gpu_user_annotation", 0, 90, 0, 7))
     assert (row["span"], row["compute"]) == (5, 5)
 
 
-def test_each_device_has_rows_of_its_own():
+def test_each_device_has_rows_of_its_own() -> None:
     events = [kernel("k", 0, 5, 1), complete("k", "kernel", 100, 7, 1, 7, {"device": 1, "correlation": 2})]
     rows = breakdown(linked_of(events)).select("device", "start_ns", "compute_ns").rows()
     assert rows == [("0", 0, 5000), ("1", 100_000, 7000)]
 
 
-def test_devices_are_in_the_order_of_their_numbers():
+def test_devices_are_in_the_order_of_their_numbers() -> None:
     events = [complete("k", "kernel", 0, 7, device, 7) for device in (10, 9, 2)]
     assert breakdown(linked_of(events)).get_column("device").to_list() == ["2", "9", "10"]
 
 
-def test_a_step_is_the_time_of_its_annotation_on_the_host():
+def test_a_step_is_the_time_of_its_annotation_on_the_host() -> None:
     events = [
         op("ProfilerStep#1", 0, 100, cat="user_annotation"),
         op("ProfilerStep#2", 100, 100, cat="user_annotation"),
@@ -122,19 +122,19 @@ def test_a_step_is_the_time_of_its_annotation_on_the_host():
     ]
 
 
-def test_another_annotation_can_mark_the_steps():
+def test_another_annotation_can_mark_the_steps() -> None:
     events = [op("train", 0, 100, cat="user_annotation"), kernel("k", 95, 30, 1)]
     steps = breakdown(linked_of(events), annotation="train").get_column("step").to_list()
     assert steps == [None, "train"]
 
 
-def test_steps_in_which_the_device_does_nothing_are_idle():
+def test_steps_in_which_the_device_does_nothing_are_idle() -> None:
     events = [op("ProfilerStep#1", 0, 50, cat="user_annotation"), kernel("k", 95, 30, 1)]
     row = breakdown(linked_of(events)).filter(step="ProfilerStep#1").to_dicts()[0]
     assert (row["span_ns"], row["idle_ns"]) == (50_000, 50_000)
 
 
-def test_a_trace_without_device_is_broken_down_by_its_host_ops():
+def test_a_trace_without_device_is_broken_down_by_its_host_ops() -> None:
     row = over_all(
         op("aten::mul", 0, 10),
         op("gloo:all_reduce", 5, 10, tid=2, cat="user_annotation"),
@@ -149,30 +149,30 @@ def test_a_trace_without_device_is_broken_down_by_its_host_ops():
 @pytest.mark.parametrize(
     "name", ["c10d::allreduce_", "record_param_comms", "nccl:all_reduce", "_c10d_functional::all_reduce"]
 )
-def test_host_ops_of_collectives_communicate(name):
+def test_host_ops_of_collectives_communicate(name) -> None:
     assert over_all(op(name, 0, 10))["communication"] == 10
 
 
 @pytest.mark.parametrize("name", ["glooming::op", "torch.distributed.ddp.reducer::copy_bucket_to_grad"])
-def test_host_ops_with_similar_names_compute(name):
+def test_host_ops_with_similar_names_compute(name) -> None:
     assert over_all(op(name, 0, 10))["compute"] == 10
 
 
-def test_nested_host_ops_count_once():
+def test_nested_host_ops_count_once() -> None:
     assert over_all(op("a", 0, 10), op("b", 2, 5))["compute"] == 10
 
 
-def test_nothing_makes_an_empty_table_of_the_schema():
+def test_nothing_makes_an_empty_table_of_the_schema() -> None:
     table = breakdown(linked_of([complete("x", "overhead", 0, 5, 1, 1)]))
     assert table.is_empty()
     assert dict(table.schema) == BREAKDOWN.polars_schema()
 
 
-def test_the_table_has_its_declared_schema():
+def test_the_table_has_its_declared_schema() -> None:
     table = breakdown(linked_of([kernel("k", 0, 5, 1), op("ProfilerStep#1", 0, 5, cat="user_annotation")]))
     assert dict(table.schema) == BREAKDOWN.polars_schema()
 
 
-def test_the_rank_is_the_traces():
+def test_the_rank_is_the_traces() -> None:
     table = breakdown(linked_of([kernel("k", 0, 5, 1)], header={"distributedInfo": {"rank": 7}}))
     assert table.get_column("rank").to_list() == [7]

@@ -68,7 +68,7 @@ def times(one: Json) -> tuple[Any, Any]:
 @pytest.mark.parametrize("form", ["made", "flat"])
 def test_linked_nodes_have_ts_and_dur_and_others_do_not(
     form: str, request: pytest.FixtureRequest, tmp_path: Path
-):
+) -> None:
     found = by_name(exported(request.getfixturevalue(form), tmp_path))
     assert [times(found[name]) for name in ("outer", "mm", "unlinked")] == [
         (100, 90),
@@ -78,13 +78,13 @@ def test_linked_nodes_have_ts_and_dur_and_others_do_not(
 
 
 @pytest.mark.parametrize("form", ["made", "flat"])
-def test_roots_span_what_is_linked_on_them(form: str, request: pytest.FixtureRequest, tmp_path: Path):
+def test_roots_span_what_is_linked_on_them(form: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     found = {one["id"]: times(one) for one in exported(request.getfixturevalue(form), tmp_path)["nodes"]}
     assert found[1] == (100, 210)
     assert [found[root] for root in (1001, 1002, 1003)] == [(100, 90), (300, 10), (None, None)]
 
 
-def test_a_flat_execution_trace_stays_flat(flat: LinkedTrace, tmp_path: Path):
+def test_a_flat_execution_trace_stays_flat(flat: LinkedTrace, tmp_path: Path) -> None:
     found = exported(flat, tmp_path)
     assert found["schema"] == "1.0.1"
     bare = [{k: v for k, v in one.items() if k not in ("ts", "dur")} for one in found["nodes"]]
@@ -95,7 +95,7 @@ def test_a_flat_execution_trace_stays_flat(flat: LinkedTrace, tmp_path: Path):
     assert not {"ctrl_deps", "op_schema", "rf_id", "inclusive_dur"} & gemm.keys()
 
 
-def test_a_nested_one_has_what_chakra_reads_too(made: LinkedTrace, tmp_path: Path):
+def test_a_nested_one_has_what_chakra_reads_too(made: LinkedTrace, tmp_path: Path) -> None:
     found = exported(made, tmp_path)
     write_et_plus(made, tmp_path / "chakra.json")
     chakra = load_et_plus(tmp_path / "chakra.json")
@@ -106,37 +106,39 @@ def test_a_nested_one_has_what_chakra_reads_too(made: LinkedTrace, tmp_path: Pat
 
 
 @pytest.mark.parametrize("form", ["made", "flat"])
-def test_the_peers_read_it(form: str, request: pytest.FixtureRequest, tmp_path: Path):
+def test_the_peers_read_it(form: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     found = exported(request.getfixturevalue(form), tmp_path)
     read_as_replay(found)
     check_trace_link(found)
 
 
-def test_device_nodes_are_their_events(made: LinkedTrace, tmp_path: Path):
+def test_device_nodes_are_their_events(made: LinkedTrace, tmp_path: Path) -> None:
     found = by_name(exported(made, tmp_path))
     for event in EVENTS[-3:]:
         mine = {key: found[event["name"]][key] for key in event}
         assert mine == event
 
 
-def test_a_device_event_without_an_op_is_under_the_process_and_says_why(made: LinkedTrace, tmp_path: Path):
+def test_a_device_event_without_an_op_is_under_the_process_and_says_why(
+    made: LinkedTrace, tmp_path: Path
+) -> None:
     lost = by_name(exported(made, tmp_path))["lost"]
     assert lost["parent"] == 1
     assert lost["orphan"] == "no-call"
 
 
-def test_collectives_name_their_process_group(made: LinkedTrace, tmp_path: Path):
+def test_collectives_name_their_process_group(made: LinkedTrace, tmp_path: Path) -> None:
     found = exported(made, tmp_path)["nodes"]
     assert {one["name"]: one["pg_name"] for one in found if "pg_name" in one} == {"nccl": "pg3"}
 
 
-def test_lanes_that_are_text_stay_text(tmp_path: Path):
+def test_lanes_that_are_text_stay_text(tmp_path: Path) -> None:
     odd = {**kernel("odd", 1, 2, 99), "pid": "Spans", "tid": "PyTorch Profiler"}
     found = by_name(exported(linked_of([*EVENTS, odd], NODES), tmp_path))
     assert (found["odd"]["pid"], found["odd"]["tid"]) == ("Spans", "PyTorch Profiler")
 
 
-def test_another_hash_seed_gives_the_same_bytes(tmp_path: Path):
+def test_another_hash_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text(EVENTS))
     et = write(tmp_path / "torch_et_0.json", et_text(NODES))
     code = "import sys; from tracebraid import api; api.write_trace_link_et(api.link(*sys.argv[1:3]), sys.argv[3])"
@@ -146,18 +148,18 @@ def test_another_hash_seed_gives_the_same_bytes(tmp_path: Path):
     assert (tmp_path / "1.json.gz").read_bytes() == (tmp_path / "2.json.gz").read_bytes()
 
 
-def test_without_an_execution_trace_there_is_nothing_to_write(tmp_path: Path):
+def test_without_an_execution_trace_there_is_nothing_to_write(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="rank 0 has no Execution Trace"):
         write_trace_link_et(linked_of(EVENTS), tmp_path / "et_plus.json")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_is_one_error(made: LinkedTrace, tmp_path: Path):
+def test_a_place_that_cannot_be_written_is_one_error(made: LinkedTrace, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot be written"):
         write_trace_link_et(made, tmp_path / "no" / "et.json")
 
 
-def test_what_is_written_links_again(tmp_path: Path):
+def test_what_is_written_links_again(tmp_path: Path) -> None:
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text(EVENTS))
     write_trace_link_et(link(write(tmp_path / "et_0.json", et_text(NODES)), kineto), tmp_path / "plus.json")
     again = link(tmp_path / "plus.json", kineto)

@@ -68,14 +68,14 @@ def demo_pair(demo: Path, rank: int) -> LinkedTrace:
     return link(demo / f"torch_et_{rank}.json.gz", demo / f"kineto_trace_{rank}.json.gz")
 
 
-def test_without_the_added_keys_every_node_is_the_execution_traces(demo: Path, tmp_path: Path):
+def test_without_the_added_keys_every_node_is_the_execution_traces(demo: Path, tmp_path: Path) -> None:
     found = exported(demo_pair(demo, 0), tmp_path)
     original = load(demo / "torch_et_0.json.gz")
     bare = [{key: value for key, value in one.items() if key not in ADDED} for one in found["nodes"]]
     assert bare == sorted(original["nodes"], key=lambda one: one["id"])
 
 
-def test_the_header_is_the_execution_traces_with_the_clocks_base(demo: Path, tmp_path: Path):
+def test_the_header_is_the_execution_traces_with_the_clocks_base(demo: Path, tmp_path: Path) -> None:
     linked = demo_pair(demo, 1)
     found, original = exported(linked, tmp_path), load(demo / "torch_et_1.json.gz")
     for part in (found, original):
@@ -83,25 +83,25 @@ def test_the_header_is_the_execution_traces_with_the_clocks_base(demo: Path, tmp
     assert found == {**original, "baseTimeNanoseconds": linked.timeline.base_time_ns}
 
 
-def test_keys_keep_their_order(made: LinkedTrace, tmp_path: Path):
+def test_keys_keep_their_order(made: LinkedTrace, tmp_path: Path) -> None:
     found = exported(made, tmp_path)
     assert list(found) == ["schema", "pid", "time", "start_ts", "baseTimeNanoseconds", "nodes", "finish_ts"]
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_nodes_are_sorted_by_id_and_ids_are_unique(demo: Path, tmp_path: Path, rank: int):
+def test_nodes_are_sorted_by_id_and_ids_are_unique(demo: Path, tmp_path: Path, rank: int) -> None:
     ids = [one["id"] for one in exported(demo_pair(demo, rank), tmp_path)["nodes"]]
     assert ids == sorted(set(ids))
 
 
-def test_device_nodes_have_ids_above_all_others(made: LinkedTrace, tmp_path: Path):
+def test_device_nodes_have_ids_above_all_others(made: LinkedTrace, tmp_path: Path) -> None:
     found = exported(made, tmp_path)
     ids = [one["id"] for one in found["nodes"]]
     assert ids == sorted(set(ids))
     assert min(one["id"] for one in found["nodes"] if "cat" in one) > 1001
 
 
-def test_linked_nodes_have_the_times_of_their_event_to_the_ns(made: LinkedTrace, tmp_path: Path):
+def test_linked_nodes_have_the_times_of_their_event_to_the_ns(made: LinkedTrace, tmp_path: Path) -> None:
     found = by_name(exported(made, tmp_path))
     assert [found["mm"][key] for key in ADDED] == [Decimal("110.250"), Decimal("50.125"), Decimal("50.125")]
     assert [found["outer"][key] for key in ADDED] == [
@@ -111,25 +111,25 @@ def test_linked_nodes_have_the_times_of_their_event_to_the_ns(made: LinkedTrace,
     ]
 
 
-def test_nodes_that_are_not_linked_have_no_times(made: LinkedTrace, tmp_path: Path):
+def test_nodes_that_are_not_linked_have_no_times(made: LinkedTrace, tmp_path: Path) -> None:
     assert not set(ADDED) & set(by_name(exported(made, tmp_path))["unlinked"])
 
 
-def test_times_are_on_the_clock_of_the_kineto_file(made: LinkedTrace, tmp_path: Path):
+def test_times_are_on_the_clock_of_the_kineto_file(made: LinkedTrace, tmp_path: Path) -> None:
     """Relative to its base, float64 still tells nanoseconds apart."""
     found = exported(made, tmp_path)
     assert found["baseTimeNanoseconds"] == BASE_NS
     assert by_name(found)["gemm"]["ts"] == Decimal("500.123")
 
 
-def test_times_of_an_old_trace_are_absolute(tmp_path: Path):
+def test_times_of_an_old_trace_are_absolute(tmp_path: Path) -> None:
     events = [op("mm", 1_700_000_000_123_456, 7, Record_function_id=52)]
     found = exported(linked_of(events, et_of(node(20, "mm", 1001, rf_id=52))), tmp_path)
     assert found["baseTimeNanoseconds"] == 0
     assert by_name(found)["mm"]["ts"] == Decimal("1700000000123456.000")
 
 
-def test_every_device_event_is_a_node_under_its_ops_node(made: LinkedTrace, tmp_path: Path):
+def test_every_device_event_is_a_node_under_its_ops_node(made: LinkedTrace, tmp_path: Path) -> None:
     gemm = by_name(exported(made, tmp_path))["gemm"]
     shown = {key: gemm[key] for key in ("ctrl_deps", "cat", "ph", "ts", "inclusive_dur", "stream")}
     assert shown == {
@@ -143,23 +143,27 @@ def test_every_device_event_is_a_node_under_its_ops_node(made: LinkedTrace, tmp_
     assert gemm["exclusive_dur"] == gemm["inclusive_dur"]
 
 
-def test_device_nodes_carry_the_inputs_outputs_and_attributes_of_their_op(made: LinkedTrace, tmp_path: Path):
+def test_device_nodes_carry_the_inputs_outputs_and_attributes_of_their_op(
+    made: LinkedTrace, tmp_path: Path
+) -> None:
     found = by_name(exported(made, tmp_path))
     for key in ("inputs", "outputs", "attrs"):
         assert found["gemm"][key] == found["mm"][key]
 
 
-def test_device_nodes_are_in_the_order_of_their_starts(made: LinkedTrace, tmp_path: Path):
+def test_device_nodes_are_in_the_order_of_their_starts(made: LinkedTrace, tmp_path: Path) -> None:
     names = [one["name"] for one in exported(made, tmp_path)["nodes"] if "cat" in one]
     assert names == ["lost", "nccl", "gemm", "outside"]
 
 
-def test_collectives_name_their_process_group_and_nothing_else_does(made: LinkedTrace, tmp_path: Path):
+def test_collectives_name_their_process_group_and_nothing_else_does(
+    made: LinkedTrace, tmp_path: Path
+) -> None:
     found = exported(made, tmp_path)["nodes"]
     assert {one["name"]: one["pg_name"] for one in found if "pg_name" in one} == {"nccl": "pg3"}
 
 
-def test_orphans_are_under_the_root_with_their_reason(made: LinkedTrace, tmp_path: Path):
+def test_orphans_are_under_the_root_with_their_reason(made: LinkedTrace, tmp_path: Path) -> None:
     found = by_name(exported(made, tmp_path))
     assert found["outside"]["orphan"] == OrphanReason.OUTSIDE_OF_OPS
     assert found["lost"]["orphan"] == OrphanReason.NO_CALL
@@ -167,19 +171,19 @@ def test_orphans_are_under_the_root_with_their_reason(made: LinkedTrace, tmp_pat
     assert "orphan" not in found["gemm"]
 
 
-def test_a_device_event_whose_op_has_no_node_says_so(tmp_path: Path):
+def test_a_device_event_whose_op_has_no_node_says_so(tmp_path: Path) -> None:
     events = [op("x", 0, 100, Record_function_id=77), call("launch", 20, 5, 7), kernel("k", 500, 9, 7)]
     found = by_name(exported(linked_of(events, et_of(node(20, "y", 1001, rf_id=1))), tmp_path))
     assert found["k"]["ctrl_deps"] == 1
     assert found["k"]["orphan"] == OrphanReason.LAUNCHER_WITHOUT_NODE
 
 
-def test_no_device_event_is_lost(made: LinkedTrace, tmp_path: Path):
+def test_no_device_event_is_lost(made: LinkedTrace, tmp_path: Path) -> None:
     device_nodes = [one for one in exported(made, tmp_path)["nodes"] if "cat" in one]
     assert len(device_nodes) == made.device_links.height == 4
 
 
-def test_names_are_escaped(tmp_path: Path):
+def test_names_are_escaped(tmp_path: Path) -> None:
     name = 'a "quoted"\n\\ name, \u00b5 and \U0001f600'
     events = [op(name, 0, 9, Record_function_id=5)]
     found = by_name(exported(linked_of(events, et_of(node(20, name, 1001, rf_id=5))), tmp_path))
@@ -194,7 +198,7 @@ def flat(node_id: int, name: str, parent: int, rf_id: int, **members: Any) -> Js
     return {**plain, **{key: [] for key in lists}, **members}
 
 
-def test_schema_1_0_1_is_written_in_the_form_of_1_0_2(tmp_path: Path):
+def test_schema_1_0_1_is_written_in_the_form_of_1_0_2(tmp_path: Path) -> None:
     value = [3, 4, 0, 6, 4, "cpu"]
     nodes = [
         flat(2, "[pytorch|profiler|execution_graph|thread]", 1, 0),
@@ -227,7 +231,7 @@ def test_schema_1_0_1_is_written_in_the_form_of_1_0_2(tmp_path: Path):
     }
 
 
-def test_attributes_of_all_kinds_come_back(tmp_path: Path):
+def test_attributes_of_all_kinds_come_back(tmp_path: Path) -> None:
     extra = [
         {"name": "kernel_backend", "type": "string", "value": "triton"},
         {"name": "kernel_file", "type": "string", "value": "/tmp/x.py"},
@@ -248,7 +252,7 @@ def test_attributes_of_all_kinds_come_back(tmp_path: Path):
     assert written == expected
 
 
-def test_values_come_back_as_they_were_written(tmp_path: Path):
+def test_values_come_back_as_they_were_written(tmp_path: Path) -> None:
     values = [
         ("Double", 0.000000, []),
         ("Double", "nan", []),
@@ -265,12 +269,12 @@ def test_values_come_back_as_they_were_written(tmp_path: Path):
     assert found["x"]["inputs"]["types"] == [kind for kind, _, _ in values]
 
 
-def test_a_node_whose_parent_is_not_there_keeps_it(tmp_path: Path):
+def test_a_node_whose_parent_is_not_there_keeps_it(tmp_path: Path) -> None:
     found = exported(linked_of([op("x", 0, 1)], et_of(node(20, "x", 999, rf_id=5))), tmp_path)
     assert by_name(found)["x"]["ctrl_deps"] == 999
 
 
-def test_what_is_written_reads_as_an_execution_trace(made: LinkedTrace, tmp_path: Path):
+def test_what_is_written_reads_as_an_execution_trace(made: LinkedTrace, tmp_path: Path) -> None:
     write_et_plus(made, tmp_path / "et_plus.json")
     again = read_execution_trace(tmp_path / "et_plus.json")
     assert made.et is not None
@@ -279,7 +283,7 @@ def test_what_is_written_reads_as_an_execution_trace(made: LinkedTrace, tmp_path
     assert again.findings == ()
 
 
-def test_the_same_input_gives_the_same_bytes(demo: Path, tmp_path: Path):
+def test_the_same_input_gives_the_same_bytes(demo: Path, tmp_path: Path) -> None:
     for name in ("one.json", "two.json", "one.json.gz", "two.json.gz"):
         write_et_plus(demo_pair(demo, 0), tmp_path / name)
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
@@ -287,7 +291,7 @@ def test_the_same_input_gives_the_same_bytes(demo: Path, tmp_path: Path):
     assert gzip.decompress((tmp_path / "one.json.gz").read_bytes()) == (tmp_path / "one.json").read_bytes()
 
 
-def test_another_hash_seed_gives_the_same_bytes(tmp_path: Path):
+def test_another_hash_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text(EVENTS))
     et = write(tmp_path / "torch_et_0.json", et_text(NODES))
     code = "import sys; from tracebraid import api; api.write_et_plus(api.link(*sys.argv[1:3]), sys.argv[3])"
@@ -297,13 +301,13 @@ def test_another_hash_seed_gives_the_same_bytes(tmp_path: Path):
     assert (tmp_path / "1.json.gz").read_bytes() == (tmp_path / "2.json.gz").read_bytes()
 
 
-def test_an_existing_file_is_replaced(made: LinkedTrace, tmp_path: Path):
+def test_an_existing_file_is_replaced(made: LinkedTrace, tmp_path: Path) -> None:
     (tmp_path / "et_plus.json").write_text("old")
     assert exported(made, tmp_path)["nodes"]
     assert [path.name for path in tmp_path.iterdir()] == ["et_plus.json"]
 
 
-def test_without_an_execution_trace_there_is_nothing_to_write(tmp_path: Path):
+def test_without_an_execution_trace_there_is_nothing_to_write(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="rank 0 has no Execution Trace"):
         write_et_plus(linked_of(EVENTS), tmp_path / "et_plus.json")
     assert list(tmp_path.iterdir()) == []
@@ -320,7 +324,7 @@ def test_without_an_execution_trace_there_is_nothing_to_write(tmp_path: Path):
 )
 def test_a_place_that_cannot_be_written_is_one_error_and_leaves_nothing(
     made: LinkedTrace, tmp_path: Path, place: str
-):
+) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(OutputError, match="cannot be written"):
@@ -328,7 +332,7 @@ def test_a_place_that_cannot_be_written_is_one_error_and_leaves_nothing(
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
 
 
-def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path):
+def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text(EVENTS))
     et = write(tmp_path / "torch_et_0.json", et_text(NODES))
     target = write(tmp_path / "et_plus.json", "old")
@@ -345,7 +349,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path):
     assert sorted(tmp_path.iterdir()) == sorted([kineto, et, target])
 
 
-def test_what_is_no_regular_file_is_never_replaced(made: LinkedTrace, tmp_path: Path):
+def test_what_is_no_regular_file_is_never_replaced(made: LinkedTrace, tmp_path: Path) -> None:
     """`-o /dev/null`, as root, must not put a file in its place. A pipe stands in for it here."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -359,7 +363,7 @@ def test_what_is_no_regular_file_is_never_replaced(made: LinkedTrace, tmp_path: 
     assert stat.S_ISFIFO(pipe.lstat().st_mode)
 
 
-def test_a_sendrecv_kernel_bears_the_name_that_chakra_takes(tmp_path: Path):
+def test_a_sendrecv_kernel_bears_the_name_that_chakra_takes(tmp_path: Path) -> None:
     name = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)"
     events = [op("mm", 0, 10, Record_function_id=52), call("launch", 1, 2, 7), kernel(name, 20, 5, 7)]
     found = exported(linked_of(events, et_of(node(20, "mm", 1001, rf_id=52))), tmp_path)["nodes"]

@@ -28,7 +28,7 @@ def steps(mark: str, numbers: range, body: Ops = BODY) -> list[object]:
     "mark",
     ["ProfilerStep#{}", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "## LOOP {} ##"],
 )
-def test_the_mark_of_an_iteration_is_found_out(mark: str):
+def test_the_mark_of_an_iteration_is_found_out(mark: str) -> None:
     found = linked({1: steps(mark, range(5, 6))}, {7: steps(mark, range(3, 9))})
     assert len(pairs(found)) == 9
     assert found.matched is not None
@@ -37,7 +37,7 @@ def test_the_mark_of_an_iteration_is_found_out(mark: str):
     assert found.coverage.host_ops.share == 1.0
 
 
-def test_of_equal_iterations_that_with_the_same_number_is_taken():
+def test_of_equal_iterations_that_with_the_same_number_is_taken() -> None:
     found = linked({1: steps("ProfilerStep#{}", range(4, 5))}, {7: steps("ProfilerStep#{}", range(3, 9))})
     assert pairs(found) == {n: 9 + n for n in range(9)}
     assert found.matched is not None
@@ -45,14 +45,14 @@ def test_of_equal_iterations_that_with_the_same_number_is_taken():
     assert "this one has the same number" in found.matched.why
 
 
-def test_without_a_mark_what_recurs_is_one():
+def test_without_a_mark_what_recurs_is_one() -> None:
     found = linked({1: BODY}, {7: BODY * 5})
     assert len(pairs(found)) == 8
     assert found.matched is not None
     assert "by what recurs 5 times" in found.matched.why
 
 
-def test_an_iteration_that_lacks_ops_is_not_taken():
+def test_an_iteration_that_lacks_ops_is_not_taken() -> None:
     events = [*steps("ProfilerStep#{}", range(1, 2), BODY[:5]), *steps("ProfilerStep#{}", range(2, 3))]
     events += steps("ProfilerStep#{}", range(3, 5), BODY[2:])
     found = linked({1: steps("ProfilerStep#{}", range(9, 10))}, {7: events})
@@ -61,7 +61,7 @@ def test_an_iteration_that_lacks_ops_is_not_taken():
     assert found.matched.iterations.get_column("agreement").round(2).to_list() == [0.67, 1.0, 0.78, 0.78]
 
 
-def test_several_iterations_lie_in_a_row_within_more():
+def test_several_iterations_lie_in_a_row_within_more() -> None:
     nodes, events = steps("ProfilerStep#{}", range(5, 8)), steps("ProfilerStep#{}", range(3, 10))
     found = linked({1: nodes}, {7: events})
     assert pairs(found) == {n: 2 * 9 + n for n in range(27)}
@@ -69,7 +69,7 @@ def test_several_iterations_lie_in_a_row_within_more():
     assert found.matched.node_times.is_empty()
 
 
-def test_an_iteration_more_is_an_iteration_more_also_where_traces_are_about_as_long():
+def test_an_iteration_more_is_an_iteration_more_also_where_traces_are_about_as_long() -> None:
     nodes, events = steps("ProfilerStep#{}", range(5, 14)), steps("ProfilerStep#{}", range(4, 14))
     found = linked({1: nodes}, {7: events})
     assert pairs(found) == {n: 9 + n for n in range(81)}
@@ -77,7 +77,7 @@ def test_an_iteration_more_is_an_iteration_more_also_where_traces_are_about_as_l
     assert "ProfilerStep#5 to ProfilerStep#13 was matched" in found.matched.why
 
 
-def test_an_execution_trace_of_many_and_a_kineto_trace_of_one():
+def test_an_execution_trace_of_many_and_a_kineto_trace_of_one() -> None:
     found = linked({1: steps("ProfilerStep#{}", range(3, 9))}, {7: steps("ProfilerStep#{}", range(5, 6))})
     assert pairs(found) == {2 * 9 + n: n for n in range(9)}
     assert found.matched is not None
@@ -86,7 +86,7 @@ def test_an_execution_trace_of_many_and_a_kineto_trace_of_one():
     assert (left == OrphanReason.OTHER_ITERATION.value).sum() == 45
 
 
-def test_an_iteration_can_be_asked_for_by_number_or_by_length():
+def test_an_iteration_can_be_asked_for_by_number_or_by_length() -> None:
     nodes = {1: steps("ProfilerStep#{}", range(5, 6))}
     slow = [(name, {"dur": 9}) for name in BODY]
     events = {7: [*steps("ProfilerStep#{}", range(3, 5), slow), *steps("ProfilerStep#{}", range(5, 8))]}
@@ -98,7 +98,7 @@ def test_an_iteration_can_be_asked_for_by_number_or_by_length():
         linked(nodes, events, Matching(iteration=8))
 
 
-def test_an_annotation_can_be_named_and_must_be_there():
+def test_an_annotation_can_be_named_and_must_be_there() -> None:
     nodes, events = {1: steps("train", range(1))}, {7: steps("train", range(4))}
     found = linked(nodes, events, Matching(annotation="train")).matched
     assert found is not None
@@ -107,7 +107,7 @@ def test_an_annotation_can_be_named_and_must_be_there():
         linked(nodes, events, Matching(annotation="eval"))
 
 
-def test_times_of_a_node_are_over_all_iterations():
+def test_times_of_a_node_are_over_all_iterations() -> None:
     events = [
         one
         for number, dur in enumerate([4, 8, 6])
@@ -130,7 +130,7 @@ def test_times_of_a_node_are_over_all_iterations():
     assert others.get_column("iterations").unique().to_list() == [4]
 
 
-def test_an_execution_trace_can_be_cut_to_one_iteration():
+def test_an_execution_trace_can_be_cut_to_one_iteration() -> None:
     et = linked({1: steps("ProfilerStep#{}", range(3, 6))}, {}).et
     assert et is not None
     assert et.iterations().rows() == [
@@ -146,7 +146,7 @@ def test_an_execution_trace_can_be_cut_to_one_iteration():
         et.trimmed(3)
 
 
-def test_what_is_cut_out_hangs_under_its_thread_and_numbers_its_tensors_anew(demo_et: ExecutionTrace):
+def test_what_is_cut_out_hangs_under_its_thread_and_numbers_its_tensors_anew(demo_et: ExecutionTrace) -> None:
     one = demo_et.trimmed(1)
     nodes = set(one.nodes.get_column("node_id"))
     assert set(one.nodes.get_column("parent_id").drop_nulls()) <= nodes
