@@ -43,9 +43,10 @@ if _TYPE_CHECKING:
         TracebraidError,
         WrongTraceError,
     )
-    from tracebraid.model.check import Check
+    from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
+    from tracebraid.model.file_info import FileInfo
     from tracebraid.model.finding import Finding
     from tracebraid.model.job import Job
     from tracebraid.model.linked_trace import LinkedTrace
@@ -54,17 +55,22 @@ if _TYPE_CHECKING:
     from tracebraid.model.reason import OrphanReason
     from tracebraid.model.timeline import Timeline
     from tracebraid.recorders.observer import ExecutionTraceObserver
+    from tracebraid.recorders.session.capture import Capture
     from tracebraid.version import __version__
 
 __all__ = [
     "ArgumentError",
+    "Capture",
     "CaptureError",
     "CaptureWarning",
     "Check",
+    "CheckedRank",
     "Coverage",
     "CoverageError",
+    "Diagnosis",
     "ExecutionTrace",
     "ExecutionTraceObserver",
+    "FileInfo",
     "Finding",
     "InputError",
     "Job",
@@ -76,6 +82,8 @@ __all__ = [
     "OrphanReason",
     "OutputError",
     "ProgramError",
+    "Repair",
+    "Severity",
     "Timeline",
     "TracebraidError",
     "WrongTraceError",
@@ -108,9 +116,11 @@ _HOMES = {
         "OutputError ProgramError TracebraidError WrongTraceError"
     ),
     "tracebraid.recorders.observer": "ExecutionTraceObserver",
-    "tracebraid.model.check": "Check",
+    "tracebraid.recorders.session.capture": "Capture",
+    "tracebraid.model.check": "Check CheckedRank Diagnosis Repair Severity",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",
+    "tracebraid.model.file_info": "FileInfo",
     "tracebraid.model.finding": "Finding",
     "tracebraid.model.job": "Job",
     "tracebraid.model.linked_trace": "LinkedTrace",

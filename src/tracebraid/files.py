@@ -145,5 +145,6 @@ def _exists(path: Path) -> OutputError:
     return OutputError(
         str(path),
         "this file is there already, from another run or another process of the same rank",
-        "Choose another folder, or say that it may be overwritten",
+        "Choose another folder; or have a new one made inside (--new, new=True); or replace what is there "
+        "(--overwrite, overwrite=True)",
     )

@@ -136,5 +136,5 @@ def test_a_python_without_torch_is_left_alone(tmp_path: Path) -> None:
     code = "import sys; print([name for name in sys.modules if name.startswith(('tracebraid', 'torch'))])"
     done = capture_command(tmp_path, sys.executable, "-c", code)
     assert (done.returncode, done.stdout) == (0, "[]\n")
-    assert "nothing was captured: no process took an optimizer's step" in done.stderr
+    assert "nothing was captured" in done.stderr
     assert files_of(tmp_path) == []

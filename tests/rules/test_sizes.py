@@ -19,6 +19,7 @@ EXCEPTIONS: set[str] = {
     "capturing.capture",
     "chakra_trace_link.chakra_trace_link",
     "link.link",
+    "summary.summary",
     "trace_link.trace_link",
 }
 """`module.function` that break a rule on purpose: the options of a command, or of a profiler, are its parameters."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracebraid.api.building import build_recorder
-from tracebraid.api.capturing import capture, export_reports, run_captured, settings_of
+from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
 from tracebraid.api.checking import check
 from tracebraid.api.judging import judge
 from tracebraid.api.repairing import repair
@@ -42,6 +42,7 @@ __all__ = [
     "ops",
     "read_execution_trace",
     "read_timeline",
+    "recorded_by_rank",
     "repair",
     "run_captured",
     "settings_of",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from tracebraid.model.matching import Matching
 from tracebraid.model.process import process_of_et, process_of_timeline
 from tracebraid.validation.advice import diagnose, diagnosis_of
 from tracebraid.validation.clocks import collective_clock_findings, collectives_of
+from tracebraid.validation.consequences import without_consequences
 from tracebraid.validation.identity import et_findings, recording_findings
 from tracebraid.validation.manifest import leftover_findings, manifest_findings
 from tracebraid.validation.processes import (
@@ -35,7 +37,7 @@ from tracebraid.validation.processes import (
 from tracebraid.validation.ranks import rank_findings
 from tracebraid.validation.window import Step, rank_step_findings, steps_of, window_findings
 
-__all__ = ["check", "is_note"]
+__all__ = ["check", "faults", "is_note"]
 
 
 @dataclass
@@ -98,6 +100,11 @@ def check(
     if only_rank is not None and not ranks and not manifests:
         raise InputError(str(path), f"it has no rank {only_rank}", "Check the folder")
     return Check(str(path), tuple(ranks), diagnose(findings))
+
+
+def faults(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings without those that follow from others."""
+    return without_consequences(findings)
 
 
 def is_note(finding: Finding) -> bool:

@@ -51,19 +51,27 @@ __all__ = [
 ]
 
 
-def open(path: str | Path, processes: int | None = None, matching: Matching | str = "auto") -> Job:
+def open(
+    path: str | Path,
+    processes: int | None = None,
+    matching: Matching | str = "auto",
+    window: int | None = None,
+) -> Job:
     """Open a folder of traces, or one Kineto trace, as a job.
 
     A Kineto trace is read when its rank is asked for, an Execution Trace when something needs it: links and coverage
     do; `breakdown`, `kernels`, `ops`, `steps` and dependencies do not.
 
+    A capture of several windows is a job for each: the last one, unless another is named.
+
     Args:
         path: the folder or file.
         processes: how many processes may decode one file; None: as many as its size is worth.
         matching: as in `link`.
+        window: which window of a capture, from 0; None for the last one.
 
     Raises:
-        InputError: there is no Kineto trace.
+        InputError: there is no Kineto trace, or no such window.
         ArgumentError: there is no such matching.
 
     Examples:
@@ -74,7 +82,7 @@ def open(path: str | Path, processes: int | None = None, matching: Matching | st
         >>> job[0].coverage.host_ops.share
         1.0
     """
-    files, findings = find_rank_files(path)
+    files, findings = find_rank_files(path, window)
     how = Matching(matching) if isinstance(matching, str) else matching
 
     def load(one: RankFiles, progress: Progress | None) -> LinkedTrace:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,8 @@ import typer
 from tracebraid import api
 from tracebraid.cli.output import note, say_error
 from tracebraid.errors import InputError, TracebraidError
+from tracebraid.model.capture_outcome import CaptureOutcome
+from tracebraid.reports.capture import nothing_text, recorded_text
 from tracebraid.reports.check import diagnosis_text, verdict
 
 __all__ = ["capture"]
@@ -43,53 +44,56 @@ def capture(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files of an earlier run in the folder.")
     ] = False,
+    new: Annotated[
+        bool, typer.Option("--new", help="Write to a new folder in it: run_1, run_2, ...")
+    ] = False,
+    steps_by: Annotated[
+        str, typer.Option(metavar="auto|optimizer|module", help="What ends a step of the program.")
+    ] = "auto",
+    require: Annotated[
+        bool, typer.Option("--require", help="End with exit code 1 where nothing was captured.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check/--no-check", help="Check the traces at the end.")] = True,
 ) -> None:
     """Run a command and capture both traces of each rank, without a change in its code.
 
     Steps are those of the optimizer, or the calls of the outermost module where there is none. The exit code is the
-    command's own.
+    command's own; with --require also 1 where it is 0 and nothing was captured.
     """
     schedule = {"skip_first": skip_first, "wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
     options = {"stacks": stacks, "memory": memory, "overwrite": overwrite, "nsys": nsys, "recorder": recorder}
-    settings = api.settings_of(out, schedule, options)
-    returncode = api.run_captured(command, settings)
+    settings = api.settings_of(out, schedule, {**options, "new": new, "steps_by": steps_by})
+    outcome = api.run_captured(command, settings)
+    returncode = outcome.returncode
     try:
         if nsys:
-            api.export_reports(out)
-        _tell(out, check and not nsys)
+            api.export_reports(Path(outcome.out_dir))
+        _tell(outcome, check and not nsys)
     except TracebraidError as error:
         say_error(str(error))
     if returncode < 0:
         with suppress(OSError):  # SIGKILL has no handler to put back
             signal.signal(-returncode, signal.SIG_DFL)
         os.kill(os.getpid(), -returncode)
-    raise typer.Exit(returncode)
+    raise typer.Exit(returncode or int(require and outcome.nothing is not None))
 
 
-def _tell(out: Path, check: bool) -> None:
+def _tell(outcome: CaptureOutcome, check: bool) -> None:
     """Say on standard error what was captured; standard output is the command's."""
-    if not list(out.glob("manifest_*.json")):
-        what = (
-            "nothing was captured: no process took an optimizer's step or called a module, or it says above what "
-            "kept it from being captured"
-        )
-        advice = "Is torch used in it? Does it start Python with -I, -E or -S, which keep the capture out?"
-        if find_spec("torch") is None:
-            advice = (
-                "torch is not installed beside tracebraid: pip install 'tracebraid[capture]' in the environment of "
-                "the command"
-            )
-        raise InputError(str(out), what, advice)
-    if not check:
-        recorded = any(out.rglob("torch_et_*.json.gz"))
-        note(
-            f"tracebraid: the traces are in {out}"
-            if recorded
-            else "tracebraid: nothing was recorded, see above"
-        )
+    out = outcome.out_dir
+    if outcome.nothing is not None:
+        raise InputError(out, *nothing_text(outcome))
+    checked = api.check(out) if check else None
+    recorded = api.recorded_by_rank(out)
+    if recorded:
+        note(f"tracebraid: {recorded_text(recorded, checked)}")
+    for problem in sorted({one.problem for one in outcome.notes if one.problem}):
+        note(f"tracebraid: a process was not captured: {problem}")
+    if checked is None:
+        for reason in sorted({reason for one in recorded for reason in one.lost}):
+            note(f"tracebraid: a window is lost: {reason}")
+        note(f"tracebraid: the traces are in {out}")
         return
-    checked = api.check(out)
     for one in checked.diagnoses:
         note(diagnosis_text(one))
     note(f"tracebraid: {verdict(checked)}")

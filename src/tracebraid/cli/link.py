@@ -71,13 +71,16 @@ def link(
             "--iteration", metavar="best|median|N", help="Which iteration of the longer trace to link."
         ),
     ] = BEST,
+    window: Annotated[
+        int | None, typer.Option("--window", help="Which window of a capture, from 0; by default the last.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Link Execution Traces and Kineto traces, and say how much was linked, how, and why the rest was not."""
     if len(paths) > 2:
         raise typer.BadParameter("give an Execution Trace and a Kineto trace, or one folder")
     with progress("linking") as update:
-        links = link_all(Pairs(paths, out, matching_of(match, annotation, iteration)), update)
+        links = link_all(Pairs(paths, out, matching_of(match, annotation, iteration), window=window), update)
     report(links, min_coverage, json)
 
 
@@ -137,12 +140,14 @@ class Pairs:
         out: where ET+ goes, a file for a pair and a folder for a folder; None for nowhere.
         matching: how the two of a pair are matched.
         write: writes the ET+ of a pair.
+        window: of a folder that is a capture of several windows, which one; None for the last one.
     """
 
     paths: list[Path]
     out: Path | None
     matching: Matching = Matching()  # noqa: RUF009 - it is frozen
     write: Write = api.write_et_plus
+    window: int | None = None
 
 
 @dataclass(frozen=True)
@@ -184,7 +189,7 @@ def _ranks(pairs: Pairs, update: api.Progress, findings: list[Finding]) -> Itera
         timeline = api.read_timeline(paths[1], progress=update)
         yield _link_rank(api.link(paths[0], timeline, matching=pairs.matching), out, pairs.write)
         return
-    job = api.open(paths[0], matching=pairs.matching)
+    job = api.open(paths[0], matching=pairs.matching, window=pairs.window)
     findings += job.findings
     if out is not None:
         _make_folder(out)

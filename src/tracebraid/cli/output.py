@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from tracebraid.api.checking import is_note
+from tracebraid.api.checking import faults, is_note
 from tracebraid.model.finding import Finding
 from tracebraid.reports.text import printable
 
@@ -53,8 +53,8 @@ def say_error(text: str) -> None:
 
 
 def say_findings(findings: Iterable[Finding]) -> None:
-    """Print what was noticed in the input."""
-    for finding in findings:
+    """Print what was noticed in the input, each fault once."""
+    for finding in faults(findings):
         note(f"{'note' if is_note(finding) else 'warning'}: {finding}")
 
 

@@ -26,6 +26,9 @@ def summary(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")],
     top: Annotated[int, typer.Option("--top", min=1, help="Rows of kernels and ops to show.")] = 10,
     rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
+    window: Annotated[
+        int | None, typer.Option("--window", help="Which window of a capture, from 0; by default the last.")
+    ] = None,
     annotation: Annotated[
         str, typer.Option("--annotation", help="The annotation that marks a step.")
     ] = "ProfilerStep",
@@ -33,7 +36,7 @@ def summary(
 ) -> None:
     """Say where the time goes: the breakdown of each rank and step, the top kernels, the top ops."""
     with progress("reading") as update:
-        found = summarise(api.open(path), rank, annotation, json, update)
+        found = summarise(api.open(path, window=window), rank, annotation, json, update)
     if json:
         say_json({"ranks": found.ranks, "findings": [finding_data(finding) for finding in found.findings]})
     else:

@@ -21,8 +21,9 @@ from tracebraid.model.finding import Finding
 from tracebraid.recorders.backends.choose import Recorder, check_backend, choose, recorder
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.postprocess import resources
-from tracebraid.recorders.postprocess.escape_names import first_error, pieces_with
+from tracebraid.recorders.postprocess.escape_names import Edit, first_error, pieces_with
 from tracebraid.recorders.postprocess.finish_et import mend_execution_trace
+from tracebraid.recorders.postprocess.rename import rename_events
 
 __all__ = ["ExecutionTraceObserver"]
 
@@ -74,6 +75,7 @@ class ExecutionTraceObserver:
         self._follow_forks = follow_forks
         self._recorder: Recorder | None = None
         self._running = False
+        self._renamed: dict[str, str] = {}
         self._follower: ExecutionTraceObserver | None = None  # in a forked child, where nobody else holds it
 
     def __del__(self) -> None:
@@ -153,6 +155,10 @@ class ExecutionTraceObserver:
             with suppress(OSError):
                 ended.path.unlink(missing_ok=True)
 
+    def rename(self, old: str, new: str) -> None:
+        """Give the nodes of a name another one, when the file is written as JSON."""
+        self._renamed[old] = new
+
     def discard(self) -> None:
         """Stop, and throw away what was recorded: no file is written."""
         ended, self._recorder = self._recorder, None
@@ -218,10 +224,11 @@ class ExecutionTraceObserver:
             if not part.stat().st_size:
                 raise OutputError(str(target), "PyTorch could write nothing", "Is the disk full?")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+                renames = [] if is_arrow(target.name) else rename_events(text, self._renamed)
                 if self.backend == "torch":
-                    findings = _mended(text, target, self._overwrite)
+                    findings = _mended(text, target, self._overwrite, renames)
                 else:
-                    write_whole(target, pieces_with(text, []), self._overwrite)
+                    write_whole(target, pieces_with(text, renames), self._overwrite)
                     findings = ()
         report = target.with_name(_stem(target.name) + "_report.json")
         report.unlink(missing_ok=True)
@@ -286,8 +293,9 @@ def _record_process_groups() -> None:
         )
 
 
-def _mended(text: mmap.mmap, target: Path, overwrite: bool) -> tuple[Finding, ...]:
+def _mended(text: mmap.mmap, target: Path, overwrite: bool, renames: list[Edit]) -> tuple[Finding, ...]:
     edits, found = mend_execution_trace(text, names_never_escaped=_torch_version() <= _ESCAPES_NO_NAME)
+    edits = sorted([*edits, *renames], key=lambda edit: edit.start)
     broken = first_error(b"".join(pieces_with(text, edits)) if edits else text)
     if broken:
         raise keep_broken(target, pieces_with(text, edits), f"PyTorch wrote no valid JSON ({broken})")

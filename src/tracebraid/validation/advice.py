@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tracebraid.model.check import Diagnosis, Severity
 from tracebraid.model.finding import Finding
+from tracebraid.validation.consequences import without_consequences
 
 __all__ = ["ADVICE", "diagnose", "diagnosis_of"]
 
@@ -61,7 +62,11 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     "frame-end-late": (_NOTE, "Distrust the times of these Python functions; Kineto wrote their ends"),
     "execution-trace-unfinished": (_ERROR, f"Nodes are lost: was the disk full? {_CAPTURE_AGAIN}"),
     "execution-trace-empty": (_ERROR, f"Was the disk full? {_CAPTURE_AGAIN}"),
-    "op-unfinished": (_NOTE, "End annotations and operators before the last step of the window ends"),
+    "op-unfinished": (
+        _NOTE,
+        "Nothing for communication and other work in flight at the end of the window; end annotations of your own "
+        "before the step ends",
+    ),
     # Ids and links
     "no-record-function-ids": (
         _ERROR,
@@ -114,15 +119,23 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     "paired-by-number": (_NOTE, "Nothing: it says which files were taken for a pair. " + _RANK),
     "ranks-differ": (_WARNING, _RANK),
     "world-differs": (_ERROR, "Files of several runs lie in one folder. Capture into an empty one"),
-    "steps-differ": (_WARNING, "Give all ranks the same schedule, and one call of step() for each iteration"),
+    "steps-differ": (
+        _WARNING,
+        "Did a rank end earlier, or take fewer steps? Give all ranks the same schedule; where the code calls step(), "
+        "once for each iteration on each rank",
+    ),
     "clocks-differ": (
         _WARNING,
         "Synchronise the hosts' clocks; compare ranks by steps, not by absolute time",
     ),
     # The window
-    "no-steps": (_NOTE, "Call step() once for each iteration, so that there are steps to compare"),
+    "no-steps": (
+        _NOTE,
+        "Capture with tracebraid, or call the profiler's step() for each iteration",
+    ),
     "warmup-caught": (_WARNING, "Skip more steps before the window: raise skip_first or wait"),
     "window-incomplete": (_WARNING, "The loop ended inside the window: run more steps, or lower `active`"),
+    "window-chosen": (_NOTE, "`--window N`, or `tracebraid.open(path, window=N)`, opens another one"),
     "window-lost": (_ERROR, "See the reason, and capture again"),
     "part-left": (_WARNING, "Look at that process's log; remove the file, and capture again"),
     "nothing-recorded": (_ERROR, "Lower skip_first, wait or warmup, or run more steps"),
@@ -134,8 +147,10 @@ _ORDER = {severity: place for place, severity in enumerate(Severity)}
 
 
 def diagnose(findings: Iterable[Finding]) -> tuple[Diagnosis, ...]:
-    """Each finding with its weight and advice; errors first, else in their order."""
-    return tuple(sorted(map(diagnosis_of, findings), key=lambda one: _ORDER[one.severity]))
+    """Each fault with its weight and advice; errors first, else in their order."""
+    return tuple(
+        sorted(map(diagnosis_of, without_consequences(findings)), key=lambda one: _ORDER[one.severity])
+    )
 
 
 def diagnosis_of(finding: Finding) -> Diagnosis:

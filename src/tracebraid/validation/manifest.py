@@ -31,7 +31,9 @@ def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
             text = f"the window of steps {steps} is lost: {window['failure']}"
             found.append(Finding("window-lost", text, str(path)))
         elif not window.get("complete"):
-            text = f"the window of steps {steps} ended early ({manifest.get('ended_by')}); its last step is cut short"
+            text = (
+                f"the loop ended inside of the window ({manifest.get('ended_by')}), which has steps {steps}"
+            )
             found.append(Finding("window-incomplete", text, str(path)))
         found += [_lost(path, one) for one in _dicts(window.get("findings")) if one.get("code") in _LOSSES]
         found += [one for file in _dicts(window.get("files")) for one in _untrue(path, file)]
@@ -61,10 +63,10 @@ def _untrue(path: Path, file: Mapping[str, Any]) -> list[Finding]:
     name, told = str(file.get("path")), file.get("size_bytes")
     size = size_beside(path, name)
     if size is None:
-        return [Finding("manifest-untrue", f"{name} is not there", str(path))]
+        return [Finding("manifest-untrue", f"{name} is not there", str(path), name)]
     if type(told) is int and told == size:
         return []
-    return [Finding("manifest-untrue", f"{name} has {size} bytes, not {told!r}", str(path))]
+    return [Finding("manifest-untrue", f"{name} has {size} bytes, not {told!r}", str(path), name)]
 
 
 def size_beside(path: Path, name: str) -> int | None:

@@ -1,6 +1,7 @@
 """Programs whose steps are not plain to see: `counted.py WORD`."""
 
 import sys
+import threading
 
 import tiny
 import torch
@@ -22,6 +23,82 @@ def evaluated_first() -> None:
     optimizer = tiny.make_optimizer(model)
     for _ in range(30):
         tiny.train(model, optimizer)
+
+
+def evaluated_long() -> None:
+    """Thirty calls of a module, so that a window is complete, then a training of twelve steps."""
+    model = tiny.make_model().eval()
+    with torch.no_grad():
+        for _ in range(30):
+            model(torch.ones(3, 4))
+    model.train()
+    optimizer = tiny.make_optimizer(model)
+    for _ in range(12):
+        tiny.train(model, optimizer)
+
+
+def threaded() -> None:
+    """Eight calls of a module, so that a window is open, then a training on another thread."""
+    model = tiny.make_model()
+    with torch.no_grad():
+        for _ in range(8):
+            model(torch.ones(3, 4))
+
+    def train() -> None:
+        optimizer = tiny.make_optimizer(model)
+        for _ in range(12):
+            tiny.train(model, optimizer)
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+
+
+def made_early() -> None:
+    """An optimizer, a hundred calls of its module, then twelve steps."""
+    model = tiny.make_model()
+    optimizer = tiny.make_optimizer(model)
+    with torch.no_grad():
+        for _ in range(100):
+            model(torch.ones(3, 4))
+    for _ in range(12):
+        tiny.train(model, optimizer)
+
+
+def short() -> None:
+    """Eight steps."""
+    model = tiny.make_model()
+    optimizer = tiny.make_optimizer(model)
+    for _ in range(8):
+        tiny.train(model, optimizer)
+    torch.ones(3) + 1
+
+
+def compiled_step() -> None:
+    """Twelve steps of an optimizer, compiled."""
+    model = tiny.make_model()
+    optimizer = tiny.make_optimizer(model)
+    step = torch.compile(optimizer.step, backend="eager")
+    for _ in range(12):
+        model(torch.ones(3, 4)).sum().backward()
+        step()
+        optimizer.zero_grad()
+
+
+def captured() -> None:
+    """Two steps, then twelve that the program captures itself."""
+    import tracebraid
+
+    model = tiny.make_model()
+    optimizer = tiny.make_optimizer(model)
+    for _ in range(2):
+        tiny.train(model, optimizer)
+    with tracebraid.capture(sys.argv[2] + "/own") as cap:
+        for _ in range(12):
+            tiny.train(model, optimizer)
+            cap.step()
+    assert cap.checked is not None
+    assert cap.checked.links
 
 
 def replaced() -> None:

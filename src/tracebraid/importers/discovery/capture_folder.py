@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tracebraid.errors import InputError
 from tracebraid.importers.discovery.rank import rank_from_name
 from tracebraid.model.et_arrow import is_arrow
 from tracebraid.model.finding import Finding
 
-__all__ = ["manifests_of", "recorder_of", "windows_of"]
+__all__ = ["choose_window", "manifests_of", "recorder_of", "windows_of"]
 
 _WINDOW = "window_"
 _RECORDERS = ("native", "torch")
@@ -25,6 +26,31 @@ def windows_of(folder: Path) -> list[tuple[str, Path]]:
     ]
     inside.sort(key=lambda one: int(one.name.removeprefix(_WINDOW)))
     return [(one.name, one) for one in inside] or [("", folder)]
+
+
+def choose_window(folder: Path, number: int | None) -> tuple[Path | None, list[Finding]]:
+    """The folder of one window of a capture, and a finding that says which others there are.
+
+    Args:
+        folder: the folder of the capture.
+        number: of the window; None for the last one that has a file.
+
+    Returns:
+        None for the folder, where it has no windows and none is asked for.
+
+    Raises:
+        InputError: there is no such window.
+    """
+    windows = [(name, path) for name, path in windows_of(folder) if name and any(path.iterdir())]
+    names = [name for name, _ in windows]
+    shown = ", ".join(names) or "none"
+    wanted = f"{_WINDOW}{number}" if number is not None else names[-1] if names else ""
+    if number is not None and wanted not in names:
+        raise InputError(str(folder), f"it has no window {number}; it has {shown}", "Name one of these")
+    if len(names) < 2:
+        return next((path for _, path in windows), None), []
+    text = f"it holds {len(names)} windows ({shown}); this is {wanted}"
+    return dict(windows)[wanted], [Finding("window-chosen", text, str(folder))]
 
 
 def manifests_of(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tracebraid.errors import InputError
+from tracebraid.importers.discovery.capture_folder import choose_window
 from tracebraid.importers.discovery.pairing import pair_by_number, pair_the_only_two
 from tracebraid.importers.discovery.sniff import (
     ET,
@@ -31,16 +32,23 @@ _EXPECTED = (
 )
 
 
-def find_rank_files(path: str | Path) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
+def find_rank_files(
+    path: str | Path, window: int | None = None
+) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
     """The pairs of a folder by rank, and what is odd about them; one Kineto file is a job of one rank.
 
     Kind and rank are taken from names where these tell them, else from the head of the file; the rank of several
     that tell none there from their ends. Nothing else of a file is read. A folder without traces stands for the one
     folder inside it that has some, or for two, of which one has the Kineto traces and the other the Execution
-    Traces (Megatron-LM's `torch_profile` and `chakra`).
+    Traces (Megatron-LM's `torch_profile` and `chakra`). Of a capture's windows (`window_<n>/`) it is one.
+
+    Args:
+        path: the folder or file.
+        window: which window of a capture; None for the last one that has traces.
 
     Raises:
-        InputError: there is no such folder, no Kineto trace in it, or several folders inside it have some.
+        InputError: there is no such folder, no such window or no Kineto trace in it, or several folders inside it have
+            some.
     """
     folder = Path(path)
     if not folder.exists():
@@ -48,6 +56,11 @@ def find_rank_files(path: str | Path) -> tuple[tuple[RankFiles, ...], tuple[Find
     if not folder.is_dir():
         return _one_file(folder)
     traces, findings = _traces_in(_files_of(folder))
+    if window is not None or not traces:
+        chosen, others = choose_window(folder, window)
+        if chosen is not None:
+            files, odd = find_rank_files(chosen)
+            return files, (*others, *odd)
     if not traces:
         traces, more = _traces_below(folder)
         findings += more

@@ -7,15 +7,23 @@ import multiprocessing.util
 import os
 import sys
 from contextlib import suppress
+from typing import Any
 
 from tracebraid.errors import TracebraidError
 from tracebraid.recorders.guard import Guard
+from tracebraid.recorders.launcher.loops import Loop
+from tracebraid.recorders.launcher.notes import write_note
 from tracebraid.recorders.launcher.step_watch import StepWatch
 from tracebraid.recorders.needs_torch import torch
+from tracebraid.recorders.session.active import active_capture
 from tracebraid.recorders.session.capture import Capture
+from tracebraid.recorders.session.progress import Counted
 from tracebraid.recorders.session.settings import Settings
 
 __all__ = ["set_up"]
+
+_LOOPS_SHOWN = 16
+"""How many loops a manifest lists, those with the most steps."""
 
 
 def set_up(settings: str) -> None:
@@ -31,69 +39,116 @@ def set_up(settings: str) -> None:
         CaptureError: they are not settings of this version.
         ArgumentError: the schedule makes no sense.
     """
-    _Process(Settings.from_json(settings)).watch.start()
+    process = _Process(Settings.from_json(settings))
+    process.watch.start()
+    process.note("watching")
+    process.end_with_python()
 
 
 class _Process:
     """The capture of one process, from the end of its first step on."""
 
     def __init__(self, settings: Settings) -> None:
-        self.watch = StepWatch(self._on_step, self._on_failure)
-        self._capture = Capture(settings, warn=_say)
-        self._has_begun = False
+        self.watch = StepWatch(self._on_step, self._on_failure, settings.steps_by)
+        self._capture = Capture(settings, warn=self._say, is_guest=True)
+        self._loop: Loop | None = None
+        self._problem = ""
+        self._noted: list[dict[str, Any]] = []
+        self._own_capture = False
+        self._ends: set[int] = set()
 
-    def _on_step(self, counted_by: str) -> None:
-        if torch.utils.data.get_worker_info() is not None:
-            # A DataLoader's worker, whose transforms may be modules.
-            return
-        capture = self._capture
-        if not self._has_begun:
-            self._begin(counted_by)
-        elif capture.steps_counted_by != counted_by and not capture.has_begun:
-            # The optimizer's first step: the calls of modules before it were no steps.
-            capture.steps_counted_by = counted_by
-            capture.count_from(1)
-        else:
-            # What counted before may count no longer: then a window that is open goes on with what does.
-            capture.steps_counted_by = counted_by
-            capture.step()
+    def note(self, stage: str) -> None:
+        """Leave a note for the launcher."""
+        dynamo = sys.modules.get("torch._dynamo.convert_frame")
+        write_note(
+            stage,
+            problem=self._problem,
+            lost=next((one["failure"] for one in self._capture.windows if one["failure"]), ""),
+            own_capture=self._own_capture or self._capture.has_given_way,
+            loops=self._loops(),
+            optimizers_made=self.watch.optimizers_made,
+            compiled=bool(getattr(dynamo, "FRAME_COUNTER", 0)),
+            windows=sum(bool(window["files"]) for window in self._capture.windows),
+        )
 
-    def _begin(self, counted_by: str) -> None:
-        """The first step is over: it is step 0, and the next one is the first that could be recorded."""
-        self._has_begun = True
-        self._capture.steps_counted_by = counted_by
-        try:
-            self._capture.begin(first_step=1)
-        except TracebraidError as error:
-            _say(str(error))
-            self.watch.stop()
-            return
+    def end_with_python(self) -> None:
+        """Have this process, and not those that it forks, end the capture at its end."""
+        self._ends.add(os.getpid())
         atexit.register(self._end)
         if multiprocessing.parent_process() is not None:
             # A process of multiprocessing may end without running what atexit has.
             multiprocessing.util.Finalize(None, self._end, exitpriority=1)
 
+    def _on_step(self, loop: Loop) -> None:
+        if torch.utils.data.get_worker_info() is not None:
+            # A DataLoader's worker, whose transforms may be modules.
+            return
+        capture = self._capture
+        if self._loop is None:
+            self._begin(loop)
+        elif loop is not self._loop:
+            self._loop = loop
+            capture.follow(_counted(loop))
+        else:
+            capture.step()
+        if capture.has_given_way:
+            self.watch.stop()
+        if capture.windows != self._noted:
+            self._noted = list(capture.windows)
+            self.note("recording")
+        self.watch.loops.has_all_windows = capture.is_complete
+
+    def _begin(self, loop: Loop) -> None:
+        """The first step is over: it is step 0, and the next one is the first that could be recorded."""
+        self._loop = loop
+        self.end_with_python()
+        self._own_capture = active_capture() is not None
+        try:
+            if not self._own_capture:
+                self._capture.begin(first_step=1, counted=_counted(loop))
+        except TracebraidError as error:
+            # The launcher says so, once for all processes.
+            self._problem = str(error)
+        if self._own_capture or self._problem:
+            self.watch.stop()
+        self.note("recording")
+
     def _on_failure(self, error: BaseException) -> None:
         """Watch no longer; a window that is open would record to the end of the process."""
-        _say(f"the capture has ended: {_words(error)}")
-        with Guard(_say_lost):
-            self._capture.finish(type(error).__name__)
+        self._say(f"the capture has ended: {_words(error)}")
+        with Guard(self._say_lost):
+            if not self._capture.windows:
+                self._problem = _words(error)
+            self._finish(type(error).__name__)
 
     def _end(self) -> None:
-        with Guard(_say_lost):
+        if os.getpid() not in self._ends:
+            return
+        self._ends.clear()
+        with Guard(self._say_lost):
             failed = getattr(sys, "last_type", None)
-            self._capture.finish(failed.__name__ if failed is not None else "end")
+            self._finish(failed.__name__ if failed is not None else "end")
+
+    def _finish(self, ended_by: str) -> None:
+        self._capture.loops = self._loops()
+        self._capture.finish(ended_by)
+        self.note("ended")
+
+    def _loops(self) -> list[dict[str, Any]]:
+        return self.watch.loops.summary()[:_LOOPS_SHOWN]
+
+    def _say_lost(self, error: BaseException) -> None:
+        self._say(f"what was recorded is lost: {_words(error)}")
+
+    def _say(self, message: str) -> None:
+        # There may be no standard error, or none any more: a daemon's.
+        with suppress(AttributeError, OSError, ValueError):
+            sys.stderr.write(f"tracebraid: process {os.getpid()}: {message}\n")
 
 
-def _say_lost(error: BaseException) -> None:
-    _say(f"what was recorded is lost: {_words(error)}")
+def _counted(loop: Loop) -> Counted:
+    return Counted(loop.kind.counted_by, loop.name)
 
 
 def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
-def _say(message: str) -> None:
-    # There may be no standard error, or none any more: a daemon's.
-    with suppress(AttributeError, OSError, ValueError):
-        sys.stderr.write(f"tracebraid: process {os.getpid()}: {message}\n")

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
+import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
 from tracebraid.errors import CaptureError
 from tracebraid.files import make_folder, refuse_existing
+from tracebraid.model.capture_outcome import CaptureOutcome
+from tracebraid.recorders.launcher.causes import cause_of
 from tracebraid.recorders.launcher.environment import child_environment
+from tracebraid.recorders.launcher.notes import read_notes
 from tracebraid.recorders.launcher.nsys_command import nsys_command
+from tracebraid.recorders.session.numbered import numbered_folder
 from tracebraid.recorders.session.settings import Settings
 
 __all__ = ["launch"]
 
 _FILES = ("manifest_*.json", "torch_et_*.json.gz", "kineto_trace_*.json.gz", "window_*")
+_CLOCK_S = 2.0
+"""How far the clock of a file system may be behind: as coarse as the coarsest in use (FAT) keeps times."""
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def launch(command: Sequence[str], settings: Settings) -> int:
+def launch(command: Sequence[str], settings: Settings) -> CaptureOutcome:
     """Run a command to its end; its input and output are this process's, and signals are passed on to it.
 
     Args:
@@ -30,24 +40,46 @@ def launch(command: Sequence[str], settings: Settings) -> int:
         settings: what its Python processes capture; `out_dir` is absolute.
 
     Returns:
-        Its exit code; less than 0 where a signal ended it.
+        How it ended, and why nothing was recorded, if that is so.
 
     Raises:
         CaptureError: there is no such program; or Nsight Systems is asked for, and is not there.
         OutputError: the folder cannot be written, or holds files of another run.
     """
-    out_dir = Path(settings.out_dir)
     _find(command[0])
+    out_dir = Path(settings.out_dir)
+    if settings.new:
+        out_dir = numbered_folder(out_dir)
+        settings = replace(settings, out_dir=str(out_dir), new=False)
     whole = nsys_command(command, out_dir, settings.overwrite) if settings.nsys else list(command)
     make_folder(out_dir)
     if not settings.overwrite:
         refuse_existing(path for pattern in _FILES for path in sorted(out_dir.glob(pattern)))
+    began_s = time.time()
+    with tempfile.TemporaryDirectory(prefix="tracebraid-", ignore_cleanup_errors=True) as folder:
+        returncode = _run(whole, child_environment(settings, Path(folder)))
+        notes = read_notes(Path(folder))
+    nothing, detail = (None, "") if _has_files(out_dir, began_s) else cause_of(notes, command)
+    return CaptureOutcome(returncode, str(out_dir), nothing, detail, tuple(notes))
+
+
+def _run(command: Sequence[str], environment: dict[str, str]) -> int:
     try:
-        process = subprocess.Popen(whole, env=child_environment(settings))
+        process = subprocess.Popen(command, env=environment)
     except OSError as error:
-        raise CaptureError(f"{whole[0]} cannot be run ({error.strerror}). Is it a program?") from None
+        raise CaptureError(f"{command[0]} cannot be run ({error.strerror}). Is it a program?") from None
     with process, _passing_on(process):
         return process.wait()
+
+
+def _has_files(out_dir: Path, since_s: float) -> bool:
+    """Whether a process of this run left traces: a manifest that is not an earlier one's, and names files."""
+    for path in out_dir.glob("manifest_*.json"):
+        with suppress(OSError, ValueError, AttributeError, TypeError):
+            windows = json.loads(path.read_bytes()).get("windows")
+            if path.stat().st_mtime >= since_s - _CLOCK_S and any(window["files"] for window in windows):
+                return True
+    return False
 
 
 def _find(program: str) -> None:

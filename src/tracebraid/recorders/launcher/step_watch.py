@@ -9,40 +9,41 @@ from collections.abc import Callable
 from typing import Any
 
 from tracebraid.recorders.guard import Guard
+from tracebraid.recorders.launcher.loops import Loop, LoopKind, Loops
 from tracebraid.recorders.needs_torch import torch
 
 __all__ = ["StepWatch"]
 
-_FORWARDS_WITHOUT_STEP = 64
-_STEPS_OF_ANOTHER = 16
-
 
 class StepWatch:
-    """Calls `on_step` at the end of each step of this process, once `start` was called.
+    """Calls `on_step` at the end of each step of the loop to follow, once `start` was called.
 
-    A step ends with the outermost `step()` of the first optimizer that took one; of another one, once that is gone, or
-    this one has taken more than `_STEPS_OF_ANOTHER` steps since its last. In a program that makes no
-    optimizer (or makes one whose `step()` is never called in `_FORWARDS_WITHOUT_STEP` calls), it ends with a call
-    of an outermost module. Code under torch.compile is left as it is. Only the thread that took the first step
-    counts.
+    A step ends with the outermost `step()` of an optimizer. In a program that has none, it ends with a call of an
+    outermost module; while there is an optimizer that has taken no step, nothing is followed. Code under
+    torch.compile is left as it is.
 
     What fails here or in `on_step` stops the watch, and never the program.
 
     Args:
-        on_step: is told what ended the step: `optimizer` or `module`.
+        on_step: is given the loop that is followed; `loops` has all.
         on_failure: is given what failed, once the watch has stopped.
+        steps_by: `auto`, or `optimizer` or `module`, which follows nothing else.
     """
 
-    def __init__(self, on_step: Callable[[str], None], on_failure: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        on_step: Callable[[Loop], None],
+        on_failure: Callable[[BaseException], None],
+        steps_by: str = "auto",
+    ) -> None:
+        self.loops = Loops()
+        self.optimizers_made = 0
         self._on_step = on_step
         self._on_failure = on_failure
+        self._steps_by = steps_by
         self._guard = Guard(self._fail)
         self._inside = threading.local()
-        self._optimizer: weakref.ref[Any] | None = None
-        self._others: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._thread: int | None = None
-        self._has_optimizer = False
-        self._forwards = 0
+        self._optimizers: list[weakref.ref[Any]] = []
         self._stopped = False
         self._counts_modules = False
         self._unwatch_modules: Callable[[], None] = _nothing
@@ -91,7 +92,9 @@ class StepWatch:
 
         @functools.wraps(init)
         def init_and_note(one: Any, *args: Any, **kwargs: Any) -> None:
-            self._has_optimizer = True
+            with self._guard:
+                self.optimizers_made += 1
+                self._optimizers.append(weakref.ref(one))
             init(one, *args, **kwargs)
 
         optimizer.profile_hook_step = staticmethod(profile_hook_step)
@@ -118,7 +121,7 @@ class StepWatch:
                 result = call(one, *args, **kwargs)
             if outermost and self._counts_modules:
                 with self._guard:
-                    self._module_called()
+                    self._module_called(one)
             return result
 
         def undo() -> None:
@@ -131,33 +134,37 @@ class StepWatch:
         self._unwatch_modules = undo
 
     def _optimizer_stepped(self, optimizer: Any) -> None:
-        if not self._is_our_thread():
-            return
-        if self._optimizer is None:
+        may_follow = self._steps_by != "module"
+        if may_follow:
+            # From here on no call of a module is a step.
             self._unwatch_modules()
-        if (
-            self._optimizer is None
-            or self._optimizer() is None
-            or self._others.get(optimizer, 0) > _STEPS_OF_ANOTHER
-        ):
-            self._optimizer = weakref.ref(optimizer)
-        if self._optimizer() is not optimizer:
-            self._others[optimizer] = self._others.get(optimizer, 0) + 1
-            return
-        self._others.clear()
-        self._on_step("optimizer")
+            self._unwatch_modules = _nothing
+        self._count(optimizer, LoopKind.OPTIMIZER, may_follow)
 
-    def _module_called(self) -> None:
+    def _module_called(self, module: Any) -> None:
         if getattr(self._inside, "optimizer", 0):
             return
-        self._forwards += 1
-        if (not self._has_optimizer or self._forwards > _FORWARDS_WITHOUT_STEP) and self._is_our_thread():
-            self._on_step("module")
+        may_follow = self._steps_by == "module" or (self._steps_by == "auto" and not self._has_optimizer())
+        self._count(module, _kind_of(module), may_follow)
 
-    def _is_our_thread(self) -> bool:
-        if self._thread is None:
-            self._thread = threading.get_ident()
-        return self._thread == threading.get_ident()
+    def _count(self, owner: Any, kind: LoopKind, may_follow: bool) -> None:
+        loop = self.loops.stepped(owner, kind, threading.get_ident(), may_follow)
+        if loop is not None:
+            self._on_step(loop)
+
+    def _has_optimizer(self) -> bool:
+        while self._optimizers and self._optimizers[-1]() is None:
+            self._optimizers.pop()
+        return any(reference() is not None for reference in self._optimizers)
+
+
+def _kind_of(module: Any) -> LoopKind:
+    if next(module.parameters(), None) is None:
+        return LoopKind.PLAIN_MODULE
+    training = module.training and torch.is_grad_enabled()
+    if training and any(parameter.requires_grad for parameter in module.parameters()):
+        return LoopKind.TRAINING_MODULE
+    return LoopKind.MODULE
 
 
 def _nothing() -> None:

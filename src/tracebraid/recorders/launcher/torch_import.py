@@ -5,6 +5,7 @@ loaded then. A program may look for torch before it imports it, import it on sev
 it sees is what it would see without us. Hence the annotations as text: `__future__` is a module too.
 """
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -119,8 +120,19 @@ def _not_captured(error: BaseException) -> None:
     words = " ".join(str(error).split()) or type(error).__name__
     if type(error).__module__ == "builtins" and not isinstance(error, ImportError):
         words = f"{type(error).__name__}: {words}"
+    _leave_note(words)
     try:
         sys.stderr.write(f"tracebraid: this process is not captured: {words}\n")
     except (AttributeError, OSError, ValueError):
         # There is no standard error, or it is closed.
+        return
+
+
+def _leave_note(words: str) -> None:
+    """Leave the reason for the launcher: `notes.py`, which cannot be imported here."""
+    try:
+        path = f"{os.environ['TRACEBRAID_NOTES']}/{os.getpid()}.failed"
+        with open(path, "wb") as note:  # noqa: PTH123 - pathlib may not be loaded.
+            note.write(words.encode("utf-8", "replace"))
+    except (KeyError, OSError, ValueError):
         return

@@ -20,7 +20,15 @@ from tracebraid.recorders.session.window import Window
 from tracebraid.recorders.session.world import World, devices
 from tracebraid.version import __version__
 
-__all__ = ["SCHEMA", "manifest", "manifest_path", "surroundings", "window_data", "write_manifest"]
+__all__ = [
+    "SCHEMA",
+    "lost_window",
+    "manifest",
+    "manifest_path",
+    "surroundings",
+    "window_data",
+    "write_manifest",
+]
 
 SCHEMA = "tracebraid-manifest-1"
 
@@ -58,6 +66,11 @@ def window_data(window: Window, folder: Path, failure: str, complete: bool) -> d
         ],
         "findings": [_finding(finding) for finding in window.findings],
     }
+
+
+def lost_window(failure: str) -> dict[str, Any]:
+    """A window that never opened: why."""
+    return {"steps": [], "complete": False, "failure": failure, "files": [], "findings": []}
 
 
 def manifest(

@@ -33,6 +33,10 @@ class StepTimes:
             self.untraced_ns.append(dur_ns)
         self._previous = action
 
+    def forget_traced(self, steps: int) -> None:
+        """Leave out the last steps that were recorded: they were thrown away."""
+        del self.traced_ns[len(self.traced_ns) - steps :]
+
     def summary(self) -> dict[str, Any]:
         """Medians and their ratio; null where there is no step of a kind."""
         traced = int(median(self.traced_ns)) if self.traced_ns else None

@@ -55,6 +55,11 @@ class Schedule:
         return self.wait + self.warmup + self.active
 
     @property
+    def traced(self) -> int:
+        """Steps of a window, with its warm-up."""
+        return self.warmup + self.active
+
+    @property
     def first_recorded(self) -> int:
         """The first step that is recorded, counted from 0."""
         return self.skip_first + self.wait + self.warmup
@@ -72,6 +77,10 @@ class Schedule:
         if window >= self.repeat or place < self.wait:
             return Action.WAIT
         return Action.WARMUP if place < self.wait + self.warmup else Action.RECORD
+
+    def opening(self, step: int) -> int:
+        """The first step of the window that a step belongs to, or waits for: that of its warm-up, where it has one."""
+        return self.skip_first + self.window(step) * self.cycle + self.wait
 
     def window(self, step: int) -> int:
         """The window that a step belongs to, counted from 0; after the last one, numbers that never record."""

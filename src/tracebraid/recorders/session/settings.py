@@ -9,10 +9,13 @@ from tracebraid.errors import CaptureError
 from tracebraid.recorders.session.schedule import Schedule
 from tracebraid.version import __version__
 
-__all__ = ["BACKENDS", "Settings"]
+__all__ = ["BACKENDS", "STEPS_BY", "Settings"]
 
 BACKENDS = ("auto", "native", "torch")
 """Who can record Execution Traces; `auto` is the native recorder where it can be built."""
+
+STEPS_BY = ("auto", "optimizer", "module")
+"""What ends the steps of a program that does not tell them."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,9 @@ class Settings:
         memory: whether to record allocations.
         overwrite: whether files of an earlier run may be replaced.
         nsys: whether Nsight Systems, which runs outside, takes the times in place of Kineto.
+        new: whether the files go to a new folder inside of `out_dir`: `run_1`, `run_2` and so on.
+        steps_by: what ends a step of a program that does not tell: `optimizer`, `module` (a call of the outermost one),
+            or `auto`: the optimizer, else the module.
         recorder: who records the Execution Trace: `native`, `torch`, or `auto`.
     """
 
@@ -36,6 +42,8 @@ class Settings:
     overwrite: bool = False
     nsys: bool = False
     recorder: str = "auto"
+    new: bool = False
+    steps_by: str = "auto"
 
     def to_json(self) -> str:
         """The settings as text."""

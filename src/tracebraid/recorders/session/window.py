@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from tracebraid.files import refuse_existing, writing
 from tracebraid.model.finding import Finding
 from tracebraid.recorders.backends.kineto import KinetoRecorder
 from tracebraid.recorders.backends.nsys import NsysRecorder
+from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.observer import ExecutionTraceObserver
 from tracebraid.recorders.session.settings import Settings
 
 __all__ = ["Window", "pair_of"]
+
+_STEP = "ProfilerStep#{}"
+_TAIL = "after the last step"
+"""The name of what was recorded behind the last step, up to the end of the process."""
 
 
 def pair_of(folder: Path, rank: int) -> tuple[Path, Path]:
@@ -20,7 +28,7 @@ def pair_of(folder: Path, rank: int) -> tuple[Path, Path]:
 
 
 class Window:
-    """Both recorders over some steps: `prepare`, `start`, `stop`, `write`; or `discard` at any time.
+    """Both recorders over some steps: `prepare`, `start`, steps, `stop`, `write`; or `discard` at any time.
 
     Args:
         folder: where its files go.
@@ -37,16 +45,32 @@ class Window:
         self._et, self._kineto = pair_of(folder, rank)
         self._observer = ExecutionTraceObserver(settings.recorder, settings.overwrite, finish_at_exit=False)
         self._times: KinetoRecorder | NsysRecorder | None = None
+        self._is_running = False
+        self._annotation: Any = None
+        self._renamed: dict[str, str] = {}
 
-    def prepare(self) -> None:
+    @property
+    def paths(self) -> tuple[Path, Path]:
+        """Its files, once they are written."""
+        return self._et, self._kineto
+
+    @property
+    def is_in_step(self) -> bool:
+        """Whether a step is being recorded."""
+        return self._annotation is not None
+
+    def prepare(self, may_replace: Container[Path] = ()) -> None:
         """Set both recorders up; the profiler warms up from here on.
 
+        Args:
+            may_replace: files that may be there already.
+
         Raises:
-            CaptureError: another profiler or observer is active in this process.
+            CaptureError: another observer is active in this process.
             OutputError: the folder cannot be written, or the files are there already.
         """
         if not self._settings.overwrite:
-            refuse_existing((self._et, self._kineto))
+            refuse_existing(path for path in self.paths if path not in may_replace)
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         self._observer.register_callback(self._et)
@@ -55,10 +79,34 @@ class Window:
         else:
             self._times = KinetoRecorder(self._kineto, self._settings, self._observer)
 
+    def begin_step(self, number: int) -> None:
+        """Record from now on, if that is not so already, and mark the step that begins."""
+        if not self._is_running:
+            self.start()
+        self._annotation = torch.profiler.record_function(_STEP.format(number))
+        self._annotation.__enter__()
+
+    def end_step(self, number: int, is_step: bool = True) -> None:
+        """The step is over.
+
+        Args:
+            number: its number.
+            is_step: whether it was a step, and not only what came after the last one.
+        """
+        if self._annotation is None:
+            return
+        self._annotation.__exit__(None, None, None)
+        self._annotation = None
+        if is_step:
+            self.steps.append(number)
+        else:
+            self._renamed[_STEP.format(number)] = _TAIL
+
     def start(self) -> None:
         """Record from now on."""
         assert self._times is not None, "prepare() comes first"
         self._times.start()
+        self._is_running = True
 
     def stop(self) -> None:
         """Record no longer."""
@@ -71,15 +119,24 @@ class Window:
         Raises:
             OutputError: one cannot be written; the other may be there.
         """
+        for old, new in self._renamed.items():
+            self._observer.rename(old, new)
         self._observer.unregister_callback()
         self.findings += self._observer.findings
         self.sizes_bytes[self._et.name] = self._et.stat().st_size
         if isinstance(self._times, KinetoRecorder):
-            self.sizes_bytes[self._kineto.name], found = self._times.write()
+            self.sizes_bytes[self._kineto.name], found = self._times.write(self._renamed)
             self.findings += found
+
+    def abandon(self) -> None:
+        """Leave Kineto as it is, where it cannot be ended from here, and let the other recorder go."""
+        self._observer.discard()
 
     def discard(self) -> None:
         """Let both recorders go, in whatever state they are, without writing anything."""
         if self._times is not None:
             self._times.discard()
         self._observer.discard()
+        if self._settings.schedule.repeat > 1:
+            with suppress(OSError):  # It is not empty: another rank has written there.
+                self.folder.rmdir()

@@ -26,7 +26,7 @@ def steps() -> list[str]:
 
 @pytest.fixture
 def watch(steps: list[str]) -> Iterator[StepWatch]:
-    watch = StepWatch(steps.append, pytest.fail)
+    watch = StepWatch(lambda loop: steps.append(loop.kind.counted_by), pytest.fail)
     watch.start()
     yield watch
     watch.stop()
@@ -215,17 +215,47 @@ def test_a_call_that_raises_is_none_and_the_next_one_counts(
     assert steps == ["module"]
 
 
-def test_calls_count_where_an_optimizer_takes_no_step_in_a_long_time(
-    optimizer_class: type[Any], module: Any, steps: list[str]
+def test_calls_count_nothing_while_there_is_an_optimizer_that_has_taken_no_step(
+    optimizer_class: type[Any], module: Any, watch: StepWatch, steps: list[str]
 ) -> None:
+    """As in a program that evaluates before it trains, however long."""
     optimizer = optimizer_class()
-    call(module, 64)
+    call(module, 100)
     assert steps == []
+    assert [(loop["name"], loop["steps"]) for loop in watch.loops.summary()] == [("Sequential", 100)]
+    del optimizer
     call(module, 2)
     assert steps == ["module"] * 2
-    optimizer.step()
-    call(module, 70)
-    assert steps == ["module"] * 2 + ["optimizer"]
+
+
+@pytest.mark.parametrize(("steps_by", "counted"), [("module", "module"), ("optimizer", "optimizer")])
+def test_steps_can_be_forced_to_be_those_of_optimizers_or_of_modules(
+    module: Any, steps_by: str, counted: str
+) -> None:
+    steps: list[str] = []
+    watch = StepWatch(lambda loop: steps.append(loop.kind.counted_by), pytest.fail, steps_by)
+    watch.start()
+
+    class Plain(torch.optim.Optimizer):
+        def step(self) -> None:
+            pass
+
+    optimizer = Plain([torch.nn.Parameter(torch.ones(1))], {})
+    for _ in range(3):
+        call(module)
+        optimizer.step()
+    watch.stop()
+    assert steps == [counted] * 3
+
+
+def test_a_module_without_parameters_gives_way_to_one_that_has_some(
+    watch: StepWatch, module: Any, steps: list[str]
+) -> None:
+    """As transforms of the data do, that are called before the model is."""
+    call(torch.nn.ReLU(), 3)
+    call(module, 2)
+    call(torch.nn.ReLU(), 3)
+    assert steps == ["module"] * 5
 
 
 def test_calls_before_the_first_optimizer_count_until_its_first_step(
@@ -236,7 +266,7 @@ def test_calls_before_the_first_optimizer_count_until_its_first_step(
     call(module)
     optimizer.step()
     call(module)
-    assert steps == ["module"] * 2 + ["optimizer"]
+    assert steps == ["module"] * 3 + ["optimizer"]
 
 
 # --- the watch itself -------------------------------------------------------------------------------
@@ -251,7 +281,7 @@ def of_torch() -> list[object]:
 def test_a_watch_that_stops_leaves_the_classes_of_torch_as_they_were(module: Any, steps: list[str]) -> None:
     optimizer = torch.optim.Optimizer
     before = of_torch()
-    watch = StepWatch(steps.append, pytest.fail)
+    watch = StepWatch(pytest.fail, pytest.fail)
     watch.start()
     assert not set(before) & set(of_torch())
     assert inspect.signature(optimizer.__init__) == inspect.signature(before[1])

@@ -14,7 +14,7 @@ from tracebraid.api import settings_of
 from tracebraid.errors import ArgumentError, CaptureError
 from tracebraid.recorders.launcher.environment import child_environment
 from tracebraid.recorders.session.schedule import Schedule
-from tracebraid.recorders.session.settings import BACKENDS, Settings
+from tracebraid.recorders.session.settings import BACKENDS, STEPS_BY, Settings
 
 STEPS = st.integers(0, 10**9)
 SETTINGS = st.builds(
@@ -33,6 +33,8 @@ SETTINGS = st.builds(
     overwrite=st.booleans(),
     nsys=st.booleans(),
     recorder=st.sampled_from(BACKENDS),
+    new=st.booleans(),
+    steps_by=st.sampled_from(STEPS_BY),
 )
 
 
@@ -57,6 +59,8 @@ def test_the_text_names_every_setting() -> None:
         "overwrite": False,
         "nsys": False,
         "recorder": "auto",
+        "new": False,
+        "steps_by": "auto",
     }
 
 

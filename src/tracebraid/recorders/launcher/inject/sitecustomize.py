@@ -8,6 +8,16 @@ import os
 import sys
 
 if __name__ == "sitecustomize":
+    try:
+        # A note for the launcher: this Python came by here.
+        _old = sys.version_info < (3, 10)
+        _note = "%d.%s" % (os.getpid(), "failed" if _old else "python")
+        with open(os.path.join(os.environ["TRACEBRAID_NOTES"], _note), "wb") as _file:
+            if _old:
+                _words = "Python %d.%d is too old for tracebraid, which needs 3.10" % sys.version_info[:2]
+                _file.write(_words.encode("ascii"))
+    except Exception:  # noqa: BLE001 - There is no launcher, or its folder cannot be reached.
+        _note = ""
     if sys.version_info >= (3, 10) and "TRACEBRAID_CAPTURE" in os.environ:
         try:
             _path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "torch_import.py")

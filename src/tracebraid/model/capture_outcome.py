@@ -1,0 +1,112 @@
+"""What came of a captured command: how far its processes came, and why nothing was recorded, if that is so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+__all__ = ["CaptureOutcome", "NothingCaptured", "ProcessNote", "Recorded"]
+
+
+class NothingCaptured(Enum):
+    """Why a command left no traces."""
+
+    NO_PYTHON = "no-python"
+    """No Python process read the injected file, and the command does not show why."""
+    PYTHON_OPTIONS = "python-options"
+    """Python is started with -I, -E or -S, which keep the injected file out."""
+    PATH_REPLACED = "path-replaced"
+    """The command sets PYTHONPATH, or clears the environment."""
+    NOT_INSTALLED = "not-installed"
+    """A Python process cannot import this tracebraid."""
+    NO_TORCH = "no-torch"
+    """Python ran, and imported no torch."""
+    NO_STEPS = "no-steps"
+    """torch ran, but no module was called and no optimizer stepped."""
+    OPTIMIZER_UNSEEN = "optimizer-unseen"
+    """An optimizer was made, and no step of it was seen."""
+    OPTIMIZER_COMPILED = "optimizer-compiled"
+    """So, and torch.compile was at work, inside of which none is seen."""
+    TOO_FEW_STEPS = "too-few-steps"
+    """The loop was over before the first window."""
+    KILLED = "killed"
+    """A process ended without Python's own end."""
+    OWN_CAPTURE = "own-capture"
+    """The program calls tracebraid.capture itself."""
+    WINDOW_LOST = "window-lost"
+    """Windows were given up: another profiler, a full disk."""
+    REFUSED = "refused"
+    """The capture could not begin: the folder, another run's files, the recorder."""
+
+
+@dataclass(frozen=True)
+class ProcessNote:
+    """How far the capture of one process came.
+
+    Args:
+        pid: its id.
+        stage: `python` (it runs), `failed` (it cannot be captured), `watching`, `recording` (steps are counted), or
+            `ended`.
+        problem: why its capture did not begin, in words; "" where it did.
+        lost: why a window was given up; "" where none was.
+        own_capture: whether the program captures itself.
+        loops: the loops that were seen: `counted_by`, `name`, `training`, `steps`, `followed`.
+        optimizers_made: how many optimizers there were.
+        compiled: whether torch.compile was at work.
+        windows: how many windows were written.
+    """
+
+    pid: int
+    stage: str
+    problem: str = ""
+    lost: str = ""
+    own_capture: bool = False
+    loops: list[dict[str, Any]] = field(default_factory=list)
+    optimizers_made: int = 0
+    compiled: bool = False
+    windows: int = 0
+
+
+@dataclass(frozen=True)
+class CaptureOutcome:
+    """How a captured command ended.
+
+    Args:
+        returncode: its exit code; less than 0 where a signal ended it.
+        out_dir: the folder of its traces.
+        nothing: why there are none; None where there are.
+        detail: what process or words show that; "" for nothing.
+        notes: what its processes left.
+    """
+
+    returncode: int
+    out_dir: str
+    nothing: NothingCaptured | None = None
+    detail: str = ""
+    notes: tuple[ProcessNote, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What one rank recorded.
+
+    Args:
+        rank: the rank.
+        steps: numbers of the steps in its windows, from 0.
+        steps_seen: how many steps its loop took.
+        counted_by: what ended a step: `step()`, `optimizer` or `module`.
+        loop: the class of that optimizer or module; "" where nothing tells.
+        traced_to_untraced: how many times as long a recorded step took; None where there is nothing to compare with.
+        lost: why windows are missing.
+        loops: all loops that were seen, as `ProcessNote.loops`.
+    """
+
+    rank: int
+    steps: tuple[int, ...]
+    steps_seen: int
+    counted_by: str
+    loop: str
+    traced_to_untraced: float | None
+    lost: tuple[str, ...] = ()
+    loops: tuple[dict[str, Any], ...] = ()

@@ -1,0 +1,75 @@
+"""The other profilers of this process: Kineto has one session per process, and the program's own come first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tracebraid.recorders.needs_torch import torch
+
+__all__ = ["OtherProfilers", "profiler_is_active"]
+
+_HOOKS = ("_prepare_profiler", "_run_on_profiler_start", "_run_on_profiler_stop")
+"""What the Python part of PyTorch's profiler calls as it prepares, starts and ends a session."""
+
+
+def profiler_is_active() -> bool:
+    """Whether one of PyTorch's profilers records in this process.
+
+    PyTorch tells so of this thread only, and not of a profiler that records all threads; the second question is
+    what its Python side keeps for itself.
+    """
+    return bool(torch.autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled)
+
+
+class OtherProfilers:
+    """Whether another profiler is prepared or active; between `watch` and `leave` it is known as it happens.
+
+    Args:
+        give_way: called just before another profiler prepares or starts a session, on its thread.
+    """
+
+    def __init__(self, give_way: Callable[[], None]) -> None:
+        self._give_way = give_way
+        self._ours = threading.local()
+        self._is_prepared = False
+        self._originals: dict[str, Any] = {}
+
+    @property
+    def is_active(self) -> bool:
+        """Whether another one is prepared or records. To be asked while no session of ours is open."""
+        return self._is_prepared or profiler_is_active()
+
+    @contextmanager
+    def not_this(self) -> Iterator[None]:
+        """What starts and ends inside this context, on this thread, is ours."""
+        self._ours.depth = getattr(self._ours, "depth", 0) + 1
+        try:
+            yield
+        finally:
+            self._ours.depth -= 1
+
+    def watch(self) -> None:
+        """Follow what other profilers do, from now on."""
+        module = torch.autograd.profiler
+        self._originals = {name: getattr(module, name) for name in _HOOKS if hasattr(module, name)}
+        for name, original in self._originals.items():
+            setattr(module, name, self._hook(original, is_stop=name.endswith("stop")))
+
+    def leave(self) -> None:
+        """Follow them no longer."""
+        for name, original in self._originals.items():
+            setattr(torch.autograd.profiler, name, original)
+        self._originals = {}
+
+    def _hook(self, original: Callable[..., Any], is_stop: bool) -> Callable[..., Any]:
+        def hook(*args: Any, **kwargs: Any) -> Any:
+            if not getattr(self._ours, "depth", 0) and self._originals:
+                self._is_prepared = not is_stop
+                if not is_stop:
+                    self._give_way()
+            return original(*args, **kwargs)
+
+        return hook

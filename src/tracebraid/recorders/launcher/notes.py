@@ -1,0 +1,57 @@
+"""What each Python process of a command leaves for the launcher: how far its capture came, and what kept it.
+
+A process leaves `<pid>.python` when it starts with the injected file, `<pid>.failed` where it cannot be captured, and
+`<pid>.json` once it watches for steps, which it writes again at its end. Which of these are there tells causes apart.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tracebraid.model.capture_outcome import ProcessNote
+
+__all__ = ["NOTES_VARIABLE", "read_notes", "write_note"]
+
+NOTES_VARIABLE = "TRACEBRAID_NOTES"
+"""The variable of the environment that names the folder of notes."""
+
+
+def write_note(stage: str, **more: Any) -> None:
+    """Write this process's note, in place of an earlier one; where that cannot be done, nothing happens.
+
+    Args:
+        stage: `watching`, `recording` or `ended`.
+        more: other members of `ProcessNote`.
+    """
+    folder = os.environ.get(NOTES_VARIABLE)
+    if not folder:
+        return
+    target = Path(folder) / f"{os.getpid()}.json"
+    part = target.with_suffix(".part")
+    with suppress(OSError, ValueError):
+        part.write_bytes(json.dumps({"stage": stage, **more}).encode())
+        part.replace(target)
+
+
+def read_notes(folder: Path) -> list[ProcessNote]:
+    """The notes of all processes, by their ids."""
+    return [_note_of(folder, pid) for pid in sorted({_pid_of(path) for path in folder.iterdir()} - {0})]
+
+
+def _pid_of(path: Path) -> int:
+    return int(path.stem) if path.stem.isdecimal() and path.suffix != ".part" else 0
+
+
+def _note_of(folder: Path, pid: int) -> ProcessNote:
+    note = folder / f"{pid}.json"
+    failed = folder / f"{pid}.failed"
+    with suppress(OSError, ValueError, TypeError):
+        if note.exists():
+            return ProcessNote(pid, **json.loads(note.read_bytes()))
+        if failed.exists():
+            return ProcessNote(pid, "failed", problem=failed.read_bytes().decode(errors="replace"))
+    return ProcessNote(pid, "python")

@@ -1,0 +1,72 @@
+"""`run_1`, `run_2` and so on: a new folder for each run, the same one for all of its ranks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tracebraid.files import writing
+
+__all__ = ["numbered_folder"]
+
+_RUN = "run_"
+_MARK = ".tracebraid-run"
+_JOB = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID", "SLURM_STEP_ID")
+"""Variables that are equal on all ranks of a run, and together differ between most runs."""
+
+
+def numbered_folder(parent: Path, files: Callable[[], Iterable[Path]] = tuple) -> Path:
+    """The folder of this run inside of a parent: that of the newest run, if another rank of this one made it.
+
+    Args:
+        parent: the folder of all runs.
+        files: what this process would write into the parent itself; where one of these is in a run's folder, that
+            run is another one.
+
+    Raises:
+        OutputError: the parent cannot be written.
+    """
+    job = _job()
+    names = [path.relative_to(parent) for path in files()]
+    with writing(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        made = parent / f"{_MARK}-{uuid.uuid4().hex}"
+        made.mkdir()
+        (made / _MARK).write_bytes(job.encode())
+        try:
+            while True:
+                number = max(_numbers(parent), default=0)
+                newest = parent / f"{_RUN}{number}"
+                if number and _job_of(newest) == job and not any((newest / name).exists() for name in names):
+                    return newest
+                folder = parent / f"{_RUN}{number + 1}"
+                try:
+                    made.rename(folder)
+                except OSError:
+                    # Another rank was faster: its folder is the newest.
+                    if not folder.exists():
+                        raise
+                else:
+                    return folder
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def _job() -> str:
+    told = [os.environ.get(name, "") for name in _JOB]
+    return "\n".join(told) if any(told) else uuid.uuid4().hex
+
+
+def _numbers(parent: Path) -> list[int]:
+    names = [entry.name.removeprefix(_RUN) for entry in parent.glob(f"{_RUN}*")]
+    return [int(name) for name in names if name.isdecimal()]
+
+
+def _job_of(folder: Path) -> str | None:
+    try:
+        return (folder / _MARK).read_bytes().decode()
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,50 @@
+"""One fault, one finding: what only follows from another finding is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tracebraid.model.finding import Finding
+
+__all__ = ["without_consequences"]
+
+_CUT_OFF = ("gzip-damaged", "truncated")
+"""Where a file ends early."""
+
+_OF_SAME_FILE: dict[str, tuple[str, ...]] = {
+    "truncated": ("gzip-damaged",),
+    "nothing-recorded": ("window-lost",),
+}
+"""Findings that say nothing new of a file, by what says it already."""
+
+_OF_ONE_OBJECT = ("event-unreadable", "node-unreadable")
+"""Of a file that is cut off, the object in which it ends is unreadable: one, and no more."""
+
+_OF_FOLDER = ("steps-differ",)
+"""What compares files of a folder, of which one is cut off."""
+
+
+def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings, each once and in their order, less those that follow from others.
+
+    Args:
+        findings: what was found in the files of a capture.
+    """
+    found = list(dict.fromkeys(findings))
+    codes_of: dict[str, set[str]] = {}
+    for finding in found:
+        codes_of.setdefault(finding.path, set()).add(finding.code)
+    cut_off = {Path(path) for path, codes in codes_of.items() if codes & set(_CUT_OFF)}
+    return [one for one in found if not _follows(one, codes_of[one.path], cut_off)]
+
+
+def _follows(finding: Finding, beside: set[str], cut_off: set[Path]) -> bool:
+    path = Path(finding.path)
+    if finding.code in _OF_FOLDER:
+        return any(file.parent == path for file in cut_off)
+    if finding.code == "manifest-untrue":
+        return path.parent / finding.where in cut_off
+    if finding.code in _OF_ONE_OBJECT and finding.count == 1 and path in cut_off:
+        return True
+    return any(code in beside for code in _OF_SAME_FILE.get(finding.code, ()))
