@@ -21,6 +21,8 @@ IMPORT_THE_WORKING_FOLDER = {
 }
 """What of multiprocessing and concurrent.futures starts Python with `-c`."""
 
+POOLS = {"multiprocessing", "concurrent"}
+
 
 def starts_python(source: str) -> list[int]:
     """The lines in which a command has this interpreter in it, or a pool of processes is asked for."""
@@ -31,7 +33,7 @@ def starts_python(source: str) -> list[int]:
         found += [word.lineno for word in words if ast.unparse(word) == "sys.executable"]
         if isinstance(item, ast.Attribute) and item.attr in IMPORT_THE_WORKING_FOLDER:
             found.append(item.lineno)
-        if isinstance(item, ast.ImportFrom):
+        if isinstance(item, ast.ImportFrom) and (item.module or "").split(".")[0] in POOLS:
             found += [item.lineno for alias in item.names if alias.name in IMPORT_THE_WORKING_FOLDER]
     return found
 

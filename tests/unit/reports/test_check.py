@@ -141,4 +141,4 @@ def test_a_repair_says_what_it_changed_and_where_the_original_is(changed: tuple[
 def test_a_repair_that_changed_nothing_says_so() -> None:
     done = [Repair("et.json", 9, (), False)]
     assert repair_lines(done) == ["et.json: nothing to repair"]
-    assert repair_data(done) == [{"path": "et.json", "nodes": 9, "written": False, "changed": []}]
+    assert repair_data(done) == [{"path": "et.json", "nodes": 9, "written": False, "changed": [], "left": []}]

@@ -24,8 +24,8 @@ INIT = "## process_group:init ##"
 def test_the_members_beside_the_nodes_are_the_header(tmp_path: Path) -> None:
     assert trace_of(tmp_path, []).header == {
         "schema": "1.1.1-chakra.0.0.4",
-        "pid": 7,
-        "time": "2026-01-01 00:00:00",
+        "pid": 1,
+        "time": "2023-11-14 22:13:20",
         "start_ts": 100,
         "finish_ts": 200,
     }
