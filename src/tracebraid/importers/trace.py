@@ -30,5 +30,9 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
     refuse_nsys_report(path)
     source = open_source(path)
     file = open_array(source)
-    trace = execution_trace_of(file) if file.array == "nodes" else timeline_of(file, progress=progress)
+    trace = (
+        execution_trace_of(file, progress=progress)
+        if file.array == "nodes"
+        else timeline_of(file, progress=progress)
+    )
     return trace, source.size_bytes

@@ -11,7 +11,7 @@ import msgspec
 import polars as pl
 
 from tracebraid.errors import InputError, NotATraceError
-from tracebraid.importers.execution_trace.attributes import collectives_of, is_collective
+from tracebraid.importers.execution_trace.recorded_attributes import collectives_of, is_collective
 from tracebraid.importers.execution_trace.tables import Recorded, assemble
 from tracebraid.model.column import Table
 from tracebraid.model.et_arrow import HEADER, RECORDED_TABLES, RECORDED_TENSOR_USES, is_arrow, member_of
@@ -72,9 +72,9 @@ def _recorded(archive: zipfile.ZipFile, path: str) -> Recorded:
         header=header,
         nodes=tables[ET_NODES.name].with_columns(is_root=pl.lit(None, pl.Boolean)),
         values=tables[ET_VALUES.name],
-        uses=tables[RECORDED_TENSOR_USES.name],
         collectives=collectives_of(attrs.filter(split)),
         extra_attrs=attrs.filter(~split).cast(ET_EXTRA_ATTRS.polars_schema()),  # type: ignore[arg-type]
+        uses=tables[RECORDED_TENSOR_USES.name],
     )
 
 
