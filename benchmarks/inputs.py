@@ -77,7 +77,7 @@ class Inputs:
         return out
 
     def execution_traces(self) -> dict[str, Path]:
-        """Execution Traces of about 100 MB, by the schema of their nodes: a native recording, and one of schema 1.0.1."""
+        """Execution Traces of about 100 MB: a native recording, and one of schema 1.0.1."""
         native, flat = self.folder / "et_native.json", self.folder / "et_flat.json"
         if not native.exists():
             _repeat(_DEMO / "torch_et_0.json.gz", native, "--size-gb", "0.1")

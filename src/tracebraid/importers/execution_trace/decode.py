@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 import numpy as np
@@ -29,9 +29,10 @@ from tracebraid.importers.execution_trace.nodes import (
     flat_argument_lists,
     node_text,
 )
-from tracebraid.importers.json_stream.chunks import boundary_pattern
+from tracebraid.importers.json_stream.chunks import NODE_MEMBER, shape_of
 from tracebraid.importers.json_stream.collector import without_collector
 from tracebraid.importers.json_stream.recover import Issue, salvage
+from tracebraid.model.finding import Loss
 
 __all__ = ["NodeColumns", "decode_nodes"]
 
@@ -73,14 +74,14 @@ def decode_nodes(data: bytes, start: int, first_key: bytes) -> NodeColumns:
 
 def _read_one_by_one(data: bytes, start: int, first_key: bytes) -> NodeColumns:
     """The nodes of a chunk that does not decode as a whole, and what could not be read."""
-    kept, issues = salvage(data, start, boundary_pattern(first_key))
+    kept, issues = salvage(data, start, shape_of(first_key, NODE_MEMBER))
     nodes: list[tuple[int, bytes]] = []
     for salvaged in kept:
         try:
             nodes.append((salvaged.byte, node_text(salvaged)))
         except NOT_NODES as error:
-            issues.append(_unreadable(error, salvaged.byte))
-    issues = [Issue(i.code.replace("event", "node"), i.message, i.byte) for i in issues]
+            issues.append(_unreadable(error, salvaged.byte, salvaged.text))
+    issues = [replace(issue, code=issue.code.replace("event", "node")) for issue in issues]
     try:
         found = _columns(_array(nodes))
     except NOT_NODES:
@@ -99,14 +100,15 @@ def _readable_alone(nodes: list[tuple[int, bytes]]) -> tuple[list[tuple[int, byt
         try:
             _columns(_array([(byte, text)]))
         except NOT_NODES as error:
-            issues.append(_unreadable(error, byte))
+            issues.append(_unreadable(error, byte, text))
         else:
             readable.append((byte, text))
     return readable, issues
 
 
-def _unreadable(error: Exception, byte: int) -> Issue:
-    return Issue("node-unreadable", f"an object is no node and was left out ({error})", byte)
+def _unreadable(error: Exception, byte: int, text: bytes) -> Issue:
+    message = f"an object is no node and was left out ({error})"
+    return Issue("node-unreadable", message, byte, Loss(1, 1, len(text)))
 
 
 def _array(nodes: list[tuple[int, bytes]]) -> bytes:

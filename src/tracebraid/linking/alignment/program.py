@@ -43,7 +43,9 @@ def program_of(side: Side) -> str:
         maintain_order="left",
     )
     parent = around.get_column("row").fill_null(-1).to_numpy()
-    lines = rows.select("thread", pl.format("{} {}", pl.Series("depth", depths_of(parent)), "name").alias("line"))
+    lines = rows.select(
+        "thread", pl.format("{} {}", pl.Series("depth", depths_of(parent)), "name").alias("line")
+    )
     trees = lines.group_by("thread").agg(pl.col("line").str.join("\n"))
     threads = sorted(hashlib.sha256(tree.encode()).hexdigest() for tree in trees.get_column("line"))
     return hashlib.sha256("".join(threads).encode()).hexdigest()[:16]
