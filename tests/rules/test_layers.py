@@ -40,7 +40,7 @@ INNER_ROOMS: dict[str, set[str]] = {
     "linking.alignment": {"linking.names"},
     "linking.dependencies": {"linking.nesting"},
     "recorders.native": {"recorders.needs_torch"},
-    "importers.json_stream": set(),
+    "importers.json_stream": {"importers.reading"},
 }
 """Rooms within a room, and what of the room around them they may import."""
 

@@ -10,6 +10,7 @@ from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.reader import timeline_of
 from tracebraid.importers.nsys.reader import is_nsys_export, read_nsys, refuse_nsys_report
+from tracebraid.importers.reading import reading
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.job import Progress
 from tracebraid.model.timeline import Timeline
@@ -24,9 +25,9 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
         InputError: the file cannot be read, or is no trace.
     """
     if is_nsys_export(path):
-        return read_nsys(path, progress), Path(path).stat().st_size
+        return read_nsys(path, progress), _size(path)
     if is_et_arrow(path):
-        return read_et_arrow(path), Path(path).stat().st_size
+        return read_et_arrow(path), _size(path)
     refuse_nsys_report(path)
     source = open_source(path)
     file = open_array(source)
@@ -36,3 +37,8 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
         else timeline_of(file, progress=progress)
     )
     return trace, source.size_bytes
+
+
+def _size(path: str | Path) -> int:
+    with reading(path):
+        return Path(path).stat().st_size

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tracebraid.errors import InputError, NotATraceError
 from tracebraid.importers.json_stream.gunzip import gunzip
+from tracebraid.importers.reading import reading
 
 __all__ = ["STDIN", "Source", "open_source", "read_range"]
 
@@ -65,7 +66,7 @@ class Source:
         return self._disk_blocks(block_bytes)
 
     def _disk_blocks(self, block_bytes: int) -> Iterator[bytes]:
-        with self._raw() as raw:
+        with reading(self.path), self._raw() as raw:
             while block := raw.read(block_bytes):
                 self.done_bytes = raw.tell()
                 yield block
@@ -74,7 +75,7 @@ class Source:
         """The file mapped into memory; None where it is compressed or does not lie on disk."""
         if self.compressed or self.memory is not None:
             return None
-        with Path(self.path).open("rb") as stream:
+        with reading(self.path), Path(self.path).open("rb") as stream:
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
 
     def _raw(self) -> io.BufferedIOBase:
@@ -86,7 +87,7 @@ def read_range(path: str, start: int, stop: int) -> bytes:
 
     Read, not mapped: a mapped file that is gone through counts as memory in use, and faults page by page.
     """
-    with Path(path).open("rb", buffering=0) as stream:
+    with reading(path), Path(path).open("rb", buffering=0) as stream:
         stream.seek(start)
         data = stream.read(stop - start)
         while len(data) < stop - start and (more := stream.read(stop - start - len(data))):
@@ -110,19 +111,16 @@ def open_source(path: str | Path) -> Source:
     file = Path(path)
     memory = None
     try:
-        if file.is_dir():
+        with reading(name):
+            is_folder = file.is_dir()
+        if is_folder:
             raise InputError(name, "this is a folder", "Name one trace file, or open the folder as a job")
-        with file.open("rb") as stream:
+        with reading(name), file.open("rb") as stream:
             if not file.is_file():
                 memory = stream.read()
             head = stream.read(64) if memory is None else memory[:64]
-        size = file.stat().st_size if memory is None else len(memory)
-    except FileNotFoundError:
-        raise InputError(name, "there is no such file", "Check the path") from None
-    except OSError as error:
-        raise InputError(
-            name, f"it cannot be read ({error.strerror})", "Check the file and its rights"
-        ) from None
+        with reading(name):
+            size = file.stat().st_size if memory is None else len(memory)
     except ValueError as error:
         raise InputError(name, f"this is no path ({error})", "Check the path") from None
     _refuse_foreign(name, head)
