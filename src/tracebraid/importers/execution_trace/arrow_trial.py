@@ -19,14 +19,14 @@ __all__ = ["survives_decoding"]
 
 _SECONDS_AT_MOST = 300
 """A file that takes longer is refused; 100 MB of columns take about a second."""
-_DECODED, _REFUSED = 0, 3
-"""Exit codes of the trial: all files were decoded, or one of them was refused by an error of its own."""
+_DECODED, _REFUSED, _NOT_TRIED = 0, 3, 4
+"""Exit codes of the trial: all files were decoded, one was refused by an error of its own, or polars is not there."""
 
 
 def survives_decoding(contents: Iterable[bytes]) -> bool:
     """Whether Arrow files can be decoded, or refused, without an end of the process that does.
 
-    Where no process can be started, they are taken to.
+    Where no process can be started, or polars is not found in it, they are taken to.
 
     Args:
         contents: the files.
@@ -50,15 +50,17 @@ def survives_decoding(contents: Iterable[bytes]) -> bool:
     finally:
         trial.kill()
         trial.wait()
-    return trial.returncode in (_DECODED, _REFUSED)
+    return trial.returncode in (_DECODED, _REFUSED, _NOT_TRIED)
 
 
 def _decode_all(stream: IO[bytes]) -> int:
     """Decode each file of a stream, down to each value; returns the exit code."""
     import io
 
-    import polars as pl
-
+    try:
+        import polars as pl
+    except ImportError:
+        return _NOT_TRIED
     while length := stream.read(8):
         content = io.BytesIO(stream.read(int.from_bytes(length, "little")))
         try:

@@ -13,7 +13,7 @@ import polars as pl
 
 from tracebraid.errors import InputError, NotATraceError
 from tracebraid.importers.reading import reading
-from tracebraid.model.finding import Finding
+from tracebraid.model.finding import Finding, Loss
 
 __all__ = ["EVENT_TABLES", "EXPORT_AGAIN", "Export", "open_export", "rows_of", "with_string"]
 
@@ -104,7 +104,7 @@ def rows_of(export: Export, table: str, ints: Sequence[str], texts: Sequence[str
             chunks.append(pl.DataFrame(rows, schema=schema, orient="row"))
     except _DAMAGE as error:
         text = f"the table is damaged ({error}); the rows before that place are read"
-        export.findings.append(Finding("event-unreadable", text, export.path, table))
+        export.findings.append(Finding("event-unreadable", text, export.path, table, loss=Loss()))
     return pl.concat(chunks)
 
 
