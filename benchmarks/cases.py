@@ -22,6 +22,7 @@ _DLRM_REPEATS, _BUNDLED_REPEATS = (1, 2, 4, 8, 16, 32, 64), (1, 2, 4, 8, 16)
 _READ_RATIO, _LARGE_SECONDS, _LARGE_BYTES = 1.7, 12.0, 2.5e9
 _LINK_SECONDS, _LINK_TIMES, _LINK_EXPONENT = 3.0, 32, 1.1
 _IMPORT_SECONDS = 0.35
+_NODES_MB_S, _GRAPH_MB_S = 100.0, 50.0
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,28 @@ def _large(setting: Setting) -> Iterator[Row]:
         yield _row(
             f"read ({size / 1e9:.2f} GB)", subject, measured, {"MB/s": size / 1e6 / one.seconds}, target
         )
+
+
+def _read_et(setting: Setting) -> Iterator[Row]:
+    for schema, path in setting.inputs.execution_traces().items():
+        size_mb = path.stat().st_size / 1e6
+        subjects: _Subjects = {_JSON: partial(task, _task("json_loads", path))}
+        for processes, subject in ((1, _ONE), (2, _TWO)):
+            subjects[subject] = partial(task, _task("read_et", path, processes))
+        runs = side_by_side(subjects, setting.rounds)
+        for subject, measured in runs.items():
+            one = typical(measured)
+            figures = {
+                "x json.loads": speed_ratio(measured, runs[_JSON]),
+                "MB/s of a processor": size_mb / one.cpu_seconds,
+            }
+            target = None
+            if "nodes" in one.parts:
+                figures["nodes MB/s"] = size_mb / one.parts["nodes"]
+                figures["with graph MB/s"] = size_mb / one.seconds
+                met = figures["nodes MB/s"] >= _NODES_MB_S and figures["with graph MB/s"] >= _GRAPH_MB_S
+                target = Target(f"{_NODES_MB_S:.0f} and {_GRAPH_MB_S:.0f} MB/s", met)
+            yield _row(f"Execution Trace, {schema} ({size_mb:.0f} MB)", subject, measured, figures, target)
 
 
 def _link(setting: Setting) -> Iterator[Row]:
@@ -155,6 +178,7 @@ def _hta(path: Path, setting: Setting) -> _Subjects:
 BENCHMARKS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "read": _read,
     "gz": _read_gz,
+    "et": _read_et,
     "link": _link,
     "summary": _summary,
     "start": _start,

@@ -76,6 +76,17 @@ class Inputs:
             _repeat(self.timeline(), out, "--size-gb", "1.25")
         return out
 
+    def execution_traces(self) -> dict[str, Path]:
+        """Execution Traces of about 100 MB: a native recording, and one of schema 1.0.1."""
+        native, flat = self.folder / "et_native.json", self.folder / "et_flat.json"
+        if not native.exists():
+            _repeat(_DEMO / "torch_et_0.json.gz", native, "--size-gb", "0.1")
+        if not self.real:
+            return {"native": native}
+        if not flat.exists():
+            _repeat(self.real / _DLRM / "torch_et_0.json.gz", flat, "--size-gb", "0.1")
+        return {"native": native, "1.0.1": flat}
+
     def pair(self, times: int) -> Pair:
         """A pair, repeated so many times."""
         source = self.real / _DLRM if self.real else _DEMO

@@ -17,9 +17,9 @@ from tests.integration.hostile_folder import make_hostile_folder, ran
 READ = """
 import sys, threading
 sys.path[:0] = {first!r}
-import tracebraid.importers.kineto.parallel as parallel
+import tracebraid.importers.chunk_workers.parallel as parallel
 from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.importers.kineto.worker import Worker
+from tracebraid.importers.chunk_workers.worker import Worker
 
 parallel.PIECE_BYTES = 1000
 was_given, decode, give, results = threading.Event(), parallel.decode_events, Worker.give, Worker.results
@@ -92,8 +92,8 @@ def test_a_large_trace_is_read_with_a_worker_and_nothing_of_the_folder_runs(
     hostile: Path, first: list[str]
 ) -> None:
     # What the script itself imports must be there before the folder comes first.
-    kineto = "tracebraid.importers.kineto"
-    loaded = f"import {kineto}.reader, {kineto}.parallel, {kineto}.worker, polars, json\n"
+    kineto, workers = "tracebraid.importers.kineto", "tracebraid.importers.chunk_workers"
+    loaded = f"import {kineto}.reader, {workers}.parallel, {workers}.worker, polars, json\n"
     code = loaded + READ.format(first=first)
     done = run_in(hostile, code)
     assert (done.stdout, done.stderr, done.returncode) == ("300 True\n", "", 0)

@@ -40,7 +40,7 @@ INNER_ROOMS: dict[str, set[str]] = {
     "linking.alignment": {"linking.names"},
     "linking.dependencies": {"linking.nesting"},
     "recorders.native": {"recorders.needs_torch"},
-    "importers.json_stream": set(),
+    "importers.json_stream": {"importers.reading"},
 }
 """Rooms within a room, and what of the room around them they may import."""
 
@@ -122,7 +122,7 @@ def test_only_the_recorders_take_torch_from_where_it_is_imported() -> None:
     [
         ("tracebraid.cli.commands, tracebraid.recorders.launcher.launch", "torch"),
         # A worker's start is paid for on every large file.
-        ("tracebraid.importers.kineto.worker", "polars"),
+        ("tracebraid.importers.chunk_workers.worker", "polars"),
         ("tracebraid", "numpy"),
     ],
 )

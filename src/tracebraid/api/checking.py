@@ -15,6 +15,7 @@ from tracebraid.importers.discovery.capture_folder import manifests_of, windows_
 from tracebraid.importers.discovery.discover import find_rank_files
 from tracebraid.importers.discovery.sniff import is_candidate
 from tracebraid.importers.kineto.reader import read_timeline
+from tracebraid.importers.reading import reading
 from tracebraid.importers.trace import read_trace
 from tracebraid.model.check import Check, CheckedRank, Severity
 from tracebraid.model.execution_trace import ExecutionTrace
@@ -75,7 +76,9 @@ def check(
     """
     where = Path(path)
     how = Matching(matching) if isinstance(matching, str) else matching
-    if where.is_file():
+    with reading(path):
+        is_file = where.is_file()
+    if is_file:
         return _check_file(where, progress)
     manifests, findings = manifests_of(where, only_rank)
     findings += [finding for file, content in manifests for finding in manifest_findings(content, file)]
@@ -137,7 +140,8 @@ def _check_window(window: _Window, only_rank: int | None, progress: Progress | N
 
 
 def _has_traces(folder: Path) -> bool:
-    return any(is_candidate(entry.name) for entry in folder.iterdir() if entry.is_file())
+    with reading(folder):
+        return any(is_candidate(entry.name) for entry in folder.iterdir() if entry.is_file())
 
 
 def _check_rank(window: _Window, files: RankFiles, progress: Progress | None) -> None:

@@ -14,6 +14,7 @@ from tracebraid.files import part_beside, write_whole, writing
 from tracebraid.importers.discovery.capture_folder import manifests_of, windows_of
 from tracebraid.importers.discovery.discover import find_rank_files
 from tracebraid.importers.kineto.reader import read_timeline
+from tracebraid.importers.reading import reading
 from tracebraid.model.check import Repair, Severity
 from tracebraid.model.et_arrow import is_arrow
 from tracebraid.model.job import RankFiles
@@ -41,7 +42,9 @@ def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, 
         InputError: there is no pair.
         OutputError: a file cannot be written.
     """
-    if not Path(path).exists():
+    with reading(path):
+        is_there = Path(path).exists()
+    if not is_there:
         raise InputError(str(path), "there is no such file or folder", "Check the path")
     files = [one for _, folder in windows_of(Path(path)) for one in _files(folder)]
     pairs = [(Path(one.et), one.kineto) for one in files if one.et is not None and one.kineto is not None]
@@ -49,7 +52,8 @@ def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, 
         raise InputError(
             str(path), "there is no pair of traces in it", "A repair needs both traces of a rank"
         )
-    sizes = {et: et.stat().st_size for et, _ in pairs}
+    with reading(path):
+        sizes = {et: et.stat().st_size for et, _ in pairs}
     done = [one for et, kineto in pairs for one in _repair_one(et, kineto, progress)]
     written = {Path(one.path) for one in done if one.written}
     for file, content in manifests_of(Path(path))[0]:

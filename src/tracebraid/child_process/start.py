@@ -50,7 +50,7 @@ def run_child(
 
 
 def start_child(
-    function: str, *arguments: str | Path, pass_fds: Sequence[int] = ()
+    function: str, *arguments: str | Path, pass_fds: Sequence[int] = (), quiet: bool = False
 ) -> subprocess.Popen[bytes]:
     """Start a process that calls a function, with a pipe to its standard input; its standard output is dropped.
 
@@ -58,6 +58,7 @@ def start_child(
         function: `module:name`.
         arguments: what it is called with, as text; paths are made absolute.
         pass_fds: file descriptors that stay open in it.
+        quiet: whether its standard error is dropped too: it is expected to fail.
 
     Raises:
         OSError: this interpreter cannot be started again.
@@ -69,6 +70,7 @@ def start_child(
         stdin=subprocess.PIPE,
         # Whatever runs at the start of each Python of this user may print.
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL if quiet else None,
         pass_fds=pass_fds,
     )
 

@@ -6,18 +6,26 @@ from collections import defaultdict
 
 from tracebraid.importers.json_stream.chunks import ArrayFile
 from tracebraid.importers.json_stream.recover import Issue
-from tracebraid.model.finding import Finding
+from tracebraid.model.finding import Finding, Loss
 
 __all__ = ["findings_of"]
 
 _PLACES_SHOWN = 3
+_LOSS_AROUND = {"truncated": Loss(), "text-between": Loss()}
+"""What is found around the array and costs events: how many, such as behind the end of a cut file, nobody can know."""
 
 
 def findings_of(file: ArrayFile, issues: list[Issue]) -> list[Finding]:
     """What was found in a file, in the order of the first place of each kind."""
     path = file.source.path
-    found = [Finding("gzip-damaged", text, path, f"byte {byte:,}") for text, byte in file.source.damage]
-    found += [Finding(code, text, path, f"byte {byte:,}") for code, text, byte in file.problems]
+    found = [
+        Finding("gzip-damaged", text, path, f"byte {byte:,}", loss=Loss())
+        for text, byte in file.source.damage
+    ]
+    found += [
+        Finding(code, text, path, f"byte {byte:,}", loss=_LOSS_AROUND.get(code))
+        for code, text, byte in file.problems
+    ]
     by_code: dict[str, list[Issue]] = defaultdict(list)
     for issue in issues:
         by_code[issue.code].append(issue)
@@ -26,5 +34,11 @@ def findings_of(file: ArrayFile, issues: list[Issue]) -> list[Finding]:
         places = ", ".join(f"{issue.byte:,}" for issue in group[:_PLACES_SHOWN])
         more = ", ..." if len(group) > _PLACES_SHOWN else ""
         word = "byte" if len(group) == 1 else "bytes"
-        found.append(Finding(code, group[0].message, path, f"{word} {places}{more}", len(group)))
+        where = f"{word} {places}{more}"
+        found.append(Finding(code, group[0].message, path, where, len(group), _loss_of(group)))
     return found
+
+
+def _loss_of(issues: list[Issue]) -> Loss | None:
+    losses = [issue.loss for issue in issues if issue.loss is not None]
+    return sum(losses[1:], losses[0]) if losses else None

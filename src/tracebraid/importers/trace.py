@@ -10,6 +10,7 @@ from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.reader import timeline_of
 from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
+from tracebraid.importers.reading import reading
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.job import Progress
 from tracebraid.model.timeline import Timeline
@@ -24,11 +25,20 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
         InputError: the file cannot be read, or is no trace.
     """
     if is_et_arrow(path):
-        return read_et_arrow(path), Path(path).stat().st_size
+        return read_et_arrow(path), _size(path)
     refuse_nsys_report(path)
     source = open_source(path, database=True)
     if source.is_database:
         return read_nsys(path, progress), source.size_bytes
     file = open_array(source)
-    trace = execution_trace_of(file) if file.array == "nodes" else timeline_of(file, progress=progress)
+    trace = (
+        execution_trace_of(file, progress=progress)
+        if file.array == "nodes"
+        else timeline_of(file, progress=progress)
+    )
     return trace, source.size_bytes
+
+
+def _size(path: str | Path) -> int:
+    with reading(path):
+        return Path(path).stat().st_size

@@ -9,6 +9,7 @@ import polars as pl
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.schema import ET_ITERATIONS
+from tracebraid.model.tensor_graph import LazyTensorGraph, TensorGraph
 
 if TYPE_CHECKING:
     from tracebraid.model.execution_trace import ExecutionTrace
@@ -51,22 +52,28 @@ def trimmed(et: ExecutionTrace, iteration: int, annotation: str) -> ExecutionTra
     first, last = found.select("first_node", "last_node").row(iteration)
     nodes = _under_roots(et.nodes.filter(pl.col("is_root") | pl.col("node_id").is_between(first, last)))
     kept = nodes.get_column("node_id").implode()
-    uses = et.tensor_uses.filter(pl.col("node_id").is_in(kept))
-    tensors = et.tensors.filter(pl.col("tensor").is_in(uses.get_column("tensor").implode()))
-    # A tensor is its row.
-    row = pl.col("tensor").replace_strict(
-        tensors.get_column("tensor"), range(tensors.height), return_dtype=pl.Int64
-    )
-    edges = pl.col("producer").is_in(kept) & pl.col("consumer").is_in(kept)
     return replace(
         et,
         nodes=nodes,
         values=et.values.filter(pl.col("node_id").is_in(kept)),
-        tensors=tensors.with_columns(row, pl.when(pl.col("producer").is_in(kept)).then("producer")),
-        tensor_uses=uses.with_columns(row),
-        tensor_edges=et.tensor_edges.filter(edges).with_columns(row),
+        tensor_graph=LazyTensorGraph(lambda: _graph_of(et.tensor_graph.get(), kept)),
         collectives=et.collectives.filter(pl.col("node_id").is_in(kept)),
         extra_attrs=et.extra_attrs.filter(pl.col("node_id").is_in(kept)),
+    )
+
+
+def _graph_of(graph: TensorGraph, kept: pl.Series) -> TensorGraph:
+    """What of a tensor graph is between some nodes; a tensor is its row, so that tensors are numbered again."""
+    uses = graph.uses.filter(pl.col("node_id").is_in(kept))
+    tensors = graph.tensors.filter(pl.col("tensor").is_in(uses.get_column("tensor").implode()))
+    row = pl.col("tensor").replace_strict(
+        tensors.get_column("tensor"), range(tensors.height), return_dtype=pl.Int64
+    )
+    edges = pl.col("producer").is_in(kept) & pl.col("consumer").is_in(kept)
+    return TensorGraph(
+        tensors.with_columns(row, pl.when(pl.col("producer").is_in(kept)).then("producer")),
+        uses.with_columns(row),
+        graph.edges.filter(edges).with_columns(row),
     )
 
 

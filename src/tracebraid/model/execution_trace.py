@@ -8,6 +8,7 @@ import polars as pl
 
 from tracebraid.model import et_iterations
 from tracebraid.model.finding import Finding
+from tracebraid.model.tensor_graph import LazyTensorGraph
 
 __all__ = ["MISSING_PARENT", "ExecutionTrace"]
 
@@ -27,9 +28,8 @@ class ExecutionTrace:
             of a steady clock that is not Kineto's).
         nodes: operator nodes, see `model.schema.ET_NODES`.
         values: inputs and outputs, see `model.schema.ET_VALUES`.
-        tensors: tensor nodes, see `model.schema.ET_TENSORS`.
-        tensor_uses: which node takes or gives which tensor, see `model.schema.ET_TENSOR_USES`.
-        tensor_edges: producer to consumer, see `model.schema.ET_TENSOR_EDGES`.
+        tensor_graph: tensor nodes and the edges through them, computed when first asked for; read them as `tensors`,
+            `tensor_uses` and `tensor_edges`.
         collectives: see `model.schema.ET_COLLECTIVES`.
         extra_attrs: see `model.schema.ET_EXTRA_ATTRS`.
         process_groups: see `model.schema.PROCESS_GROUPS`.
@@ -43,9 +43,7 @@ class ExecutionTrace:
     header: dict[str, object]
     nodes: pl.DataFrame
     values: pl.DataFrame
-    tensors: pl.DataFrame
-    tensor_uses: pl.DataFrame
-    tensor_edges: pl.DataFrame
+    tensor_graph: LazyTensorGraph
     collectives: pl.DataFrame
     extra_attrs: pl.DataFrame
     process_groups: pl.DataFrame
@@ -56,6 +54,21 @@ class ExecutionTrace:
         """What it is, in brief: values and attributes may hold anything, and are long."""
         what = f"path={self.path!r}, schema={self.schema!r}, rank={self.rank}"
         return f"ExecutionTrace({what}, nodes={self.nodes.height}, findings={len(self.findings)})"
+
+    @property
+    def tensors(self) -> pl.DataFrame:
+        """Tensor nodes, see `model.schema.ET_TENSORS`."""
+        return self.tensor_graph.get().tensors
+
+    @property
+    def tensor_uses(self) -> pl.DataFrame:
+        """Which node takes or gives which tensor, see `model.schema.ET_TENSOR_USES`."""
+        return self.tensor_graph.get().uses
+
+    @property
+    def tensor_edges(self) -> pl.DataFrame:
+        """Producer to consumer, see `model.schema.ET_TENSOR_EDGES`."""
+        return self.tensor_graph.get().edges
 
     @property
     def op_nodes(self) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import polars as pl
@@ -57,13 +58,15 @@ def file_info_data(info: FileInfo) -> dict[str, Any]:
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:
-    """A finding."""
+    """A finding; `loss` where events or nodes are lost, its `at_most` null where nobody can know."""
+    loss = {} if finding.loss is None else {"loss": asdict(finding.loss)}
     return {
         "code": finding.code,
         "message": finding.message,
         "path": finding.path,
         "where": finding.where,
         "count": finding.count,
+        **loss,
     }
 
 

@@ -50,6 +50,7 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     "host-ops-missing": (_WARNING, "Profile the CPU too: activities=[ProfilerActivity.CPU, ...]"),
     # Structure of the Execution Trace
     "duplicate-id": (_ERROR, "Forked processes wrote into one file: tracebraid's observer keeps them out"),
+    "rows-without-node": (_ERROR, f"The file is damaged. {_CAPTURE_AGAIN}"),
     "parent-missing": (_WARNING, _REPAIR),
     "parent-never-written": (_WARNING, _REPAIR),
     "parent-cycle": (_WARNING, _REPAIR),

@@ -20,6 +20,7 @@ from tracebraid.importers.discovery.sniff import (
 )
 from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import open_source
+from tracebraid.importers.reading import reading
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import RankFiles
 
@@ -51,9 +52,11 @@ def find_rank_files(
             some.
     """
     folder = Path(path)
-    if not folder.exists():
+    with reading(path):
+        is_there, is_folder = folder.exists(), folder.is_dir()
+    if not is_there:
         raise InputError(str(path), "there is no such file or folder", "Check the path")
-    if not folder.is_dir():
+    if not is_folder:
         return _one_file(folder)
     traces, findings = _traces_in(_files_of(folder))
     if window is not None or not traces:
@@ -104,23 +107,23 @@ def _one_file(path: Path) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
 
 
 def _files_of(folder: Path) -> list[Path]:
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        raise InputError(str(folder), f"it cannot be listed ({error.strerror})", "Check its rights") from None
-    return [
-        entry
-        for entry in entries
-        if not entry.name.startswith(".") and is_candidate(entry.name) and entry.is_file()
-    ]
+    with reading(folder):
+        return [
+            entry
+            for entry in sorted(folder.iterdir())
+            if not entry.name.startswith(".") and is_candidate(entry.name) and entry.is_file()
+        ]
 
 
 def _folders_below(folder: Path, depth: int = _DEPTH) -> list[Path]:
+    with reading(folder):
+        inside = [
+            entry for entry in sorted(folder.iterdir()) if entry.is_dir() and not entry.name.startswith(".")
+        ]
     found = []
-    for entry in sorted(folder.iterdir()):
-        if entry.is_dir() and not entry.name.startswith("."):
-            found.append(entry)
-            found += _folders_below(entry, depth - 1) if depth > 1 else []
+    for entry in inside:
+        found.append(entry)
+        found += _folders_below(entry, depth - 1) if depth > 1 else []
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -10,23 +11,29 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from tracebraid.errors import InputError, NotATraceError
-from tracebraid.importers.execution_trace.attributes import collectives_of, is_collective
+from tracebraid.errors import NotATraceError
+from tracebraid.importers.execution_trace.arrow_trial import survives_decoding
+from tracebraid.importers.execution_trace.recorded_attributes import collectives_of, is_collective
 from tracebraid.importers.execution_trace.tables import Recorded, assemble
-from tracebraid.model.column import Table
+from tracebraid.importers.reading import reading
+from tracebraid.model.column import Kind, Table
 from tracebraid.model.et_arrow import HEADER, RECORDED_TABLES, RECORDED_TENSOR_USES, is_arrow, member_of
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.finding import Finding, Loss
 from tracebraid.model.schema import ET_EXTRA_ATTRS, ET_NODES, ET_VALUES
 
 __all__ = ["is_et_arrow", "read_et_arrow"]
 
 _COPY_AGAIN = "Copy it again, or capture it again"
+_ANY_JSON = msgspec.json.Decoder(msgspec.Raw)
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
     EOFError,
+    ValueError,  # names and texts in no encoding, places before the start of the file
+    struct.error,
     NotImplementedError,  # a way to compress that nobody knows
-    RuntimeError,  # a password
+    RuntimeError,  # a password; a header that is nested too deep
     msgspec.MsgspecError,
 )
 
@@ -45,14 +52,8 @@ def read_et_arrow(path: str | Path) -> ExecutionTrace:
     """
     name = str(path)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with reading(path), zipfile.ZipFile(path) as archive:
             recorded = _recorded(archive, name)
-    except FileNotFoundError:
-        raise InputError(name, "there is no such file", "Check the path") from None
-    except OSError as error:
-        raise InputError(
-            name, f"it cannot be read ({error.strerror or error})", "Check the file and its rights"
-        ) from None
     except KeyError as error:
         raise NotATraceError(
             name, f"it is no Execution Trace in columns ({error.args[0]})", _COPY_AGAIN
@@ -64,27 +65,84 @@ def read_et_arrow(path: str | Path) -> ExecutionTrace:
 
 def _recorded(archive: zipfile.ZipFile, path: str) -> Recorded:
     header = msgspec.json.decode(archive.read(HEADER), type=dict[str, object])
-    tables = {table.name: _table(archive, table, path) for table in RECORDED_TABLES}
+    contents = {table.name: archive.read(member_of(table)) for table in RECORDED_TABLES}
+    if not survives_decoding(contents.values()):
+        raise NotATraceError(path, "it is damaged: a table in it cannot be decoded", _COPY_AGAIN)
+    tables = {table.name: _table(contents[table.name], table, path) for table in RECORDED_TABLES}
+    return _checked(path, header, tables)
+
+
+def _checked(path: str, header: dict[str, object], tables: dict[str, pl.DataFrame]) -> Recorded:
+    """The tables with each node once, and with no row of a node that is not there."""
+    nodes = tables.pop(ET_NODES.name)
+    first = nodes.filter(pl.col("node_id").is_not_null() & pl.col("name").is_not_null())
+    nodes_once = first.unique("node_id", keep="first", maintain_order=True)
+    repeated = first.filter(
+        first.get_column("node_id").is_duplicated() & ~first.get_column("node_id").is_first_distinct()
+    )
+    known = nodes_once.get_column("node_id").implode()
+    counts = {name: table.height for name, table in tables.items()}
+    tables = {name: _of_nodes(table, known) for name, table in tables.items()}
     attrs = tables["attrs"]
     split = is_collective(attrs)
+    unreadable = nodes.height - first.height
+    astray = sum(counts[name] - table.height for name, table in tables.items())
+    findings = []
+    if unreadable:
+        text = "nodes without an id or a name were left out"
+        findings.append(
+            Finding("node-unreadable", text, path, ET_NODES.name, unreadable, Loss(unreadable, unreadable))
+        )
+    if astray:
+        text = "rows that belong to no node of the trace were left out"
+        findings.append(Finding("rows-without-node", text, path, ", ".join(sorted(tables)), astray))
     return Recorded(
         path=path,
         header=header,
-        nodes=tables[ET_NODES.name].with_columns(is_root=pl.lit(None, pl.Boolean)),
+        nodes=nodes_once.with_columns(is_root=pl.lit(None, pl.Boolean)),
         values=tables[ET_VALUES.name],
-        uses=tables[RECORDED_TENSOR_USES.name],
         collectives=collectives_of(attrs.filter(split)),
         extra_attrs=attrs.filter(~split).cast(ET_EXTRA_ATTRS.polars_schema()),  # type: ignore[arg-type]
+        uses=tables[RECORDED_TENSOR_USES.name],
+        repeated=tuple(repeated.get_column("node_id").to_list()),
+        findings=tuple(findings),
     )
 
 
-def _table(archive: zipfile.ZipFile, table: Table, path: str) -> pl.DataFrame:
+def _refuse_no_json(frame: pl.DataFrame, table: Table) -> None:
+    """Refuse texts that are to stand in JSON and are none; each distinct text is checked once."""
+    for column in table.columns:
+        if column.kind is not Kind.JSON:
+            continue
+        texts = frame.get_column(column.name).unique().drop_nulls().cast(pl.String).to_list()
+        # A text is never split: the lines of one with a line break are no JSON, or too many.
+        try:
+            lines = _ANY_JSON.decode_lines("\n".join(texts))
+        except (msgspec.MsgspecError, RecursionError):
+            lines = []
+        if len(lines) != len(texts):
+            for text in texts:
+                _ANY_JSON.decode(text)
+
+
+def _of_nodes(table: pl.DataFrame, nodes: pl.Series) -> pl.DataFrame:
+    """The rows of nodes that are there, and that say which of their arguments they are about."""
+    names = ["is_output", "position", "tensor_id", "storage_id", "key"]
+    needed = [
+        name for name in (*names, *(["value"] if "key" in table.columns else [])) if name in table.columns
+    ]
+    return table.filter(
+        pl.col("node_id").is_in(nodes).fill_null(False), *(pl.col(name).is_not_null() for name in needed)
+    )
+
+
+def _table(content: bytes, table: Table, path: str) -> pl.DataFrame:
     member = member_of(table)
-    content = io.BytesIO(archive.read(member))
     try:
-        frame = pl.read_ipc(content)
+        frame = pl.read_ipc(io.BytesIO(content))
     except (pl.exceptions.PolarsError, OSError) as error:
         raise NotATraceError(path, f"{member} in it is no Arrow file ({error})", _COPY_AGAIN) from None
     if dict(frame.schema) != table.polars_schema():
         raise NotATraceError(path, f"{member} in it has other columns than expected", _COPY_AGAIN)
+    _refuse_no_json(frame, table)
     return frame

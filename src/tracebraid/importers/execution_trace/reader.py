@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from tracebraid.errors import NotATraceError, WrongTraceError
+from tracebraid.importers.chunk_workers.parallel import decode_file, worth_processes
+from tracebraid.importers.chunk_workers.worker import ChunkKind
+from tracebraid.importers.columns import taken
 from tracebraid.importers.execution_trace.arrow import is_et_arrow, read_et_arrow
-from tracebraid.importers.execution_trace.decode import NodeColumns, decode_nodes
+from tracebraid.importers.execution_trace.decode import NodeColumns
 from tracebraid.importers.execution_trace.tables import Recorded, assemble
 from tracebraid.importers.findings import findings_of
 from tracebraid.importers.frames import frame_of
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.model.column import Table
-from tracebraid.model.et_arrow import RECORDED_TENSOR_USES
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.job import Progress
 from tracebraid.model.schema import ET_COLLECTIVES, ET_EXTRA_ATTRS, ET_NODES, ET_VALUES
 
 __all__ = ["execution_trace_of", "read_execution_trace"]
@@ -24,16 +28,27 @@ __all__ = ["execution_trace_of", "read_execution_trace"]
 _PIECE_BYTES = 4 << 20
 
 
-def read_execution_trace(path: str | Path) -> ExecutionTrace:
+def read_execution_trace(
+    path: str | Path, processes: int | None = None, progress: Progress | None = None
+) -> ExecutionTrace:
     """Read an Execution Trace of any schema: `.json` or `.json.gz`, or `-` for standard input; or `.arrow.zip`.
+
+    Args:
+        path: the file.
+        processes: how many processes may decode it; None: as many as its size is worth, up to the cores.
+        progress: is called with how far the file is read, 0 to 1, now and then and from any thread.
 
     Raises:
         InputError: the file cannot be read, is no trace, or is a Kineto trace.
     """
-    return read_et_arrow(path) if is_et_arrow(path) else execution_trace_of(open_array(open_source(path)))
+    if is_et_arrow(path):
+        return read_et_arrow(path)
+    return execution_trace_of(open_array(open_source(path)), processes, progress)
 
 
-def execution_trace_of(file: ArrayFile) -> ExecutionTrace:
+def execution_trace_of(
+    file: ArrayFile, processes: int | None = None, progress: Progress | None = None
+) -> ExecutionTrace:
     """Read an opened file, see `read_execution_trace`."""
     if file.array != "nodes":
         raise WrongTraceError(
@@ -41,33 +56,49 @@ def execution_trace_of(file: ArrayFile) -> ExecutionTrace:
             "this is a Kineto trace, and an Execution Trace was expected here",
             "Give the file with `nodes` (usually torch_et_<rank>.json); did the two change places?",
         )
-    seen: set[int] = set()
-    pieces = [
-        decode_nodes(file.view(piece), piece.start, file.first_key, seen)
-        for piece in file.pieces(_PIECE_BYTES)
-    ]
-    if not any(piece.tables["nodes"].rows for piece in pieces):
+    chunks: list[NodeColumns] = decode_file(
+        file, processes or worth_processes(file), progress, ChunkKind.NODES, _PIECE_BYTES
+    )
+    if not any(chunk.tables["nodes"].rows for chunk in chunks):
         raise NotATraceError(
             file.source.path, "it holds no node that can be read", "Was the trace finalised?"
         )
-    return _assembled(file, pieces)
+    return _assembled(file, chunks)
 
 
-def _assembled(file: ArrayFile, pieces: list[NodeColumns]) -> ExecutionTrace:
+def _assembled(file: ArrayFile, chunks: list[NodeColumns]) -> ExecutionTrace:
+    repeated = _leave_out_repeated(chunks)
     return assemble(
         Recorded(
             path=file.source.path,
             header=file.header,
-            nodes=_of(ET_NODES, pieces),
-            values=_of(ET_VALUES, pieces),
-            uses=_of(RECORDED_TENSOR_USES, pieces),
-            collectives=_of(ET_COLLECTIVES, pieces),
-            extra_attrs=_of(ET_EXTRA_ATTRS, pieces),
-            repeated=tuple(node for piece in pieces for node in piece.repeated),
-            findings=tuple(findings_of(file, [issue for piece in pieces for issue in piece.issues])),
+            nodes=_of(ET_NODES, chunks),
+            values=_of(ET_VALUES, chunks),
+            collectives=_of(ET_COLLECTIVES, chunks),
+            extra_attrs=_of(ET_EXTRA_ATTRS, chunks),
+            repeated=tuple(repeated),
+            findings=tuple(findings_of(file, [issue for chunk in chunks for issue in chunk.issues])),
         )
     )
 
 
-def _of(table: Table, pieces: list[NodeColumns]) -> pl.DataFrame:
-    return frame_of(table, [piece.tables[table.name] for piece in pieces])
+def _leave_out_repeated(chunks: list[NodeColumns]) -> list[int]:
+    """Take away the nodes whose id an earlier node has, with their rows in all tables; returns their ids."""
+    ids = np.concatenate([chunk.tables["nodes"].ints("node_id") for chunk in chunks])
+    _, first = np.unique(ids, return_index=True)
+    if len(first) == len(ids):
+        return []
+    is_kept = np.zeros(len(ids), dtype=np.bool_)
+    is_kept[first] = True
+    begin = 0
+    for chunk in chunks:
+        here = is_kept[begin : begin + chunk.tables["nodes"].rows]
+        begin += len(here)
+        chunk.tables["nodes"] = taken(chunk.tables["nodes"], np.flatnonzero(here))
+        for name, owner in chunk.owners.items():
+            chunk.tables[name] = taken(chunk.tables[name], np.flatnonzero(here[owner]))
+    return [int(node) for node in ids[~is_kept].tolist()]
+
+
+def _of(table: Table, chunks: list[NodeColumns]) -> pl.DataFrame:
+    return frame_of(table, [chunk.tables.pop(table.name) for chunk in chunks])

@@ -9,10 +9,12 @@ import polars as pl
 from tracebraid.importers.discovery.rank import rank_from_name
 from tracebraid.importers.execution_trace.node_tree import last_inside, tidy_nodes
 from tracebraid.importers.execution_trace.tensor_graph import tensor_graph
+from tracebraid.importers.execution_trace.tensors import tensor_uses
 from tracebraid.importers.process_groups import groups_of_text
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.schema import PROCESS_GROUPS
+from tracebraid.model.tensor_graph import LazyTensorGraph, TensorGraph
 
 __all__ = ["KNOWN_SCHEMAS", "Recorded", "assemble"]
 
@@ -36,9 +38,9 @@ class Recorded:
         header: its members beside the nodes.
         nodes: the table `nodes`, each id once; `is_root` is null.
         values: the table `values`.
-        uses: see `model.et_arrow.RECORDED_TENSOR_USES`.
         collectives: the table `collectives`.
         extra_attrs: the table `extra_attrs`.
+        uses: see `model.et_arrow.RECORDED_TENSOR_USES`; None where they are to be found in `values`.
         repeated: ids of nodes that were left out because an earlier node has that id.
         findings: what could not be read as it stood.
     """
@@ -47,22 +49,26 @@ class Recorded:
     header: dict[str, object]
     nodes: pl.DataFrame
     values: pl.DataFrame
-    uses: pl.DataFrame
     collectives: pl.DataFrame
     extra_attrs: pl.DataFrame
+    uses: pl.DataFrame | None = None
     repeated: tuple[int, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
 def assemble(recorded: Recorded) -> ExecutionTrace:
-    """Put the tree of nodes in order, and follow the tensors from node to node."""
+    """Put the tree of nodes in order. Tensors are followed from node to node when they are asked for."""
     path, schema = recorded.path, str(recorded.header.get("schema", ""))
     findings = list(recorded.findings)
     if schema not in KNOWN_SCHEMAS:
         text = f"schema {schema!r} is not known; its nodes parse like those of a known one and were read so"
         findings.append(Finding("schema-unknown", text, path))
     nodes, tree_findings = tidy_nodes(recorded.nodes, list(recorded.repeated), path)
-    graph = tensor_graph(nodes, recorded.uses, last_inside(nodes))
+    values, uses = recorded.values, recorded.uses
+
+    def graph() -> TensorGraph:
+        return tensor_graph(nodes, tensor_uses(values) if uses is None else uses, last_inside(nodes))
+
     return ExecutionTrace(
         path=path,
         schema=schema,
@@ -70,9 +76,7 @@ def assemble(recorded: Recorded) -> ExecutionTrace:
         header=recorded.header,
         nodes=nodes,
         values=recorded.values,
-        tensors=graph.tensors,
-        tensor_uses=graph.uses,
-        tensor_edges=graph.edges,
+        tensor_graph=LazyTensorGraph(graph),
         collectives=recorded.collectives,
         extra_attrs=recorded.extra_attrs,
         process_groups=_process_groups(nodes, recorded.values),

@@ -14,28 +14,18 @@ its outputs when its last descendant has ended. On that clock:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.importers.execution_trace.op_schema import written_positions
 from tracebraid.model.schema import ET_TENSOR_EDGES, ET_TENSOR_USES, ET_TENSORS
+from tracebraid.model.tensor_graph import TensorGraph
 
-__all__ = ["TensorGraph", "tensor_graph"]
+__all__ = ["tensor_graph"]
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class TensorGraph:
-    """The tables `tensors`, `tensor_uses` and `tensor_edges`."""
-
-    tensors: pl.DataFrame
-    uses: pl.DataFrame
-    edges: pl.DataFrame
 
 
 def tensor_graph(nodes: pl.DataFrame, uses: pl.DataFrame, last_inside: _Ints) -> TensorGraph:
@@ -93,14 +83,17 @@ class _Work:
         marked = {schema: written_positions(schema) for schema in set(schemas) if schema and "!" in schema}
         if not marked:
             return np.zeros(len(self.row), dtype=np.bool_)
-        positions = self.uses.get_column("position").to_list()
-        flags = [
-            schema in marked and position in marked[schema][int(output)]
-            for schema, position, output in zip(
-                (schemas[row] for row in self.row.tolist()), positions, self.is_output.tolist(), strict=True
-            )
+        codes = {schema: code for code, schema in enumerate(marked, 1)}
+        schema = np.array([codes.get(text, 0) for text in schemas], dtype=np.int64)[self.row]
+        positions: _Ints = self.uses.get_column("position").to_numpy()
+        known = [
+            (codes[text] << 1 | is_output, position)
+            for text, written in marked.items()
+            for is_output, changed in enumerate(written)
+            for position in changed
         ]
-        written = np.array(flags, dtype=np.bool_)
+        among = np.array(known, dtype=np.int64).reshape(-1, 2)
+        written = _contains(_pairs(schema << 1 | self.is_output, positions), _pairs(among[:, 0], among[:, 1]))
         return written & ~_again_inside(written, self.key, self.row, self.last)
 
     def tensor_of_use(self, begins: _Bools) -> _Ints:
@@ -194,7 +187,8 @@ def _pairs(first: _Ints, second: _Ints) -> _Ints:
 
 
 def _contains(values: _Ints, among: _Ints) -> _Bools:
-    return np.isin(values, among)
+    found: _Bools = pl.Series(values).is_in(pl.Series(among).implode()).to_numpy()
+    return found
 
 
 def _numbered(frame: pl.DataFrame) -> _Ints:

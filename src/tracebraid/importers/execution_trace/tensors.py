@@ -3,108 +3,134 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import numpy as np
+import polars as pl
 
-from tracebraid.importers.columns import ColumnData, Interned, TableData, int_column, interned_column
+from tracebraid.importers.columns import int_column
 from tracebraid.model.column import INT64_NULL
+from tracebraid.model.et_arrow import RECORDED_TENSOR_USES
 
-__all__ = ["tensor_table"]
+__all__ = ["tensor_uses"]
 
 _TUPLE = tuple[int, int, int, int, int, str]
 """tensor_id, storage_id, storage_offset (elements), numel, itemsize (bytes), device."""
 
+_TUPLES = msgspec.json.Decoder(list[_TUPLE])
 _INNER_TYPE = re.compile(r"Tensor\(((?:[^()]|\([^()]*\))*)\)")
+_ALONE = r"^Tensor\("
+_IN_LIST = r"^.+Tensor\("
+_NUMBERS = ("tensor_id", "storage_id", "storage_offset", "numel", "itemsize_bytes")
 
 
-def tensor_table(values: TableData) -> TableData:
-    """One row per tensor among the rows of a piece's table `values`, with the members of its tuple."""
-    types, texts, shapes = (values.interned(name) for name in ("type", "value", "shape"))
-    alone_codes = [code for code, text in enumerate(types.values) if str(text).startswith("Tensor(")]
-    list_codes = [
-        code
-        for code, text in enumerate(types.values)
-        if "Tensor(" in str(text) and code not in set(alone_codes)
-    ]
-    alone = np.flatnonzero(np.isin(types.codes, alone_codes))
-    tuples = {
-        code: _parse_tuple(texts.values[code]) for code in np.unique(texts.codes[alone]).tolist() if code >= 0
-    }
-    rows: list[tuple[int, int | None, _TUPLE, str, object]] = []
-    for row in alone.tolist():
-        found = tuples.get(int(texts.codes[row]))
-        if found is not None:
-            dtype = str(types.values[types.codes[row]])[len("Tensor(") : -1]
-            rows.append((row, None, found, dtype, _at(shapes, row)))
-    for row in np.flatnonzero(np.isin(types.codes, list_codes)).tolist():
-        dtypes = _INNER_TYPE.findall(str(types.values[types.codes[row]]))
-        rows += _inside(row, _at(texts, row), _at(shapes, row), dtypes)
-    rows.sort(key=lambda found: (found[0], -1 if found[1] is None else found[1]))
-    return _table(values, rows)
+def tensor_uses(values: pl.DataFrame) -> pl.DataFrame:
+    """One row per tensor in the table `values`, with the members of its tuple: `RECORDED_TENSOR_USES`."""
+    rows = values.with_row_index("row").with_columns(pl.col("type").cast(pl.String))
+    text = pl.col("type")
+    alone = _alone(rows.filter(text.str.contains(_ALONE)))
+    inside = _inside_lists(
+        rows.filter(text.str.contains(_IN_LIST) & ~text.str.contains(_ALONE)).with_columns(
+            pl.col("value", "shape").cast(pl.String)
+        )
+    )
+    both = pl.concat([alone, inside]) if inside.height else alone
+    return both.sort("row", "item", nulls_last=False).select(list(RECORDED_TENSOR_USES.polars_schema()))
 
 
-def _table(values: TableData, rows: list[tuple[int, int | None, _TUPLE, str, object]]) -> TableData:
-    source = np.array([row[0] for row in rows], dtype=np.int64)
-    node, position = (values.ints(name)[source] for name in ("node_id", "position"))
-    is_output = values.interned("is_output")
-    columns: dict[str, ColumnData] = {
-        "node_id": node,
-        "is_output": Interned(is_output.codes[source], is_output.values),
-        "position": position,
-        "item": int_column([INT64_NULL if row[1] is None else row[1] for row in rows]),
-        "dtype": interned_column([row[3] for row in rows]),
-        "shape": interned_column([row[4] for row in rows]),
-        "device": interned_column([row[2][5] for row in rows]),
-    }
-    numbers = np.array([row[2][:5] for row in rows], dtype=object).reshape(len(rows), 5)
-    for place, name in enumerate(("tensor_id", "storage_id", "storage_offset", "numel", "itemsize_bytes")):
-        columns[name] = int_column(numbers[:, place].tolist())
-    return TableData(len(rows), columns)
+def _alone(rows: pl.DataFrame) -> pl.DataFrame:
+    """The values that are one tensor each; each distinct value is parsed once."""
+    texts = rows.get_column("value").unique().drop_nulls()
+    parsed = _parsed(texts.cast(pl.String).to_list())
+    members = {"value": texts, **_members(parsed)}
+    known = pl.DataFrame(members).filter(pl.Series([found is not None for found in parsed], dtype=pl.Boolean))
+    dtype = pl.col("type").str.slice(len("Tensor(")).str.head(-1)
+    schema = {"row": rows.schema["row"], **RECORDED_TENSOR_USES.polars_schema()}
+    return (
+        rows.join(known, on="value", how="inner", maintain_order="left")
+        .with_columns(dtype.alias("dtype"), pl.lit(None, pl.Int64).alias("item"))
+        .select(list(schema))
+        .cast(schema)  # type: ignore[arg-type]
+    )
 
 
-def _at(column: Interned, row: int) -> object:
-    code = int(column.codes[row])
-    return column.values[code] if code >= 0 else None
-
-
-def _parse_tuple(text: Any) -> _TUPLE | None:
+def _parsed(texts: list[str]) -> list[_TUPLE | None]:
+    """The tuple of each text; None where it is none."""
     try:
-        found: _TUPLE = msgspec.json.decode(text, type=_TUPLE)
-        return found
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return [*_TUPLES.decode(f"[{','.join(texts)}]")]
+    except (msgspec.MsgspecError, UnicodeError):
+        return [_parsed_alone(text) for text in texts]
+
+
+def _parsed_alone(text: str) -> _TUPLE | None:
+    try:
+        found = _TUPLES.decode(f"[{text}]")
+    except (msgspec.MsgspecError, UnicodeError):
         return None
+    return found[0] if len(found) == 1 else None
 
 
-def _inside(
-    row: int, text: Any, shape: Any, dtypes: list[str]
-) -> list[tuple[int, int | None, _TUPLE, str, object]]:
-    """The tensors inside a list or tuple, at any depth, numbered in order."""
+def _members(tuples: list[_TUPLE | None]) -> dict[str, pl.Series]:
+    """The members of tuples as columns."""
+    empty: tuple[Any, ...] = (None,) * (len(_NUMBERS) + 1)
+    members = list(zip(*(found or empty for found in tuples), strict=True)) if tuples else [()] * len(empty)
+    columns = {
+        name: _integers(name, list(column)) for name, column in zip(_NUMBERS, members[:-1], strict=True)
+    }
+    return {**columns, "device": pl.Series(members[-1], dtype=pl.Categorical)}
+
+
+def _inside_lists(rows: pl.DataFrame) -> pl.DataFrame:
+    """The tensors inside the values that are lists or tuples of tensors."""
+    names = ("row", "node_id", "is_output", "position", "type", "value", "shape")
+    found: list[tuple[Any, ...]] = []
+    for row, node, is_output, position, kind, text, shape in rows.select(names).iter_rows():
+        dtypes = _INNER_TYPE.findall(kind)
+        found += [
+            (row, node, is_output, position, item, *members, dtype, its_shape)
+            for item, (members, dtype, its_shape) in enumerate(_inside(text, shape, dtypes))
+        ]
+    schema = {"row": rows.schema["row"], **RECORDED_TENSOR_USES.polars_schema()}
+    columns = list(zip(*found, strict=True)) if found else [()] * len(schema)
+    numbers = {"node_id", "position", "item", *_NUMBERS}
+    series = [
+        _integers(name, list(column)) if name in numbers else pl.Series(name, column, dtype=dtype)
+        for (name, dtype), column in zip(schema.items(), columns, strict=True)
+    ]
+    return pl.DataFrame(series)
+
+
+def _inside(text: Any, shape: Any, dtypes: list[str]) -> Iterator[tuple[_TUPLE, str, str]]:
+    """The tensors inside a list or tuple, at any depth, in order: members, type and shape of each."""
     try:
         value = msgspec.json.decode(text)
         shapes = msgspec.json.decode(shape) if shape else None
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return []
-    found: list[tuple[int, int | None, _TUPLE, str, object]] = []
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return
+    types = iter(dtypes)
     stack: list[tuple[Any, Any]] = [(value, shapes)]
     while stack:
         item, its_shape = stack.pop()
         if not isinstance(item, list):
             continue
-        one = _as_tuple(item)
-        if one is not None:
-            dtype = dtypes[len(found)] if len(found) < len(dtypes) else ""
-            found.append((row, len(found), one, dtype, msgspec.json.encode(its_shape)))
+        members = _as_tuple(item)
+        if members is not None:
+            yield members, next(types, ""), msgspec.json.encode(its_shape).decode()
             continue
         inner = (
             its_shape if isinstance(its_shape, list) and len(its_shape) == len(item) else [None] * len(item)
         )
         stack += reversed(list(zip(item, inner, strict=True)))
-    return found
 
 
 def _as_tuple(item: list[Any]) -> _TUPLE | None:
     if len(item) == 6 and isinstance(item[5], str) and all(type(part) is int for part in item[:5]):
         return (item[0], item[1], item[2], item[3], item[4], item[5])
     return None
+
+
+def _integers(name: str, values: list[int | None]) -> pl.Series:
+    """Integers; null where int64 cannot hold one."""
+    column = pl.Series(name, int_column(values))
+    return column.set(column == INT64_NULL, None)

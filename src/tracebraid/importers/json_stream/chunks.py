@@ -19,9 +19,13 @@ from typing import Any
 import msgspec
 
 from tracebraid.errors import NotATraceError
+from tracebraid.importers.json_stream.recover import ObjectShape
 from tracebraid.importers.json_stream.source import Source
 
-__all__ = ["ArrayFile", "Piece", "boundary_pattern", "open_array"]
+__all__ = ["EVENT_MEMBER", "NODE_MEMBER", "ArrayFile", "Piece", "boundary_pattern", "open_array", "shape_of"]
+
+EVENT_MEMBER, NODE_MEMBER = "ph", "id"
+"""The member by which an event and a node are known."""
 
 _ARRAY_START = re.compile(rb'"(traceEvents|nodes)"\s*:\s*\[')
 _BARE_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
@@ -29,6 +33,9 @@ _FIRST_KEY = re.compile(rb'\s*\{\s*("(?:[^"\\]|\\.)*")\s*:')
 _OBJECT_THEN_CLOSE = re.compile(rb"\}\s*\]")
 _EMPTY_CLOSE = re.compile(rb"\s*\]")
 _BASE_TIME = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
+_ANY_MEMBER = re.compile(rb'"(?:%b|%b)"\s*:' % (EVENT_MEMBER.encode(), NODE_MEMBER.encode()))
+_HEADER_UNREADABLE = "what stands before the array is no valid JSON and was left out"
+_OBJECTS_BEFORE = "what may be events or nodes stands before the array and was left out"
 _HEADER_LIMIT_BYTES = 1 << 28
 _CLOSE_CANDIDATES = 500
 _OBJECT_AT_MOST_BYTES = 1 << 22
@@ -146,7 +153,7 @@ class ArrayFile:
             except RecursionError:
                 return None
             else:
-                member = "id" if self.array == "nodes" else "ph"
+                member = NODE_MEMBER if self.array == "nodes" else EVENT_MEMBER
                 return begin + length if isinstance(value, dict) and member in value else None
 
     def _close(self, view: mmap | bytes, low: int, base: int) -> int:
@@ -205,14 +212,29 @@ def _let_go(whole: mmap | bytes) -> None:
         whole.madvise(mmap_module.MADV_DONTNEED)
 
 
+def shape_of(first_key: bytes, member: str) -> ObjectShape:
+    """How the objects of the array look.
+
+    Args:
+        first_key: see `boundary_pattern`.
+        member: a member that each object has once: `ph` of an event, `id` of a node.
+    """
+    return ObjectShape(
+        boundary_pattern(first_key), re.compile(rb"\{\s*" + _key(first_key) + rb"\s*:"), member
+    )
+
+
 def boundary_pattern(first_key: bytes) -> re.Pattern[bytes]:
     """What separates two objects of the array; the match ends where the second one begins.
 
     Args:
         first_key: the key, in its quotes, that each object starts with; b"" for any key.
     """
-    key = re.escape(first_key) if first_key else rb'"(?:[^"\\]|\\.)*"'
-    return re.compile(rb"\}\s*,\s*(?=\{\s*" + key + rb"\s*:)")
+    return re.compile(rb"\}\s*,\s*(?=\{\s*" + _key(first_key) + rb"\s*:)")
+
+
+def _key(first_key: bytes) -> bytes:
+    return re.escape(first_key) if first_key else rb'"(?:[^"\\]|\\.)*"'
 
 
 def open_array(source: Source) -> ArrayFile:
@@ -271,12 +293,10 @@ def _find_array(source: Source, text: bytes, final: bool) -> _Found | None:
             base = _BASE_TIME.search(text, 0, match.start())
             if base:
                 known["baseTimeNanoseconds"] = int(base.group(1))
-            problem = (
-                "header-unreadable",
-                "what stands before the array is no valid JSON and was left out",
-                0,
-            )
-            first = _Found(array, match.end(), known, [problem])
+            problems = [("header-unreadable", _HEADER_UNREADABLE, 0)]
+            if _ANY_MEMBER.search(text, 0, match.start()):
+                problems.append(("text-between", _OBJECTS_BEFORE, 0))
+            first = _Found(array, match.end(), known, problems)
     if first or not final:
         return first
     raise NotATraceError(source.path, _what_it_is(text), _EXPECTED)

@@ -1,7 +1,9 @@
 """Objects of a piece that does not decode as a whole: each on its own, mended where that is plain.
 
 What a recorder gets wrong most often is a name with quotes or control characters that it did not escape.
-Such an object is mended and kept; what cannot be read is left out, counted and located.
+Such an object is mended and kept; what cannot be read is left out, counted and located. A damaged text tells how many
+objects are lost with it at least, by the members that only a whole object has; how many stood in bytes that were
+overwritten or cut out, it does not tell.
 """
 
 from __future__ import annotations
@@ -14,13 +16,21 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-__all__ = ["Issue", "Salvaged", "salvage"]
+from tracebraid.model.finding import Loss
 
-_NAME = re.compile(
-    r'("name"\s*:\s*")(.*?)("\s*,\s*"(?:ph|cat|pid|tid|ts|id|ctrl_deps|rf_id|args|dur)"\s*:)', re.S
-)
+__all__ = ["Issue", "ObjectShape", "Salvaged", "salvage"]
+
+_NAME_STARTS = re.compile(r'"name"\s*:\s*"')
+_NAME_ENDS = re.compile(r'"\s*,\s*"(?:ph|cat|pid|tid|ts|id|ctrl_deps|rf_id|args|dur)"\s*:')
+_BORDER = re.compile(r'[{,]\s*"(?:name|ph|cat|pid|tid|ts|dur|args|id|ctrl_deps|rf_id)"\s*:')
+"""A member of an event or a node: a text that holds one is no name, but runs on into another object."""
+_ZEROED = b"\0" * 8
+"""So many zeros in a row are no text, but a block that was never written, and may have held other objects."""
 _BLANKS = b" \t\r\n,"
 _CUT_OFF = "Input data was truncated"
+_NO_OBJECT = "text that belongs to no object was left out"
+_RETRIES_TIMES = 8
+"""What is read again behind broken objects is at most so many times the data: the cost of damage stays linear."""
 _JOIN_AT_MOST = 64
 _TEXT_AT_MOST_BYTES = 1 << 20
 _DECODER = json.JSONDecoder(strict=False)
@@ -28,11 +38,12 @@ _DECODER = json.JSONDecoder(strict=False)
 
 @dataclass(frozen=True)
 class Issue:
-    """Something wrong with one object: a short code, the words for it, and the byte where it starts."""
+    """Something wrong with one object: a code, the words for it, the byte where it starts, and what is lost with it."""
 
     code: str
     message: str
     byte: int
+    loss: Loss | None = None
 
 
 @dataclass
@@ -44,15 +55,34 @@ class Salvaged:
     byte: int
 
 
-def salvage(data: bytes, start: int, boundary: re.Pattern[bytes]) -> tuple[list[Salvaged], list[Issue]]:
+@dataclass(frozen=True)
+class ObjectShape:
+    """How the objects of an array look in its text.
+
+    Args:
+        boundary: what separates two objects, see `chunks.boundary_pattern`.
+        start: how an object starts, see `chunks.start_pattern`.
+        member: the name of a member that each object has once, and nothing inside of it.
+    """
+
+    boundary: re.Pattern[bytes]
+    start: re.Pattern[bytes]
+    member: str
+
+    def count(self, data: bytes, begin: int, stop: int) -> int:
+        """How many objects have their member between two places."""
+        return len(re.findall(b'"%b"\\s*:' % self.member.encode(), data[begin:stop]))
+
+
+def salvage(data: bytes, start: int, shape: ObjectShape) -> tuple[list[Salvaged], list[Issue]]:
     """Read the objects of a piece one by one.
 
     Args:
         data: the piece; objects with commas between them.
         start: place of its first byte in the file.
-        boundary: what separates two objects, see `pieces.boundary_pattern`.
+        shape: how its objects look.
     """
-    work = _Salvage(data, start, list(_split(data, boundary))[::-1])
+    work = _Salvage(data, start, list(_split(data, shape.boundary))[::-1], shape)
     while work.texts:
         begin, stop = work.texts.pop()
         while begin < stop and data[begin] in _BLANKS:
@@ -69,8 +99,12 @@ class _Salvage:
     data: bytes
     start: int
     texts: list[tuple[int, int]]
+    shape: ObjectShape
     kept: list[Salvaged] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
+    retried_bytes: int = 0
+    in_damage: bool = False
+    """Whether no whole object was read since the last damage: what is read may be a part of one."""
 
     def read(self, begin: int, stop: int) -> None:
         """Read the object that starts at `begin`; what follows it before `stop` goes back to the texts."""
@@ -79,26 +113,49 @@ class _Salvage:
         if value is None and error == _CUT_OFF:
             value, text = self._join(begin, text)
         if value is not None:
-            self.kept.append(Salvaged(value, text, self.start + begin))
+            self._keep(value, text, begin)
             return
-        leading, length = _leading_value(self.data, begin, stop)
+        leading, length, failed = _leading_value(self.data, begin, stop)
         whole = self.data[begin : begin + length] if length else text
         if isinstance(leading, dict):
             value, error = _parse(whole)
         if value is not None:
-            self.kept.append(Salvaged(value, whole, self.start + begin))
+            self._keep(value, whole, begin)
+            # No comma and no other object follow: what does may be a part of one.
+            self.in_damage = True
             self.texts.append((begin + length, stop))
         elif (length == 0 or isinstance(leading, dict)) and (mended := _mend(whole)) is not None:
-            self.kept.append(Salvaged(*mended, self.start + begin))
-            self._report("event-mended", "text with unescaped characters was mended", begin)
+            if self._keep(*mended, begin):
+                self._report("event-mended", "text with unescaped characters was mended", begin)
             self.texts.append((begin + len(whole), stop))
         elif length or self.data[begin] != ord("{"):
-            self._report("text-between", "text that belongs to no object was left out", begin)
-            following = begin + length if length else self.data.find(b"{", begin, stop)
-            if following > begin:
-                self.texts.append((following, stop))
+            self._skip(begin, begin + max(length, 1), stop, "text-between")
         else:
-            self._report("event-unreadable", f"an object is no valid JSON and was left out ({error})", begin)
+            self._skip(begin, max(begin + 1, failed), stop, "event-unreadable", error)
+
+    def _keep(self, value: dict[str, object], text: bytes, begin: int) -> bool:
+        """Keep an object; not what is left of a damaged one. Whether it was kept."""
+        self.in_damage = self.in_damage and self.shape.member not in value
+        if self.in_damage:
+            loss = Loss(self.shape.count(text, 0, len(text)), None, len(text))
+            self._report("text-between", _NO_OBJECT, begin, loss)
+        else:
+            self.kept.append(Salvaged(value, text, self.start + begin))
+        return not self.in_damage
+
+    def _skip(self, begin: int, behind: int, stop: int, code: str, error: str = "") -> None:
+        """Leave out what stands at `begin`, up to where the next object may start, at `behind` or later."""
+        following = None
+        if self.retried_bytes <= _RETRIES_TIMES * len(self.data):
+            following = self.shape.start.search(self.data, behind, stop)
+            self.retried_bytes += min(stop - begin, _TEXT_AT_MOST_BYTES) if error else 0
+        end = following.start() if following else stop
+        loss = Loss(self.shape.count(self.data, begin, end), None, end - begin)
+        self.in_damage = True
+        if following:
+            self.texts.append((end, stop))
+        message = f"an object is no valid JSON and was left out ({error})" if error else _NO_OBJECT
+        self._report(code, message, begin, loss)
 
     def _join(self, begin: int, text: bytes) -> tuple[dict[str, object] | None, bytes]:
         """An object that holds a list of objects was split where one of these ended: put it together again."""
@@ -112,8 +169,8 @@ class _Salvage:
                 break
         return None, text
 
-    def _report(self, code: str, message: str, begin: int) -> None:
-        self.issues.append(Issue(code, message, self.start + begin))
+    def _report(self, code: str, message: str, begin: int, loss: Loss | None = None) -> None:
+        self.issues.append(Issue(code, message, self.start + begin, loss))
 
 
 def _split(data: bytes, boundary: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
@@ -136,10 +193,17 @@ def _parse(text: bytes) -> tuple[dict[str, object] | None, str]:
 
 def _mend(text: bytes) -> tuple[dict[str, object], bytes] | None:
     """The object with its name escaped, its encoding made UTF-8, and NaN and Infinity made null."""
+    if _ZEROED in text:
+        return None
     words = text.decode("utf-8", "replace")
-    words = _NAME.sub(
-        lambda m: m.group(1) + json.dumps(_unescape(m.group(2)))[1:-1] + m.group(3), words, count=1
-    )
+    begins = _NAME_STARTS.search(words)
+    # Where the first name does not end, no later one does: one search for each, however often the text says "name".
+    ends = _NAME_ENDS.search(words, begins.end()) if begins else None
+    if begins and ends:
+        name = words[begins.end() : ends.start()]
+        if _BORDER.search(name):
+            return None
+        words = words[: begins.end()] + json.dumps(_unescape(name))[1:-1] + words[ends.start() :]
     try:
         value = json.loads(words, strict=False, parse_constant=lambda _: None, parse_float=_as_written)
     except (ValueError, RecursionError):
@@ -168,18 +232,20 @@ def _unescape(name: str) -> str:
     return value if isinstance(value, str) else name
 
 
-def _leading_value(data: bytes, begin: int, stop: int) -> tuple[object, int]:
-    """The value that starts at `begin`, and its length; length 0 where none does."""
+def _leading_value(data: bytes, begin: int, stop: int) -> tuple[object, int, int]:
+    """The value that starts at `begin`, and its length; length 0 where none does, and the place where it goes wrong."""
     reach = 1 << 14
     while True:
         words = data[begin : min(stop, begin + reach)].decode("latin-1")
         try:
             value, length = _DECODER.raw_decode(words)
         except RecursionError:
-            return None, 0
-        except ValueError:
+            return None, 0, begin
+        except json.JSONDecodeError as error:
             if reach >= _TEXT_AT_MOST_BYTES or begin + reach >= stop:
-                return None, 0
+                return None, 0, begin + error.pos
             reach *= 8
+        except ValueError:
+            return None, 0, begin
         else:
-            return value, length
+            return value, length, begin

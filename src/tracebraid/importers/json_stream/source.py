@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tracebraid.errors import InputError, NotATraceError
 from tracebraid.importers.json_stream.gunzip import gunzip
+from tracebraid.importers.reading import reading
 
 __all__ = ["STDIN", "Source", "open_source", "read_range"]
 
@@ -86,13 +87,15 @@ class Source:
         """
         if self.memory is not None:
             return self.memory[start:stop]
-        return _read(self.descriptor, start, stop)
+        with reading(self.path):
+            return _read(self.descriptor, start, stop)
 
     def mapped(self) -> mmap.mmap | None:
         """The file mapped into memory; None where it is compressed or does not lie on disk."""
         if self.compressed or self.memory is not None:
             return None
-        return mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
+        with reading(self.path):
+            return mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
 
     def _disk_blocks(self, block_bytes: int) -> Iterator[bytes]:
         start = 0
@@ -104,11 +107,12 @@ class Source:
 
 def read_range(path: str, start: int, stop: int) -> bytes:
     """The bytes of a file from `start` up to `stop`, for a process that has no `Source` of it."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        return _read(descriptor, start, stop)
-    finally:
-        os.close(descriptor)
+    with reading(path):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            return _read(descriptor, start, stop)
+        finally:
+            os.close(descriptor)
 
 
 def _read(descriptor: int, start: int, stop: int) -> bytes:
@@ -146,19 +150,16 @@ def open_source(path: str | Path, database: bool = False) -> Source:
 
 def _open_file(file: Path, name: str) -> Source:
     try:
-        if file.is_dir():
+        with reading(name):
+            is_folder = file.is_dir()
+        if is_folder:
             raise InputError(name, "this is a folder", "Name one trace file, or open the folder as a job")
-        if not file.is_file() and file.exists():
-            data = file.read_bytes()
-            return Source(name, len(data), False, memory=data)
-        descriptor = os.open(file, os.O_RDONLY)
-        return Source(name, os.fstat(descriptor).st_size, False, descriptor=descriptor)
-    except FileNotFoundError:
-        raise InputError(name, "there is no such file", "Check the path") from None
-    except OSError as error:
-        raise InputError(
-            name, f"it cannot be read ({error.strerror})", "Check the file and its rights"
-        ) from None
+        with reading(name):
+            if not file.is_file() and file.exists():
+                data = file.read_bytes()
+                return Source(name, len(data), False, memory=data)
+            descriptor = os.open(file, os.O_RDONLY)
+            return Source(name, os.fstat(descriptor).st_size, False, descriptor=descriptor)
     except ValueError as error:
         raise InputError(name, f"this is no path ({error})", "Check the path") from None
 

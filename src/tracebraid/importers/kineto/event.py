@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.importers.columns import Interned, interned_column
-from tracebraid.importers.json_stream.chunks import boundary_pattern
+from tracebraid.importers.json_stream.chunks import EVENT_MEMBER, shape_of
 from tracebraid.importers.json_stream.recover import Issue, Salvaged, salvage
+from tracebraid.model.finding import Loss
 
 __all__ = ["Event", "Place", "phases_of", "read_events"]
 
@@ -135,16 +136,15 @@ def phases_of(events: list[Any]) -> Interned:
 
 
 def _read_one_by_one(data: bytes, start: int, first_key: bytes) -> tuple[list[Any], Place, list[Issue]]:
-    kept, issues = salvage(data, start, boundary_pattern(first_key))
+    kept, issues = salvage(data, start, shape_of(first_key, EVENT_MEMBER))
     events: list[Event] = []
     read: list[Salvaged] = []
     for one in kept:
         try:
             events.append(_lenient_event(one))
         except (msgspec.ValidationError, ValueError, TypeError) as error:
-            issues.append(
-                Issue("event-unreadable", f"an object is no event and was left out ({error})", one.byte)
-            )
+            message = f"an object is no event and was left out ({error})"
+            issues.append(Issue("event-unreadable", message, one.byte, Loss(1, 1, len(one.text))))
         else:
             read.append(one)
     return events, Place(salvaged=read), issues

@@ -7,11 +7,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from tracebraid.importers.chunk_workers.worker import ChunkKind, Task, Worker, decode_chunk, start_worker
 from tracebraid.importers.json_stream.chunks import ArrayFile, Piece
-from tracebraid.importers.kineto.decode import EventColumns, decode_events
 from tracebraid.importers.kineto.event_args import SeenKeys
-from tracebraid.importers.kineto.worker import Task, Worker, start_worker
 from tracebraid.model.job import Progress
 
 __all__ = ["PIECE_BYTES", "decode_file", "worth_processes"]
@@ -31,14 +31,20 @@ def worth_processes(file: ArrayFile) -> int:
     return max(1, min(cores, _PROCESSES_AT_MOST, size // _BYTES_PER_PROCESS))
 
 
-def decode_file(file: ArrayFile, processes: int, progress: Progress | None = None) -> list[EventColumns]:
-    """The columns of all pieces, in the order of the file.
+def decode_file(
+    file: ArrayFile,
+    processes: int,
+    progress: Progress | None = None,
+    kind: ChunkKind = ChunkKind.EVENTS,
+    chunk_bytes: int | None = None,
+) -> list[Any]:
+    """The columns of all pieces, in the order of the file: `EventColumns` or `NodeColumns`.
 
     Each process takes the next piece when it has done with the last one. This process takes part from the
     first moment, so that a worker's start costs nothing but the worker's own work. `progress` is told, now and
     then and from any thread, how far the file is read, 0 to 1.
     """
-    work = _Work(file, progress)
+    work = _Work(file, progress, kind, chunk_bytes or PIECE_BYTES)
     if processes > 1:
         with ThreadPoolExecutor(processes - 1) as helpers:
             helping = [helpers.submit(work.run_in_worker) for _ in range(processes - 1)]
@@ -59,14 +65,16 @@ def decode_file(file: ArrayFile, processes: int, progress: Progress | None = Non
 class _Work:
     file: ArrayFile
     progress: Progress | None
-    results: dict[int, EventColumns] = field(default_factory=dict)
+    kind: ChunkKind
+    chunk_bytes: int
+    results: dict[int, Any] = field(default_factory=dict)
     left_over: list[tuple[int, Piece]] = field(default_factory=list)
     stopped: bool = False
     seen: SeenKeys = field(default_factory=SeenKeys)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.pieces = enumerate(self.file.pieces(PIECE_BYTES))
+        self.pieces = enumerate(self.file.pieces(self.chunk_bytes))
 
     def take(self) -> tuple[int, Piece] | None:
         with self.lock:
@@ -79,9 +87,9 @@ class _Work:
         """Hand out no more pieces: all are taken, or an error ends the work."""
         self.stopped = True
 
-    def decode_here(self, piece: Piece) -> EventColumns:
+    def decode_here(self, piece: Piece) -> Any:
         data = self.file.view(piece)
-        return decode_events(data, piece.start, self.file.first_key, self.seen)
+        return decode_chunk(self.kind, data, (piece.start, self.file.first_key), self.seen)
 
     def run_here(self) -> None:
         while (task := self.take()) is not None:
@@ -108,7 +116,7 @@ class _Work:
             while len(given) - done < 2 and (task := self.take()) is not None:
                 given.append(task)
                 path = str(Path(self.file.source.path).absolute())
-                worker.give(Task(path, task[1], self.file.first_key))
+                worker.give(Task(path, task[1], self.file.first_key, self.kind))
             if len(given) == done:
                 worker.give(None)
                 return

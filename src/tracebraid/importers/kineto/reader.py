@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.errors import NotATraceError, WrongTraceError
+from tracebraid.importers.chunk_workers.parallel import decode_file, worth_processes
 from tracebraid.importers.discovery.rank import as_rank, rank_from_name
 from tracebraid.importers.findings import findings_of
 from tracebraid.importers.frames import frame_of
@@ -18,7 +19,6 @@ from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.categories import category_findings
 from tracebraid.importers.kineto.decode import EventColumns
-from tracebraid.importers.kineto.parallel import decode_file, worth_processes
 from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
 from tracebraid.importers.process_groups import groups_of_kineto
 from tracebraid.model.finding import Finding

@@ -1,5 +1,4 @@
-"""A process that decodes pieces of Kineto traces: tasks come in on standard input, columns go out on a
-pipe of their own.
+"""A process that decodes chunks of traces: tasks come in on standard input, columns go out on a pipe of their own.
 
 Nothing of the caller's `__main__` runs in it. Messages are pickles between two processes of one user, each behind its
 length in eight bytes; no content of a file is ever unpickled.
@@ -12,17 +11,40 @@ import pickle
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import IO
+from enum import Enum
+from typing import IO, Any
 
 from tracebraid.child_process.start import start_child
+from tracebraid.importers.execution_trace.decode import decode_nodes
 from tracebraid.importers.json_stream.chunks import Piece
 from tracebraid.importers.json_stream.source import read_range
-from tracebraid.importers.kineto.decode import EventColumns, decode_events
+from tracebraid.importers.kineto.decode import decode_events
 from tracebraid.importers.kineto.event_args import SeenKeys
 
-__all__ = ["Task", "Worker", "serve", "start_worker"]
+__all__ = ["ChunkKind", "Task", "Worker", "decode_chunk", "serve", "start_worker"]
 
-_SERVE = "tracebraid.importers.kineto.worker:serve"
+_SERVE = "tracebraid.importers.chunk_workers.worker:serve"
+
+
+class ChunkKind(Enum):
+    """What the objects of a chunk are, and so which function decodes them."""
+
+    EVENTS = "traceEvents"
+    NODES = "nodes"
+
+
+def decode_chunk(kind: ChunkKind, data: bytes, place: tuple[int, bytes], seen: SeenKeys) -> Any:
+    """The columns of a chunk: `EventColumns` or `NodeColumns`.
+
+    Args:
+        kind: what its objects are.
+        data: objects with commas between them.
+        place: place of the first byte in the file, and the first key, see `chunks.ArrayFile`.
+        seen: what arguments the chunks before had.
+    """
+    if kind is ChunkKind.NODES:
+        return decode_nodes(data, *place)
+    return decode_events(data, *place, seen)
 
 
 @dataclass(frozen=True)
@@ -32,6 +54,7 @@ class Task:
     path: str
     piece: Piece
     first_key: bytes
+    kind: ChunkKind = ChunkKind.EVENTS
 
 
 @dataclass
@@ -49,7 +72,7 @@ class Worker:
         if _receive(self._pipe(self.process.stdout)) is not True:
             raise EOFError("the worker process ended")
 
-    def results(self) -> list[EventColumns]:
+    def results(self) -> list[Any]:
         """The columns of all pieces, in the order they were given, after the end of work was given."""
         results = _receive(self._pipe(self.process.stdout))
         if not isinstance(results, list):
@@ -105,7 +128,7 @@ def serve(answers_fd: str) -> None:
         while isinstance(task := _receive(tasks), Task):
             piece = task.piece
             data = piece.data if piece.data is not None else read_range(task.path, piece.start, piece.stop)
-            results.append(decode_events(data, piece.start, task.first_key, seen))
+            results.append(decode_chunk(task.kind, data, (piece.start, task.first_key), seen))
             _send(answers, True)
         _send(answers, results)
 

@@ -14,6 +14,7 @@ from tracebraid.importers.discovery.rank import rank_from_name
 from tracebraid.importers.nsys.events import device_work, host_calls, host_ops, marks, syncs
 from tracebraid.importers.nsys.tables import EXPORT_AGAIN, Export, open_export, rows_of, with_string
 from tracebraid.importers.process_groups import process_groups
+from tracebraid.importers.reading import reading
 from tracebraid.model.column import Table
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Progress
@@ -59,7 +60,11 @@ def refuse_nsys_report(path: str | Path) -> None:
         InputError: it is a report.
     """
     file = Path(path)
-    if file.suffix in _REPORTS and file.is_file():
+    if file.suffix not in _REPORTS:
+        return
+    with reading(path):
+        is_file = file.is_file()
+    if is_file:
         raise InputError(
             str(path),
             "a report of Nsight Systems can only be read by nsys itself",

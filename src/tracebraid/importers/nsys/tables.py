@@ -12,7 +12,8 @@ from pathlib import Path
 import polars as pl
 
 from tracebraid.errors import InputError, NotATraceError
-from tracebraid.model.finding import Finding
+from tracebraid.importers.reading import reading
+from tracebraid.model.finding import Finding, Loss
 
 __all__ = ["EVENT_TABLES", "EXPORT_AGAIN", "Export", "open_export", "rows_of", "with_string"]
 
@@ -27,6 +28,8 @@ EVENT_TABLES = (
 
 _STRINGS = "StringIds"
 _ROWS_AT_ONCE = 1 << 16
+_DAMAGE = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises on a damaged database; the latter where its own message quotes text in no encoding."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +65,18 @@ def open_export(path: str | Path) -> Iterator[Export]:
     name = str(path)
     try:
         connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
-    except sqlite3.Error as error:
+    except _DAMAGE as error:
         raise _unreadable(name, error) from None
     with closing(connection):
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         try:
             columns = _columns(connection)
             whole_bytes = _pragma(connection, "page_size") * _pragma(connection, "page_count")
-        except sqlite3.Error as error:
+        except _DAMAGE as error:
             raise _unreadable(name, error) from None
-        if Path(path).stat().st_size < whole_bytes:
+        with reading(path):
+            size_bytes = Path(path).stat().st_size
+        if size_bytes < whole_bytes:
             # SQLite itself would read zeros for what is missing of the last page.
             raise InputError(name, "this SQLite database is cut off", EXPORT_AGAIN)
         _refuse_without_events(name, columns)
@@ -97,9 +102,9 @@ def rows_of(export: Export, table: str, ints: Sequence[str], texts: Sequence[str
         cursor = export.connection.execute(f'SELECT {", ".join(picks)} FROM "{table}"')
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
             chunks.append(pl.DataFrame(rows, schema=schema, orient="row"))
-    except sqlite3.Error as error:
+    except _DAMAGE as error:
         text = f"the table is damaged ({error}); the rows before that place are read"
-        export.findings.append(Finding("event-unreadable", text, export.path, table))
+        export.findings.append(Finding("event-unreadable", text, export.path, table, loss=Loss()))
     return pl.concat(chunks)
 
 
@@ -145,5 +150,5 @@ def _refuse_without_events(path: str, columns: dict[str, frozenset[str]]) -> Non
     )
 
 
-def _unreadable(path: str, error: sqlite3.Error) -> InputError:
+def _unreadable(path: str, error: Exception) -> InputError:
     return InputError(path, f"this SQLite database cannot be read ({error})", EXPORT_AGAIN)

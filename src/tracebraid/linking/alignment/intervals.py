@@ -168,9 +168,11 @@ class _Places:
             .filter(pl.col("iteration") >= 0)
             .group_by("iteration")
             .agg((pl.col("order").max() - pl.col("order").min()).alias("span"))
-            .sort("iteration")
         )
-        return np.convolve(spans.get_column("span").to_numpy(), np.ones(len(self.few)), "valid")
+        # Of annotations that start at the same time all but the last begin an iteration without ops.
+        lengths = np.zeros(len(self.many))
+        lengths[spans.get_column("iteration").to_numpy()] = spans.get_column("span").to_numpy()
+        return np.convolve(lengths, np.ones(len(self.few)), "valid")
 
     def _parts(
         self, rows: pl.DataFrame, iterations: Iterations, codes: _Ints, side: int

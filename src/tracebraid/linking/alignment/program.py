@@ -6,10 +6,27 @@ import hashlib
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracebraid.linking.alignment.sides import Side
 
-__all__ = ["program_of"]
+__all__ = ["depths_of", "program_of"]
+
+
+def depths_of(parent: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many rows are around each row, in as many passes as the largest number has bits.
+
+    Args:
+        parent: the row around each row, -1 where there is none; no row is its own ancestor.
+    """
+    depth = (parent >= 0).astype(np.int64)
+    ancestor = parent
+    # Pointers are doubled: after k passes each row knows its 2^k nearest ancestors.
+    while len(rows := np.flatnonzero(ancestor >= 0)):
+        above = ancestor[rows]
+        depth[rows], ancestor = depth[rows] + depth[above], ancestor.copy()
+        ancestor[rows] = ancestor[above]
+    return depth
 
 
 def program_of(side: Side) -> str:
@@ -26,12 +43,9 @@ def program_of(side: Side) -> str:
         maintain_order="left",
     )
     parent = around.get_column("row").fill_null(-1).to_numpy()
-    depth = np.zeros(len(parent), dtype=np.int64)
-    at = parent
-    while np.any(at >= 0):
-        depth += at >= 0
-        at = np.where(at >= 0, parent[np.maximum(at, 0)], -1)
-    lines = rows.select("thread", pl.format("{} {}", pl.Series("depth", depth), "name").alias("line"))
+    lines = rows.select(
+        "thread", pl.format("{} {}", pl.Series("depth", depths_of(parent)), "name").alias("line")
+    )
     trees = lines.group_by("thread").agg(pl.col("line").str.join("\n"))
     threads = sorted(hashlib.sha256(tree.encode()).hexdigest() for tree in trees.get_column("line"))
     return hashlib.sha256("".join(threads).encode()).hexdigest()[:16]

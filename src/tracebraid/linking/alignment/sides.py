@@ -19,6 +19,8 @@ _Ints = NDArray[np.int64]
 _ENOUGH = 0.5
 """Where fewer than this share of ops agree in what both have, it is not the same thing, and left out."""
 _MOST_LIKELY = 0.8
+_NO_THREAD = -1
+"""The thread of the nodes that name none: they are aligned together. PyTorch counts threads from 1."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def side_of_nodes(et: ExecutionTrace) -> Side:
         et.op_nodes.join(shapes, on="node_id", how="left")
         .select(
             pl.col("node_id").alias("id"),
-            pl.col("tid").alias("thread"),
+            pl.col("tid").fill_null(_NO_THREAD).alias("thread"),
             pl.col("node_id").alias("order"),
             pl.col("parent_id").alias("parent"),
             pl.col("name").cast(pl.String).alias("title"),

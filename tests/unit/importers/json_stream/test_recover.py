@@ -8,21 +8,22 @@ import time
 import pytest
 
 from tests.builders import op
-from tracebraid.importers.json_stream.chunks import boundary_pattern
+from tracebraid.importers.json_stream.chunks import EVENT_MEMBER, shape_of
 from tracebraid.importers.json_stream.recover import salvage
 
+SHAPE = shape_of(b"", EVENT_MEMBER)
 A, B, C = (json.dumps(op(name, 1, 2)) for name in "abc")
 
 
 def names(text: str | bytes, start: int = 0) -> tuple[list[object], list[tuple[str, int]]]:
     """(names of the objects kept, code and byte of each issue)."""
     data = text if isinstance(text, bytes) else text.encode()
-    kept, issues = salvage(data, start, boundary_pattern(b""))
+    kept, issues = salvage(data, start, SHAPE)
     return [one.value.get("name") for one in kept], [(issue.code, issue.byte) for issue in issues]
 
 
 def test_whole_objects_are_kept_as_they_stand() -> None:
-    kept, issues = salvage(f"{A},\n{B}".encode(), 0, boundary_pattern(b""))
+    kept, issues = salvage(f"{A},\n{B}".encode(), 0, SHAPE)
     assert [one.text.decode() for one in kept] == [A, B]
     assert [one.byte for one in kept] == [0, len(A) + 2]
     assert issues == []
@@ -71,7 +72,7 @@ def test_half_a_surrogate_pair_in_a_name_is_mended(escape: str) -> None:
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 def test_a_value_that_is_no_number_becomes_null(number: str) -> None:
-    kept, issues = salvage(B.replace('"dur": 2', f'"dur": {number}').encode(), 0, boundary_pattern(b""))
+    kept, issues = salvage(B.replace('"dur": 2', f'"dur": {number}').encode(), 0, SHAPE)
     assert kept[0].value["dur"] is None
     assert [issue.code for issue in issues] == ["event-mended"]
 
@@ -106,6 +107,34 @@ def test_the_cost_of_damage_between_all_objects_grows_with_their_number_only(bet
     count = 6000
     data = between.join([json.dumps(op("a", 1, 2, x="x" * 150))] * count).encode()
     start = time.process_time()
-    kept, _ = salvage(data, 0, boundary_pattern(b""))
+    kept, _ = salvage(data, 0, SHAPE)
     assert len(kept) == count
     assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize(
+    "unit", ['{"ph": "X", ', '{"ph": "X" 1, {"name":" ', '{"ph": "X", "name": "a" 1, "args": {}} ,']
+)
+def test_the_cost_of_one_broken_text_grows_with_its_length_only(unit: str) -> None:
+    """Ratios of processor time within one run: quadratic cost would be 64 times as much."""
+    seconds = []
+    for size in (1 << 16, 1 << 19):
+        data = (unit * (size // len(unit))).encode()
+        rounds = []
+        for _ in range(3):
+            start = time.process_time()
+            salvage(data, 0, SHAPE)
+            rounds.append(time.process_time() - start)
+        seconds.append(max(min(rounds), 0.005))
+    assert seconds[1] < 8 * 4 * seconds[0]
+
+
+def test_an_object_within_a_broken_one_is_read() -> None:
+    assert names(f'{{"ph": "X", "name": "lost", {B}, {C}')[0] == ["b", "c"]
+
+
+def test_what_is_left_of_a_broken_object_is_no_object() -> None:
+    damaged = B.replace('"args": {}', '"args": {"x": [{"a": 1}, {"a": 2}]}').replace('"ts"', "ts")
+    kept, issues = names(f"{A}, {damaged}, {C}")
+    assert kept == ["a", "c"]
+    assert {code for code, _ in issues} <= {"event-unreadable", "text-between"}

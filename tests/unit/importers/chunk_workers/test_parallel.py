@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tracebraid.importers.chunk_workers.parallel as parallel
 from polars.testing import assert_frame_equal
+from tracebraid.importers.chunk_workers.worker import Task, Worker, start_worker
 
-import tracebraid.importers.kineto.parallel as parallel
 from tests.builders import complete, flow, kernel, kineto_text, op, write
 from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import Source, open_source
 from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.importers.kineto.worker import Task, Worker, start_worker
 from tracebraid.model.timeline import Timeline
 
 EVENTS = [
@@ -46,7 +46,7 @@ def with_workers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Work
     """Install a way to start workers, and have this process wait until a worker was given a piece."""
     given: list[Task] = []
     was_given = threading.Event()
-    decode = parallel.decode_events
+    decode = parallel.decode_chunk
 
     def wait_and_decode(*args: Any) -> Any:
         was_given.wait(10)
@@ -71,7 +71,7 @@ def with_workers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Work
             return worker
 
         monkeypatch.setattr(parallel, "start_worker", start_and_watch)
-        monkeypatch.setattr(parallel, "decode_events", wait_and_decode)
+        monkeypatch.setattr(parallel, "decode_chunk", wait_and_decode)
         return given
 
     return install
@@ -173,7 +173,7 @@ def test_an_error_beside_the_main_thread_reaches_the_caller(
 ) -> None:
     """As when a progress bar fails: no part of the events may be left out in silence."""
     broke = threading.Event()
-    decode = parallel.decode_events
+    decode = parallel.decode_chunk
 
     def wait_and_decode(*args: Any) -> Any:
         broke.wait(10)
@@ -185,7 +185,7 @@ def test_an_error_beside_the_main_thread_reaches_the_caller(
             broke.set()
             raise RuntimeError("the bar broke")
 
-    monkeypatch.setattr(parallel, "decode_events", wait_and_decode)
+    monkeypatch.setattr(parallel, "decode_chunk", wait_and_decode)
     path = write(tmp_path / "t.json", kineto_text(EVENTS))
     with pytest.raises(RuntimeError, match="the bar broke"):
         read_timeline(path, processes=2, progress=progress)
