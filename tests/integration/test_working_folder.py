@@ -22,7 +22,7 @@ from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.importers.chunk_workers.worker import Worker
 
 parallel.PIECE_BYTES = 1000
-was_given, decode, give, results = threading.Event(), parallel.decode_events, Worker.give, Worker.results
+was_given, decode, give, results = threading.Event(), parallel.decode_chunk, Worker.give, Worker.results
 answered = []
 
 def watched_give(worker, task):
@@ -37,7 +37,7 @@ def wait_and_decode(*args):
     was_given.wait(60)
     return decode(*args)
 
-Worker.give, Worker.results, parallel.decode_events = watched_give, watched_results, wait_and_decode
+Worker.give, Worker.results, parallel.decode_chunk = watched_give, watched_results, wait_and_decode
 print(read_timeline("trace.json", processes=2).events.height, len(answered) > 0)
 """
 BUILD = "from tracebraid.recorders.native.library import build; print(build())"

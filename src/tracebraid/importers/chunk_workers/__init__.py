@@ -1,1 +1,1 @@
-"""The chunks of a large file, decoded in this process and in worker processes beside it; `parallel.py` is the way in."""
+"""The chunks of a large file, decoded here and in worker processes beside this one; `parallel.py` is the way in."""

@@ -41,7 +41,7 @@ def test_torchtitan_leaves_a_folder_for_each_iteration(tmp_path: Path) -> None:
     assert [path.name for path in trace_files([job])] == ["rank0_trace.json", "rank1_trace.json"]
 
 
-@pytest.mark.parametrize("names", [("iteration_10", "iteration_20"), ("window_0", "window_1")])
+@pytest.mark.parametrize("names", [("iteration_10", "iteration_20"), ("first", "second")])
 def test_several_folders_of_traces_are_named_so_that_one_is_chosen(
     tmp_path: Path, names: tuple[str, str]
 ) -> None:

@@ -88,7 +88,11 @@ def test_a_launch_on_another_thread_has_no_range(tmp_path: Path) -> None:
 
 def test_an_execution_trace_links_by_the_op_ids_of_emit_nvtx(tmp_path: Path) -> None:
     nodes = [process_node(), thread_node(), node(3, "aten::add", 2, rf_id=12)]
-    text = et_text(nodes).replace('"pid": 1,', '"pid": 77,')
+    text = (
+        et_text(nodes)
+        .replace('"pid": 1,', '"pid": 77,')
+        .replace("2023-11-14 22:13:20", "2023-10-04 04:13:59")
+    )
     et = write(tmp_path / "torch_et_0.json", text)
     write_export(tmp_path / "nsys_0.sqlite", whole(*STEP))
     linked = tracebraid.open(tmp_path)[0]
