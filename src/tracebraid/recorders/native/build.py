@@ -1,4 +1,4 @@
-"""Compiles the native recorder: `python -m tracebraid.recorders.native.build FOLDER`, in a process of its own.
+"""Compiles the native recorder: `python -m tracebraid.recorders.native.build FOLDER FLAGS`, in a process of its own.
 
 torch's builder changes the environment, loads what it built and prints what it does; none of that belongs into a
 process that somebody wants to record.
@@ -10,15 +10,17 @@ import importlib
 import sys
 from pathlib import Path
 
-__all__ = ["FLAGS", "NAME", "SOURCES", "main"]
+__all__ = ["DEBUG_FLAGS", "FLAGS", "NAME", "SOURCES", "main"]
 
 NAME = "tracebraid_recorder"
 SOURCES = Path(__file__).parent
 # Without NDEBUG a RecordFunction has a member more here than in the torch that was built with it.
 FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-fvisibility=hidden"]
+DEBUG_FLAGS = ["-O1", "-g", "-DTRACEBRAID_NATIVE_DEBUG"]
+"""Added where the environment says `TRACEBRAID_NATIVE_DEBUG=1`: bounds and invariants are asserted."""
 
 
-def main(folder: str) -> None:
+def main(folder: str, *flags: str) -> None:
     """Leave `tracebraid_recorder.so` in the folder."""
     from tracebraid.recorders.needs_torch import torch
 
@@ -26,11 +28,11 @@ def main(folder: str) -> None:
     torch.utils.cpp_extension.load(
         NAME,
         [str(source) for source in sorted(SOURCES.glob("*.cpp"))],
-        extra_cflags=FLAGS,
+        extra_cflags=list(flags),
         build_directory=folder,
         is_python_module=False,
     )
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
