@@ -1,9 +1,9 @@
 """Run the native recorder under a sanitizer: `tools/sanitize_recorder.py [SECONDS] [address]`.
 
 It is ThreadSanitizer, or AddressSanitizer if asked for, over two programs: the stress test in Python, and
-`identity_race.cpp`, which provokes the only read of another thread's data without a lock (`identity.cpp`). Needs g++ with
-its libraries. The recorder is instrumented, in a debug build, and torch is not: races among the recorder's own accesses
-are found, and its own misuse of memory.
+`identity_race.cpp`, which provokes the only read of another thread's data without a lock (`identity.cpp`). Needs g++
+with its libraries. The recorder is instrumented, in a debug build, and torch is not: races among the recorder's own
+accesses are found, and its own misuse of memory.
 """
 
 from __future__ import annotations

@@ -61,16 +61,17 @@ struct BlockPool {
 
 BlockPool pool;
 
+void give_to_pool(void* block) { pool.give(block); }
+
 // A storage that is destroyed frees its block before it clears its address: the pause keeps it in between.
-void give_to_pool(void* block) {
-  static thread_local int freed = 0;
+void give_to_pool_and_pause(void* block) {
   pool.give(block);
-  if (++freed % 16 == 0) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
-c10::DataPtr owned_block() {
+c10::DataPtr owned_block(c10::DeleterFnPtr deleter = &give_to_pool) {
   void* block = pool.take();
-  return {block, block, &give_to_pool, c10::Device(c10::kCPU)};
+  return {block, block, deleter, c10::Device(c10::kCPU)};
 }
 
 c10::Storage storage_over(c10::DataPtr data) {
@@ -95,7 +96,7 @@ void run(Identities& identities, std::chrono::steady_clock::time_point end, Find
   std::array<c10::Storage, kKept> kept;
   for (c10::Storage& storage : kept) storage = storage_over(owned_block());
   for (uint64_t round = 0; std::chrono::steady_clock::now() < end; round++) {
-    c10::Storage brief = storage_over(owned_block());
+    c10::Storage brief = storage_over(owned_block(&give_to_pool_and_pause));
     findings.ids.push_back(id_of(identities, cache, brief));
     brief = c10::Storage();
     c10::Storage& newest = kept[round % kKept];
