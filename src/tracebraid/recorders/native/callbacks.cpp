@@ -36,8 +36,11 @@ thread_local constinit ThisThread this_thread{};
 
 // Hands the thread's chunks over when the thread ends.
 struct AtThreadEnd {
-  bool is_armed = false;
+  bool is_armed = false;  // written at the first use, which makes the thread's own object
+  AtThreadEnd() = default;
   ~AtThreadEnd();
+  AtThreadEnd(const AtThreadEnd&) = delete;
+  AtThreadEnd& operator=(const AtThreadEnd&) = delete;
 };
 thread_local AtThreadEnd at_thread_end;
 

@@ -108,7 +108,7 @@ void Recorder::append_record(ThreadLog& log) {
   std::memcpy(chunk.data.get() + chunk.used + sizeof size, record.data(), size);
   chunk.used += sizeof size + size;
   // The next record goes here. Without the prefetch, PyTorch's next atomic instruction waits for these cache lines.
-  for (int line = 1; line <= 3; line++) __builtin_prefetch(chunk.data.get() + chunk.used + 64 * line, 1);
+  for (size_t line = 1; line <= 3; line++) __builtin_prefetch(chunk.data.get() + chunk.used + 64 * line, 1);
 }
 
 uint64_t Recorder::forward_parent(const at::RecordFunction& function, ThreadLog& log) {
