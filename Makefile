@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types docs clean
+.PHONY: demo test lint lint-native format types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
@@ -18,6 +18,16 @@ test: lint types docs
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/lint_native.py
+
+# All of the C++, with the headers of PyTorch: minutes.
+lint-native: $(VENV)/.installed-test
+	$(BIN)/python tools/lint_native.py --all
+
+format: $(VENV)/.installed-test
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i src/tracebraid/recorders/native/*.h src/tracebraid/recorders/native/*.cpp \
+		tests/integration/scripts/*.cpp
 
 types: $(VENV)/.installed-test
 	$(BIN)/mypy

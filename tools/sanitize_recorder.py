@@ -1,7 +1,9 @@
-"""Run the stress test of the native recorder under a sanitizer: `tools/sanitize_recorder.py [SECONDS] [address]`.
+"""Run the native recorder under a sanitizer: `tools/sanitize_recorder.py [SECONDS] [address]`.
 
-It is ThreadSanitizer, or AddressSanitizer if asked for. Needs g++ with its libraries. The recorder alone is
-instrumented, not torch: races among its own accesses are found, and its own misuse of memory.
+It is ThreadSanitizer, or AddressSanitizer if asked for, over two programs: the stress test in Python, and
+`identity_race.cpp`, which provokes the only read of another thread's data without a lock (`identity.cpp`). Needs g++
+with its libraries. The recorder is instrumented, in a debug build, and torch is not: races among the recorder's own
+accesses are found, and its own misuse of memory.
 """
 
 from __future__ import annotations
@@ -17,43 +19,56 @@ import torch
 from torch.utils.cpp_extension import include_paths, library_paths
 
 from tracebraid.recorders.native import library
-from tracebraid.recorders.native.build import FLAGS, SOURCES
+from tracebraid.recorders.native.build import DEBUG_FLAGS, FLAGS, SOURCES
 
-STRESS = Path(__file__).parents[1] / "tests" / "integration" / "scripts" / "native_stress.py"
+SCRIPTS = Path(__file__).parents[1] / "tests" / "integration" / "scripts"
 
 
 RUNTIMES = {"thread": "libtsan.so", "address": "libasan.so"}
 OPTIONS = {
-    # Python and torch are not instrumented: what they do to each other is not reported.
+    # Python and torch are not instrumented: their accesses are not reported.
     "TSAN_OPTIONS": "ignore_noninstrumented_modules=1 report_signal_unsafe=0",
     "ASAN_OPTIONS": "detect_leaks=0",
 }
 
 
-def build(path: Path, kind: str) -> None:
-    """Compile the recorder, instrumented."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    places = [f"-I{one}" for one in include_paths()] + [f"-L{one}" for one in library_paths()]
-    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
-    sources = map(str, sorted(SOURCES.glob("*.cpp")))
-    more = ["-O1", "-g", f"-fsanitize={kind}", "-fPIC", "-shared", abi, "-o", str(path)]
-    subprocess.run(["g++", *FLAGS, *more, *sources, *places, "-lc10", "-ltorch_cpu"], check=True)
-
-
 def main(seconds: str = "60", kind: str = "thread") -> int:
-    """The stress test's exit code, another one where something was found, which is printed."""
+    """0 where nothing was found and both programs succeeded; what was found is printed."""
     if shutil.which("g++") is None:
         raise SystemExit("there is no g++")
+    with tempfile.TemporaryDirectory() as folder:
+        return _race(Path(folder), seconds, kind) or _stress(folder, seconds, kind)
+
+
+def _race(folder: Path, seconds: str, kind: str) -> int:
+    program = folder / "identity_race"
+    _compile(program, kind, [SCRIPTS / "identity_race.cpp", SOURCES / "identity.cpp"])
+    # ThreadSanitizer of older compilers ends where the kernel lays out addresses at random over many bits.
+    fixed = ["setarch", "-R"] if shutil.which("setarch") else []
+    return subprocess.run([*fixed, program, seconds], env={**os.environ, **OPTIONS}, check=False).returncode
+
+
+def _stress(folder: str, seconds: str, kind: str) -> int:
+    os.environ["TRACEBRAID_CACHE"] = folder
+    path = library.library_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _compile(path, kind, sorted(SOURCES.glob("*.cpp")), "-fPIC", "-shared")
     runtime = subprocess.run(
         ["g++", f"-print-file-name={RUNTIMES[kind]}"], capture_output=True, text=True, check=True
     )
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["TRACEBRAID_CACHE"] = folder
-        build(library.library_path(), kind)
-        env = {**os.environ, **OPTIONS, "LD_PRELOAD": runtime.stdout.strip()}
-        # A fork of a process with threads ends ThreadSanitizer, and may find AddressSanitizer's own locks taken.
-        command = [sys.executable, str(STRESS), seconds, folder, "no-fork"]
-        return subprocess.run(command, env=env, check=False).returncode
+    env = {**os.environ, **OPTIONS, "LD_PRELOAD": runtime.stdout.strip()}
+    # A fork of a process with threads ends ThreadSanitizer, and may find AddressSanitizer's own locks taken.
+    command = [sys.executable, str(SCRIPTS / "native_stress.py"), seconds, folder, "no-fork"]
+    return subprocess.run(command, env=env, check=False).returncode
+
+
+def _compile(target: Path, kind: str, sources: list[Path], *flags: str) -> None:
+    search = [f"-I{SOURCES}", *(f"-isystem{path}" for path in include_paths())]
+    libraries = [option for path in library_paths() for option in (f"-L{path}", f"-Wl,-rpath,{path}")]
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+    options = [*FLAGS, *DEBUG_FLAGS, "-Wall", "-Wextra", f"-fsanitize={kind}", abi, *flags, "-o", str(target)]
+    command = ["g++", *options, *search, *map(str, sources), *libraries, "-lc10", "-ltorch_cpu"]
+    subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":

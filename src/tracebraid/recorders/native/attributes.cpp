@@ -18,14 +18,14 @@ std::string text_of(const Inputs& inputs, const char* key) {
   return found != inputs.end() && found->second.isString() ? found->second.toStringRef() : "";
 }
 
-// What Kineto calls it, what an Execution Trace calls it, and whether it is a number there.
-struct Attribute {
-  const char* in_kineto;
-  const char* in_et;
+// The name in a Kineto trace, the name in an Execution Trace, and whether it is a number there.
+struct CommsAttribute {
+  const char* kineto_name;
+  const char* et_name;
   bool is_number;
 };
 
-constexpr std::array<Attribute, 12> kAttributes{{
+constexpr std::array<CommsAttribute, 12> kAttributes{{
     {"Collective name", "collective_name", false},
     {"dtype", "dtype", false},
     {"In msg nelems", "in_msg_nelems", true},
@@ -42,12 +42,12 @@ constexpr std::array<Attribute, 12> kAttributes{{
 
 using Metadata = std::unordered_map<std::string, std::string>;
 
-// The second parameter was a bool (whether to cut lists) before it was a struct.
+// In older versions of PyTorch the second parameter is a bool (whether to cut lists), in newer ones a struct.
 template <typename Config>
 Metadata metadata_by(Metadata (*save)(const at::RecordFunction&, Config), const at::RecordFunction& function) {
   using Plain = std::remove_cv_t<std::remove_reference_t<Config>>;
   if constexpr (std::is_constructible_v<Plain, bool, bool, bool, bool>) {
-    // Lists whole; and nothing of the inputs, which are gone at the end of a function.
+    // Lists are not cut; inputs are left out, since they are gone at the end of a function.
     return save(function, Plain(false, true, false, true));
   } else {
     return save(function, Plain(false));
@@ -76,19 +76,19 @@ bool write_comms(Bytes& out, const at::RecordFunction& function) {
   Metadata metadata = metadata_by(&torch::profiler::impl::saveNcclMeta, function);
   out.reserve(Bytes::kNumber);
   size_t count = 0;
-  for (const Attribute& one : kAttributes) count += metadata.count(one.in_kineto);
+  for (const CommsAttribute& attribute : kAttributes) count += metadata.count(attribute.kineto_name);
   if (count == 0) return false;
   out.number(count);
-  for (const Attribute& one : kAttributes) {
-    auto found = metadata.find(one.in_kineto);
+  for (const CommsAttribute& attribute : kAttributes) {
+    auto found = metadata.find(attribute.kineto_name);
     if (found == metadata.end()) continue;
-    // Texts come between quotes, but nothing in them is escaped.
+    // Texts are between quotes, and not escaped.
     std::string_view value = found->second;
     bool is_text = value.size() >= 2 && value.front() == '"' && value.back() == '"';
     if (is_text) value = value.substr(1, value.size() - 2);
-    out.text(one.in_et);
+    out.text(attribute.et_name);
     out.reserve(2);
-    out.byte(one.is_number);
+    out.byte(attribute.is_number);
     out.byte(is_text);
     out.text(value);
   }

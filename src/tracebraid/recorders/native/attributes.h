@@ -1,4 +1,4 @@
-// What some functions carry besides inputs and outputs.
+// What some functions have besides inputs and outputs: generated kernels, and collectives.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -7,10 +7,10 @@
 
 namespace tracebraid {
 
-// Where the function is a generated kernel: its backend, and of a Triton kernel its file and stream. False if not.
+// Of a generated kernel its backend, and of a Triton kernel also its file and stream. False for other functions.
 bool write_kernel(Bytes& out, const at::RecordFunction& function);
 
-// The attributes of a collective. False where nothing is known of it.
+// The attributes of a collective. False where PyTorch has none.
 bool write_comms(Bytes& out, const at::RecordFunction& function);
 
 }  // namespace tracebraid

@@ -9,15 +9,17 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-__all__ = ["FLAGS", "NAME", "SOURCES", "main"]
+__all__ = ["DEBUG_FLAGS", "FLAGS", "NAME", "SOURCES", "main"]
 
 NAME = "tracebraid_recorder"
 SOURCES = Path(__file__).parent
 # Without NDEBUG a RecordFunction has a member more here than in the torch that was built with it.
 FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-fvisibility=hidden"]
+DEBUG_FLAGS = ["-O1", "-g", "-DTRACEBRAID_NATIVE_DEBUG"]
+"""Added where the environment says `TRACEBRAID_NATIVE_DEBUG=1`: bounds and invariants are asserted."""
 
 
-def main(folder: str) -> None:
+def main(folder: str, *flags: str) -> None:
     """Leave `tracebraid_recorder.so` in the folder."""
     from tracebraid.recorders.needs_torch import torch
 
@@ -25,7 +27,7 @@ def main(folder: str) -> None:
     torch.utils.cpp_extension.load(
         NAME,
         [str(source) for source in sorted(SOURCES.glob("*.cpp"))],
-        extra_cflags=FLAGS,
+        extra_cflags=list(flags),
         build_directory=folder,
         is_python_module=False,
     )

@@ -1,4 +1,4 @@
-// Numbers and texts as bytes, small ones short: what a record is made of.
+// The encoding of records: numbers in LEB128 (7 bits a byte, small numbers are short), texts with their length.
 #pragma once
 
 #include <cstdint>
@@ -7,35 +7,43 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "assertions.h"
+
 namespace tracebraid {
 
-// Grows as it is written to. Between two calls of `reserve` there must be room for what is written.
+// A growing buffer. `reserve` makes room; the other functions, but for `text`, write into the room that was reserved
+// without a check, which a debug build asserts.
 class Bytes {
  public:
-  static constexpr size_t kNumber = 10;  // bytes that a number takes at most
+  static constexpr size_t kNumber = 10;  // bytes that a number needs at most: 64 bits, 7 a byte
 
   void clear() { used_ = 0; }
   size_t size() const { return used_; }
   const uint8_t* data() const { return data_.get(); }
-  void truncate(size_t size) { used_ = size; }
-  void set(size_t at, uint8_t value) { data_[at] = value; }
+  void truncate(size_t size) {
+    TRACEBRAID_ASSERT(size <= used_);
+    used_ = size;
+  }
+  void set(size_t index, uint8_t value) {
+    TRACEBRAID_ASSERT(index < used_);
+    data_[index] = value;
+  }
 
   void reserve(size_t more) {
     if (used_ + more > capacity_) grow(more);
   }
 
-  void byte(uint8_t value) { data_[used_++] = value; }
+  void byte(uint8_t value) {
+    TRACEBRAID_ASSERT(used_ < capacity_);
+    data_[used_++] = value;
+  }
 
   void number(uint64_t value) {
-    if (value < 0x80) {
-      data_[used_++] = static_cast<uint8_t>(value);
-      return;
-    }
     while (value >= 0x80) {
-      data_[used_++] = static_cast<uint8_t>(value | 0x80);
+      byte(static_cast<uint8_t>(value | 0x80));
       value >>= 7;
     }
-    data_[used_++] = static_cast<uint8_t>(value);
+    byte(static_cast<uint8_t>(value));
   }
 
   void signed_number(int64_t value) {
@@ -43,11 +51,12 @@ class Bytes {
   }
 
   void real(double value) {
+    TRACEBRAID_ASSERT(used_ + sizeof value <= capacity_);
     std::memcpy(data_.get() + used_, &value, sizeof value);
     used_ += sizeof value;
   }
 
-  // Makes room for itself.
+  // Reserves its own room.
   void text(std::string_view value) {
     reserve(kNumber + value.size());
     number(value.size());
@@ -64,30 +73,32 @@ class Bytes {
     capacity_ = capacity;
   }
 
+  static constexpr size_t kFirstCapacity = 4096;  // bytes: most records are below 300
+
   size_t used_ = 0;
-  size_t capacity_ = 4096;
-  std::unique_ptr<uint8_t[]> data_{new uint8_t[4096]};
+  size_t capacity_ = kFirstCapacity;
+  std::unique_ptr<uint8_t[]> data_{new uint8_t[kFirstCapacity]};
 };
 
-// Reads what `Bytes` wrote.
-class Reader {
+// Reads what Bytes wrote. Throws std::runtime_error at the end of the data.
+class ByteReader {
  public:
-  Reader(const uint8_t* data, size_t size) : at_(data), end_(data + size) {}
+  ByteReader(const uint8_t* data, size_t size) : next_(data), end_(data + size) {}
 
-  bool done() const { return at_ == end_; }
-  const uint8_t* at() const { return at_; }
+  bool done() const { return next_ == end_; }
+  const uint8_t* next() const { return next_; }
 
   uint8_t byte() {
     need(1);
-    return *at_++;
+    return *next_++;
   }
 
   uint64_t number() {
     uint64_t value = 0;
     for (int shift = 0;; shift += 7) {
-      uint8_t part = byte();
-      value |= static_cast<uint64_t>(part & 0x7f) << shift;
-      if (part < 0x80) return value;
+      uint8_t group = byte();
+      value |= static_cast<uint64_t>(group & 0x7f) << shift;
+      if (group < 0x80) return value;
     }
   }
 
@@ -98,34 +109,34 @@ class Reader {
 
   double real() {
     need(sizeof(double));
-    double value;
-    std::memcpy(&value, at_, sizeof value);
-    at_ += sizeof value;
+    double value = 0;
+    std::memcpy(&value, next_, sizeof value);
+    next_ += sizeof value;
     return value;
   }
 
   std::string_view text() {
     size_t size = number();
     need(size);
-    std::string_view value(reinterpret_cast<const char*>(at_), size);
-    at_ += size;
+    std::string_view value(reinterpret_cast<const char*>(next_), size);
+    next_ += size;
     return value;
   }
 
-  // The next `size` bytes, as a reader of their own.
-  Reader part(size_t size) {
+  // A reader of the next `size` bytes, which this one skips.
+  ByteReader sub_reader(size_t size) {
     need(size);
-    Reader reader(at_, size);
-    at_ += size;
+    ByteReader reader(next_, size);
+    next_ += size;
     return reader;
   }
 
  private:
   void need(size_t bytes) const {
-    if (static_cast<size_t>(end_ - at_) < bytes) throw std::runtime_error("a record is cut off");
+    if (static_cast<size_t>(end_ - next_) < bytes) throw std::runtime_error("a record is truncated");
   }
 
-  const uint8_t* at_;
+  const uint8_t* next_;
   const uint8_t* end_;
 };
 

@@ -1,4 +1,4 @@
-// The way from PyTorch's callbacks to the recordings that are on.
+// PyTorch's callbacks, and the recorder that a call of one goes to.
 #pragma once
 
 #include <memory>
@@ -7,14 +7,15 @@
 
 namespace tracebraid {
 
-// So many recordings can be open in a process at once.
-constexpr int kSlots = 4;
-
-// Gives a recording a slot; -1 where none is free.
+// Gives a recorder a slot, disabled at first; -1 where all are taken.
 int attach(std::shared_ptr<Recorder> recorder);
-// Whether operators are recorded from now on. Those that were entered while it was on are still seen to their end.
-void switch_slot(int slot, bool on);
-// Takes the slot back. Afterwards no thread is in one of the recorder's functions, and none enters one.
+// Whether functions are recorded from now on. Of those that were entered while it was enabled the end is still
+// recorded.
+void set_enabled(int slot, bool enabled);
+// Frees the slot. When it returns, no thread is inside the recorder, and none enters it.
 void detach(int slot);
+
+// In the child of a fork: the thread's epoch is the parent's.
+void forget_epoch_of_this_thread();
 
 }  // namespace tracebraid

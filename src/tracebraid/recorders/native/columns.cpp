@@ -5,14 +5,14 @@
 #include <utility>
 #include <vector>
 
-#include "file.h"
 #include "json_text.h"
-#include "recorded_values.h"
+#include "output_file.h"
+#include "value_decoder.h"
 
 namespace tracebraid {
 namespace {
 
-constexpr size_t kNodesInPiece = 1 << 16;
+constexpr size_t kNodesPerBatch = 1 << 16;  // some 20 MB of columns
 constexpr int64_t kMissing = std::numeric_limits<int64_t>::min();
 
 void add_bytes(std::string& out, const void* data, size_t size) { out.append(static_cast<const char*>(data), size); }
@@ -22,13 +22,13 @@ void add_sized(std::string& out, std::string_view text) {
   out += text;
 }
 
-class Numbers {
+class IntColumn {
  public:
-  explicit Numbers(const char* name) : name_(name) {}
+  explicit IntColumn(const char* name) : name_(name) {}
   void add(int64_t value) { rows_.push_back(value); }
   void add(uint64_t value) { rows_.push_back(static_cast<int64_t>(value)); }
 
-  void move_to(std::string& out) {
+  void flush_to(std::string& out) {
     add_sized(out, name_);
     add_length(out, rows_.size());
     out += '\0';
@@ -41,15 +41,15 @@ class Numbers {
   std::vector<int64_t> rows_;
 };
 
-// Text that repeats, as JSON.
-class Texts {
+// TextColumn as JSON, each stored once a batch.
+class TextColumn {
  public:
-  explicit Texts(const char* name) : name_(name) {}
+  explicit TextColumn(const char* name) : name_(name) {}
 
   void add(const std::string& json) {
-    auto [known, is_new] = numbers_.try_emplace(json, static_cast<int32_t>(numbers_.size()));
-    if (is_new) texts_.push_back(&known->first);
-    rows_.push_back(known->second);
+    auto [found, is_new] = codes_.try_emplace(json, static_cast<int32_t>(codes_.size()));
+    if (is_new) texts_.push_back(&found->first);
+    rows_.push_back(found->second);
   }
   void add_plain(std::string_view text) {
     quoted_.clear();
@@ -57,7 +57,7 @@ class Texts {
     add(quoted_);
   }
 
-  void move_to(std::string& out) {
+  void flush_to(std::string& out) {
     add_sized(out, name_);
     add_length(out, rows_.size());
     out += '\1';
@@ -67,7 +67,7 @@ class Texts {
     for (const std::string* text : texts_) out += *text;
     rows_.clear();
     texts_.clear();
-    numbers_.clear();
+    codes_.clear();
   }
 
  private:
@@ -75,105 +75,108 @@ class Texts {
   std::string quoted_;
   std::vector<int32_t> rows_;
   std::vector<const std::string*> texts_;
-  std::unordered_map<std::string, int32_t> numbers_;
+  std::unordered_map<std::string, int32_t> codes_;
 };
 
 struct NodeRows {
-  Numbers node{"nodes.node_id"}, parent{"nodes.parent_id"}, rf_id{"nodes.rf_id"}, fw_parent{"nodes.fw_parent"},
+  IntColumn node{"nodes.node_id"}, parent{"nodes.parent_id"}, rf_id{"nodes.rf_id"}, fw_parent{"nodes.fw_parent"},
       seq_id{"nodes.seq_id"}, scope{"nodes.scope"}, tid{"nodes.tid"}, fw_tid{"nodes.fw_tid"};
-  Texts name{"nodes.name"}, op_schema{"nodes.op_schema"}, backend{"nodes.kernel_backend"}, file{"nodes.kernel_file"};
+  TextColumn name{"nodes.name"}, op_schema{"nodes.op_schema"}, backend{"nodes.kernel_backend"},
+      file{"nodes.kernel_file"};
 
-  void add(const Node& one) {
-    node.add(one.id);
-    parent.add(one.parent);
-    rf_id.add(one.rf_id);
-    fw_parent.add(one.fw_parent);
-    seq_id.add(one.seq_id);
-    scope.add(one.scope);
-    tid.add(one.tid);
-    fw_tid.add(one.fw_tid);
-    name.add_plain(one.name);
-    op_schema.add_plain(one.op_schema);
-    backend.add_plain(one.kernel_backend);
-    file.add_plain(one.kernel_file);
+  void add(const Node& row) {
+    node.add(row.id);
+    parent.add(row.parent);
+    rf_id.add(row.rf_id);
+    fw_parent.add(row.fw_parent);
+    seq_id.add(row.seq_id);
+    scope.add(row.scope);
+    tid.add(row.tid);
+    fw_tid.add(row.fw_tid);
+    name.add_plain(row.name);
+    op_schema.add_plain(row.op_schema);
+    backend.add_plain(row.kernel_backend);
+    file.add_plain(row.kernel_file);
   }
-  void move_to(std::string& out) {
-    for (auto* column : {&node, &parent, &rf_id, &fw_parent, &seq_id, &scope, &tid, &fw_tid}) column->move_to(out);
-    for (auto* column : {&name, &op_schema, &backend, &file}) column->move_to(out);
+  void flush_to(std::string& out) {
+    for (auto* column : {&node, &parent, &rf_id, &fw_parent, &seq_id, &scope, &tid, &fw_tid}) column->flush_to(out);
+    for (auto* column : {&name, &op_schema, &backend, &file}) column->flush_to(out);
   }
 };
 
-// Where a value is: the columns that `values` and `tensor_uses` both begin with.
-struct Place {
-  Numbers node, is_output, position;
-  void add(uint64_t node_id, bool output, uint64_t at) {
+// The columns that `values` and `tensor_uses` both begin with: which value of which node it is.
+struct ValuePosition {
+  IntColumn node, is_output, position;
+  void add(uint64_t node_id, bool output, uint64_t index) {
     node.add(node_id);
     is_output.add(uint64_t{output});
-    position.add(at);
+    position.add(index);
   }
-  void move_to(std::string& out) {
-    for (auto* column : {&node, &is_output, &position}) column->move_to(out);
+  void flush_to(std::string& out) {
+    for (auto* column : {&node, &is_output, &position}) column->flush_to(out);
   }
 };
 
 struct ValueRows {
-  Place place{Numbers("values.node_id"), Numbers("values.is_output"), Numbers("values.position")};
-  Texts type{"values.type"}, value{"values.value"}, shape{"values.shape"}, strides{"values.strides"};
+  ValuePosition value_position{IntColumn("values.node_id"), IntColumn("values.is_output"),
+                               IntColumn("values.position")};
+  TextColumn type{"values.type"}, value{"values.value"}, shape{"values.shape"}, strides{"values.strides"};
 
-  void add(const Lists& one) {
-    type.add('"' + one.types + '"');
-    value.add(one.values);
-    shape.add(one.shapes);
-    strides.add(one.strides);
+  void add(const Lists& row) {
+    type.add('"' + row.types + '"');
+    value.add(row.values);
+    shape.add(row.shapes);
+    strides.add(row.strides);
   }
-  void move_to(std::string& out) {
-    place.move_to(out);
-    for (auto* column : {&type, &value, &shape, &strides}) column->move_to(out);
+  void flush_to(std::string& out) {
+    value_position.flush_to(out);
+    for (auto* column : {&type, &value, &shape, &strides}) column->flush_to(out);
   }
 };
 
 struct TensorRows {
-  Place place{Numbers("tensor_uses.node_id"), Numbers("tensor_uses.is_output"), Numbers("tensor_uses.position")};
-  Numbers item{"tensor_uses.item"}, id{"tensor_uses.tensor_id"}, storage{"tensor_uses.storage_id"},
+  ValuePosition value_position{IntColumn("tensor_uses.node_id"), IntColumn("tensor_uses.is_output"),
+                               IntColumn("tensor_uses.position")};
+  IntColumn item{"tensor_uses.item"}, id{"tensor_uses.tensor_id"}, storage{"tensor_uses.storage_id"},
       offset{"tensor_uses.storage_offset"}, numel{"tensor_uses.numel"}, itemsize{"tensor_uses.itemsize_bytes"};
-  Texts device{"tensor_uses.device"}, dtype{"tensor_uses.dtype"}, shape{"tensor_uses.shape"};
+  TextColumn device{"tensor_uses.device"}, dtype{"tensor_uses.dtype"}, shape{"tensor_uses.shape"};
 
-  void add(const RecordedTensor& one) {
-    id.add(one.id);
-    storage.add(one.storage);
-    offset.add(one.storage_offset);
-    numel.add(one.numel);
-    itemsize.add(one.itemsize);
-    device.add_plain(one.device);
-    dtype.add_plain(one.dtype);
-    shape.add(one.shape);
+  void add(const RecordedTensor& row) {
+    id.add(row.id);
+    storage.add(row.storage);
+    offset.add(row.storage_offset);
+    numel.add(row.numel);
+    itemsize.add(row.itemsize);
+    device.add_plain(row.device);
+    dtype.add_plain(row.dtype);
+    shape.add(row.shape);
   }
-  void move_to(std::string& out) {
-    place.move_to(out);
-    for (auto* column : {&item, &id, &storage, &offset, &numel, &itemsize}) column->move_to(out);
-    for (auto* column : {&device, &dtype, &shape}) column->move_to(out);
+  void flush_to(std::string& out) {
+    value_position.flush_to(out);
+    for (auto* column : {&item, &id, &storage, &offset, &numel, &itemsize}) column->flush_to(out);
+    for (auto* column : {&device, &dtype, &shape}) column->flush_to(out);
   }
 };
 
 struct AttributeRows {
-  Numbers node{"attrs.node_id"};
-  Texts key{"attrs.key"}, type{"attrs.type"}, value{"attrs.value"};
+  IntColumn node{"attrs.node_id"};
+  TextColumn key{"attrs.key"}, type{"attrs.type"}, value{"attrs.value"};
 
-  void add(uint64_t node_id, const Attribute& one) {
+  void add(uint64_t node_id, const Attribute& row) {
     node.add(node_id);
-    key.add_plain(one.name);
-    type.add_plain(one.is_number ? "uint64" : "string");
-    one.is_text ? value.add_plain(one.value) : value.add(std::string(one.value));
+    key.add_plain(row.name);
+    type.add_plain(row.is_number ? "uint64" : "string");
+    row.is_text ? value.add_plain(row.value) : value.add(std::string(row.value));
   }
-  void move_to(std::string& out) {
-    node.move_to(out);
-    for (auto* column : {&key, &type, &value}) column->move_to(out);
+  void flush_to(std::string& out) {
+    node.flush_to(out);
+    for (auto* column : {&key, &type, &value}) column->flush_to(out);
   }
 };
 
-class Writer {
+class ColumnWriter {
  public:
-  explicit Writer(const std::string& path) : file_(path) { lists_.tensors = &tensors_found_; }
+  explicit ColumnWriter(const std::string& path) : file_(path) { lists_.tensors = &tensors_found_; }
 
   void open(const Header& header) {
     std::string members = "{\"schema\": \"1.1.1-chakra.0.0.4\", \"pid\": ";
@@ -188,11 +191,11 @@ class Writer {
 
   void add(const Node& node) {
     nodes_.add(node);
-    add_side(node, false);
-    add_side(node, true);
+    add_values(node, false);
+    add_values(node, true);
     attributes_.add(node.id, {"tensor_range", false, true, node.tensor_range});
-    for (const Attribute& one : node.more) attributes_.add(node.id, one);
-    if (++nodes_in_piece_ == kNodesInPiece) flush();
+    for (const Attribute& attribute : node.more) attributes_.add(node.id, attribute);
+    if (++nodes_in_batch_ == kNodesPerBatch) flush();
   }
 
   void close() {
@@ -201,8 +204,8 @@ class Writer {
   }
 
  private:
-  void add_side(const Node& node, bool is_output) {
-    Reader values = is_output ? node.outputs : node.inputs;
+  void add_values(const Node& node, bool is_output) {
+    ByteReader values = is_output ? node.outputs : node.inputs;
     uint64_t count = values.done() ? 0 : values.number();
     for (uint64_t position = 0; position < count; position++) {
       lists_.clear();
@@ -217,11 +220,11 @@ class Writer {
   }
 
   void add_row(const Node& node, bool is_output, uint64_t position) {
-    values_.place.add(node.id, is_output, position);
+    values_.value_position.add(node.id, is_output, position);
     values_.add(lists_);
     bool is_alone = lists_.types.rfind("Tensor(", 0) == 0;
     for (size_t item = 0; item < tensors_found_.size(); item++) {
-      tensors_.place.add(node.id, is_output, position);
+      tensors_.value_position.add(node.id, is_output, position);
       tensors_.item.add(is_alone ? kMissing : static_cast<int64_t>(item));
       tensors_.add(tensors_found_[item]);
     }
@@ -229,17 +232,17 @@ class Writer {
   }
 
   void flush() {
-    nodes_.move_to(out_);
-    values_.move_to(out_);
-    tensors_.move_to(out_);
-    attributes_.move_to(out_);
+    nodes_.flush_to(out_);
+    values_.flush_to(out_);
+    tensors_.flush_to(out_);
+    attributes_.flush_to(out_);
     file_.write(out_);
-    nodes_in_piece_ = 0;
+    nodes_in_batch_ = 0;
   }
 
-  File file_;
+  OutputFile file_;
   std::string out_;
-  size_t nodes_in_piece_ = 0;
+  size_t nodes_in_batch_ = 0;
   Lists lists_;
   std::vector<RecordedTensor> tensors_found_;
   NodeRows nodes_;
@@ -251,7 +254,7 @@ class Writer {
 }  // namespace
 
 Written write_columns(Recorder& recorder, const Header& header, const std::string& path) {
-  Writer writer(path);
+  ColumnWriter writer(path);
   writer.open(header);
   Written written = read_nodes(recorder, [&](const Node& node) { writer.add(node); });
   writer.close();

@@ -36,21 +36,21 @@ def write_arrow(recorded: Path, target: Path) -> None:
     """
     data = recorded.read_bytes()
     header, at = _sized(data, 0)
-    pieces: defaultdict[str, list[pl.Series]] = defaultdict(list)
+    batches: defaultdict[str, list[pl.Series]] = defaultdict(list)
     for name, series in _columns(data, at):
-        pieces[name].append(series)
+        batches[name].append(series)
     with zipfile.ZipFile(target, "w") as archive:
         archive.writestr(zipfile.ZipInfo(HEADER, _ALWAYS), header)
         for table in RECORDED_TABLES:
             member = io.BytesIO()
-            _frame(table, pieces).write_ipc(member, compression="zstd")
+            _frame(table, batches).write_ipc(member, compression="zstd")
             archive.writestr(zipfile.ZipInfo(member_of(table), _ALWAYS), member.getbuffer())
 
 
-def _frame(table: Table, pieces: dict[str, list[pl.Series]]) -> pl.DataFrame:
+def _frame(table: Table, batches: dict[str, list[pl.Series]]) -> pl.DataFrame:
     columns = []
     for column in table.columns:
-        series = pl.concat(pieces.pop(f"{table.name}.{column.name}"))
+        series = pl.concat(batches.pop(f"{table.name}.{column.name}"))
         if column.kind is Kind.INT:
             null = pl.when(pl.col(column.name) != INT64_NULL).then(column.name)
             columns.append(series.to_frame(column.name).select(null).to_series())
@@ -60,7 +60,7 @@ def _frame(table: Table, pieces: dict[str, list[pl.Series]]) -> pl.DataFrame:
 
 
 def _columns(data: bytes, at: int) -> Iterator[tuple[str, pl.Series]]:
-    """The columns from a place on: table and column, and the rows of one piece."""
+    """The columns from an offset on: table and column, and the rows of a batch."""
     while at < len(data):
         name, at = _sized(data, at)
         rows, is_text = _number(data, at), data[at + 8]

@@ -1,12 +1,19 @@
 // Ids of tensors and storages that stay true when an address is used again.
 //
-// A storage that was seen is held by a weak pointer: its memory is freed as ever, but its own few bytes are not given
-// back, so no other storage can come to lie at its address. With each new storage some of the dead ones are let go. A
-// tensor without storage is held in the same way.
+// Storages are reclaimed late. A storage that was seen is held by a weak reference: its memory is freed as ever, but
+// the object itself is not, so no other storage can be made at its address. With each new storage, some of those held
+// are examined, and the expired ones (no strong reference is left) are reclaimed: taken out of the tables, then
+// released. A tensor without storage is held in the same way.
 //
-// Tensors with storage come and go too fast for that. Such a tensor is known by its address and its storage: one that
-// lies where another one lay has a new id, unless it is a view of the same storage.
+// Each thread has a cache in front of the tables. An entry of the cache is valid while the reclaim epoch of its bucket
+// has not changed; reclaiming an object advances the epoch of its bucket before it releases the object.
+//
+// Tensors with storage come and go too fast to be held. Such a tensor is known by its address and its storage: a tensor
+// at the address of an earlier one has a new id, unless it is a view of the same storage.
 #pragma once
+
+#include <ATen/core/TensorBody.h>
+#include <c10/util/SmallVector.h>
 
 #include <array>
 #include <atomic>
@@ -14,40 +21,40 @@
 #include <deque>
 #include <mutex>
 
-#include <ATen/core/TensorBody.h>
-#include <c10/util/SmallVector.h>
-
-#include "format.h"
-#include "pointer_map.h"
+#include "address_map.h"
+#include "record_format.h"
 
 namespace tracebraid {
 
-// The tensor that was seen last at an address.
-struct TensorPlace {
-  static constexpr uint64_t kChanging = ~uint64_t{0};
-  std::atomic<uint64_t> storage{0};
-  std::atomic<uint64_t> id{0};
+// The tensor that was seen last at an address. Shared by all threads, without a mutex: a thread that finds another
+// storage there sets `storage` to kUpdating, then the new `tensor_id`, then the new `storage` (release). A thread that
+// reads its own storage's id there (acquire) reads the tensor id that was written with it, or a later one of the same
+// pair: the tensor is alive while it is asked about, so no other tensor is at its address.
+struct TensorAddress {
+  static constexpr uint64_t kUpdating = ~uint64_t{0};
+  std::atomic<uint64_t> storage_id{0};
+  std::atomic<uint64_t> tensor_id{0};
 };
 
-// What one thread has seen lately: saves it the way to what all threads share.
-struct SeenLately {
-  struct Storage {
+// One thread's cache in front of Identities.
+struct IdentityCache {
+  struct StorageEntry {
     const void* object = nullptr;
-    uint64_t let_go = 0;  // how many were, of its place, when it was looked up
+    uint64_t reclaim_epoch = 0;  // of its bucket, when the id was looked up
     uint64_t id = 0;
   };
-  struct Tensor {
+  struct TensorEntry {
     const void* object = nullptr;
-    TensorPlace* place = nullptr;
+    TensorAddress* address = nullptr;
   };
   static constexpr int kBits = 8;
-  static constexpr size_t kPlaces = 1 << kBits;
+  static constexpr size_t kBuckets = 1 << kBits;
 
-  std::array<Storage, kPlaces> storages{};
-  std::array<Tensor, kPlaces> tensors{};
+  std::array<StorageEntry, kBuckets> storages{};
+  std::array<TensorEntry, kBuckets> tensors{};
 
-  static size_t place_of(const void* object) {
-    return (reinterpret_cast<uintptr_t>(object) * 0x9E3779B97F4A7C15ull) >> (64 - kBits);
+  static size_t bucket_of(const void* object) {
+    return (reinterpret_cast<uintptr_t>(object) * 0x9E3779B97F4A7C15ULL) >> (64 - kBits);  // 2^64 / golden ratio
   }
 };
 
@@ -55,8 +62,10 @@ struct Ids {
   uint64_t tensor, storage;
 };
 
+// Shared by all threads that record. mutex_ is a leaf of the lock order (recorder.h): under it no other lock is taken,
+// Python's in particular, and no object is released, as that may free memory and call into allocators.
 class Identities {
-  using Dead = c10::SmallVector<c10::intrusive_ptr_target*, 16>;
+  using Expired = c10::SmallVector<c10::intrusive_ptr_target*, 16>;
 
  public:
   Identities() = default;
@@ -64,62 +73,71 @@ class Identities {
   Identities(const Identities&) = delete;
   Identities& operator=(const Identities&) = delete;
 
-  // The tensor must be alive while it is asked about.
-  Ids of_tensor_with_storage(const c10::TensorImpl& tensor, SeenLately& seen) {
+  // The tensor must be alive during the call.
+  //
+  // Why a cached id is never that of an earlier storage at this address: such a storage must have been reclaimed before
+  // this one was made. Reclaiming advances the epoch, then releases the object, whose address goes through the
+  // allocator to the thread that made this storage, and with the storage to this thread. So the epoch's load here
+  // happens after it was advanced, and the entry does not match.
+  Ids of_tensor_with_storage(const c10::TensorImpl& tensor, IdentityCache& cache) {
     c10::StorageImpl* storage = tensor.unsafe_storage().unsafeGetStorageImpl();
     const c10::intrusive_ptr_target* object = storage;
-    size_t place_of_storage = SeenLately::place_of(object);
-    auto& known_storage = seen.storages[place_of_storage];
-    uint64_t let_go = let_go_[place_of_storage].load(std::memory_order_acquire);
-    if (known_storage.object != object || known_storage.let_go != let_go) {
-      known_storage = {object, let_go, look_up(storage)};
+    size_t bucket = IdentityCache::bucket_of(object);
+    auto& known_storage = cache.storages[bucket];
+    uint64_t reclaim_epoch = reclaim_epochs_[bucket].load(std::memory_order_acquire);
+    if (known_storage.object != object || known_storage.reclaim_epoch != reclaim_epoch) {
+      known_storage = {object, reclaim_epoch, look_up_storage(storage)};
     }
-    auto& known_tensor = seen.tensors[SeenLately::place_of(&tensor)];
-    if (known_tensor.object != &tensor) known_tensor = {&tensor, look_up_place(&tensor)};
-    TensorPlace& place = *known_tensor.place;
-    if (place.storage.load(std::memory_order_acquire) != known_storage.id) settle(place, known_storage.id);
-    return {place.id.load(std::memory_order_relaxed), known_storage.id};
+    auto& known_tensor = cache.tensors[IdentityCache::bucket_of(&tensor)];
+    if (known_tensor.object != &tensor) known_tensor = {&tensor, look_up_address(&tensor)};
+    TensorAddress& address = *known_tensor.address;
+    if (address.storage_id.load(std::memory_order_acquire) != known_storage.id) update(address, known_storage.id);
+    return {address.tensor_id.load(std::memory_order_relaxed), known_storage.id};
   }
 
   uint64_t of_tensor_alone(const at::Tensor& tensor);
 
  private:
+  // An object with a weak reference of ours.
   struct Held {
     c10::intrusive_ptr_target* object;
-    const void* data;  // where its memory lay; null where it had none
+    const void* data;  // where its memory was when it was first seen; null where it had none
   };
 
-  uint64_t look_up(c10::StorageImpl* storage);
-  TensorPlace* look_up_place(const void* tensor);
-  // A tensor over this storage is at the place now. Another thread may find that at the same time.
-  void settle(TensorPlace& place, uint64_t storage);
-  // Under the mutex:
-  // A living object that is not held yet is from now on, by this id.
-  void hold(Held one, uint64_t id);
-  // The id of the storage over the same memory that is alive (from_numpy twice, DLPack there and back), or 0.
+  uint64_t look_up_storage(c10::StorageImpl* storage);
+  TensorAddress* look_up_address(const void* tensor);
+  // A tensor over this storage is at the address now. Other threads may find that at the same time.
+  void update(TensorAddress& address, uint64_t storage_id);
+
+  // These are called with mutex_ held.
+  // Holds an object that is alive and not held yet, under this id.
+  void hold(Held held, uint64_t id);
+  // The id of the living storage over the same memory (from_numpy twice, DLPack there and back), or 0.
   uint64_t alias_of(const void* data);
-  // Takes the dead among the first ones out of a queue and out of what is known; the living go into `old_`.
-  void take_dead(std::deque<Held>& queue, size_t count, Dead& dead);
-  Dead take_some_dead(size_t new_bytes);
-  // Odd numbers: the others are for nodes.
+  // Takes the expired among the first `count` out of a queue and out of the tables; the others go into `old_`.
+  void expire(std::deque<Held>& queue, size_t count, Expired& expired);
+  Expired expire_some(size_t new_bytes);
+
+  // Odd numbers: even ones are ids of nodes.
   uint64_t new_id() { return next_id_.fetch_add(2, std::memory_order_relaxed); }
 
-  // Most die young: each is looked at when so many newer ones were seen. The others are looked at in turn: one for each
-  // new one; and as the dead lie between blocks of memory that are free, and keep these apart, one more for so many
-  // bytes.
+  // Most storages die young: each is examined when 16 newer ones were seen. The others are examined in turn, one for
+  // each new storage, and one more for each 16 KiB of it: the objects held lie between free blocks of memory and keep
+  // the allocator from joining them. Both values are measured: benchmarks/README.md.
   static constexpr size_t kYoung = 16;
-  static constexpr size_t kBytesEach = 16 << 10;
+  static constexpr size_t kBytesPerExamined = size_t{16} << 10;
 
   std::atomic<uint64_t> next_id_{kProcessNode + 2};
-  // How many were let go of those that have this place in `SeenLately`. Counted before they are, and with them their
-  // addresses.
-  std::array<std::atomic<uint64_t>, SeenLately::kPlaces> let_go_{};
+  // Advanced under mutex_, read without it.
+  std::array<std::atomic<uint64_t>, IdentityCache::kBuckets> reclaim_epochs_{};
+
   std::mutex mutex_;
+  // Guarded by mutex_:
   uint64_t undefined_id_ = 0;
-  PointerMap held_;        // storages, and tensors without: their ids
-  PointerMap storage_at_;  // memory: the storage seen last over it, as a number
-  PointerMap place_at_;    // addresses of tensors: their places, as numbers
-  std::deque<TensorPlace> places_;
+  AddressMap held_;                      // storages, and tensors without: their ids
+  AddressMap storage_at_;                // memory: the storage seen last over it, as a number
+  AddressMap address_of_;                // tensors: their TensorAddress, as a number
+  std::deque<TensorAddress> addresses_;  // added and never removed, so pointers to them stay valid without the mutex
   std::deque<Held> young_, old_;
 };
 

@@ -1,4 +1,5 @@
-// What Python calls, through ctypes. No function throws: the ones that can fail give 0, and `tracebraid_error` says why.
+// The C interface that Python calls through ctypes. No function throws: those that can fail return 0 or null, and
+// `tracebraid_error` gives the message.
 #include <unistd.h>
 
 #include <chrono>
@@ -10,6 +11,8 @@
 #include "callbacks.h"
 #include "columns.h"
 #include "json.h"
+#include "recorder.h"
+#include "slots.h"
 
 namespace {
 
@@ -42,14 +45,14 @@ std::string wall_time() {
 #pragma GCC visibility push(default)
 extern "C" {
 
-// What a recording held and wrote; all but the nodes are bytes.
+// The nodes of a recording, and its sizes in bytes.
 struct TracebraidCounts {
   uint64_t nodes, open, raised, recorded_bytes, spilled_bytes, peak_bytes, lost_bytes;
 };
 
 const char* tracebraid_error() { return last_error.c_str(); }
 
-// Opens a recording; it is off at first. Null where all slots are in use.
+// Opens a recording, disabled at first. Null where all slots are in use.
 void* tracebraid_open(const char* spill_path, uint64_t memory_bytes, int integral_ranges) {
   try {
     auto recorder = std::make_shared<Recorder>(Options{spill_path, memory_bytes, integral_ranges != 0});
@@ -65,22 +68,23 @@ void* tracebraid_open(const char* spill_path, uint64_t memory_bytes, int integra
   }
 }
 
-void tracebraid_switch(void* recording, int on) { switch_slot(static_cast<Recording*>(recording)->slot, on != 0); }
+void tracebraid_switch(void* recording, int on) { set_enabled(static_cast<Recording*>(recording)->slot, on != 0); }
 
-// Ends a recording, writes it if there is a path, as JSON or as columns, and frees it. 0 where it cannot be written.
+// Ends a recording, writes it to the path (if not null) as JSON or as columns, and frees it. 0 where it cannot be
+// written.
 int tracebraid_close(void* handle, const char* path, int as_columns, TracebraidCounts* counts) {
   std::unique_ptr<Recording> recording(static_cast<Recording*>(handle));
   try {
     detach(recording->slot);
     Recorder& recorder = *recording->recorder;
-    recorder.hand_in_everything();
+    recorder.retire_all();
     Written written;
     recording->header.finish_ts = steady_ms();
     auto write = as_columns ? &write_columns : &write_json;
     if (path != nullptr) written = write(recorder, recording->header, path);
-    StoreCounts store = recorder.store().counts();
-    *counts = {written.nodes,       written.open,     written.raised,  store.recorded_bytes,
-               store.spilled_bytes, store.peak_bytes, store.lost_bytes};
+    QueueCounts queue = recorder.chunks().counts();
+    *counts = {written.nodes,       written.open,     written.raised,  queue.recorded_bytes,
+               queue.spilled_bytes, queue.peak_bytes, queue.lost_bytes};
     return 1;
   } catch (const std::exception& error) {
     last_error = error.what();

@@ -2,14 +2,14 @@
 
 #include <string_view>
 
-#include "file.h"
 #include "json_text.h"
-#include "recorded_values.h"
+#include "output_file.h"
+#include "value_decoder.h"
 
 namespace tracebraid {
 namespace {
 
-constexpr size_t kFlushBytes = 1 << 20;
+constexpr size_t kFlushBytes = 1 << 20;  // each write() gets about 1 MiB
 
 struct Attrs {
   std::string& out;
@@ -37,9 +37,9 @@ struct Attrs {
   }
 };
 
-class Writer {
+class JsonWriter {
  public:
-  explicit Writer(const std::string& path) : file_(path) {}
+  explicit JsonWriter(const std::string& path) : file_(path) {}
 
   void open(const Header& header) {
     out_ += "{\n  \"schema\": \"1.1.1-chakra.0.0.4\", \"pid\": ";
@@ -87,7 +87,7 @@ class Writer {
     out_ += ",\n        \"";
     out_ += name;
     out_ += "\": {\"values\": [" + lists_.values + "], \"shapes\": [" + lists_.shapes + "], \"types\": [" +
-        lists_.types + "], \"strides\": [" + lists_.strides + "]}";
+            lists_.types + "], \"strides\": [" + lists_.strides + "]}";
   }
 
   void add_attributes(const Node& node) {
@@ -103,19 +103,19 @@ class Writer {
     attrs.text("kernel_backend", node.kernel_backend);
     attrs.text("kernel_file", node.kernel_file);
     attrs.text("tensor_range", node.tensor_range);
-    for (const Attribute& one : node.more) {
-      attrs.add(one.name, one.is_number ? "uint64" : "string");
-      if (one.is_text) {
-        add_quoted(out_, one.value);
+    for (const Attribute& attribute : node.more) {
+      attrs.add(attribute.name, attribute.is_number ? "uint64" : "string");
+      if (attribute.is_text) {
+        add_quoted(out_, attribute.value);
       } else {
-        out_ += one.value;
+        out_ += attribute.value;
       }
       out_ += '}';
     }
     out_ += "]\n      }";
   }
 
-  File file_;
+  OutputFile file_;
   std::string out_;
   bool has_nodes_ = false;
   Lists lists_;
@@ -124,7 +124,7 @@ class Writer {
 }  // namespace
 
 Written write_json(Recorder& recorder, const Header& header, const std::string& path) {
-  Writer writer(path);
+  JsonWriter writer(path);
   writer.open(header);
   Written written = read_nodes(recorder, [&](const Node& node) { writer.add(node); });
   writer.close(header);

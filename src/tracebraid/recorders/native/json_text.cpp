@@ -12,7 +12,7 @@ void add_number(std::string& out, Number value) {
   out.append(text, std::to_chars(text, text + sizeof text, value).ptr);
 }
 
-// How many bytes the character at the start of `text` takes; 0 where it is no UTF-8.
+// The size in bytes of the character at the start of `text`; 0 where it is not UTF-8.
 size_t character_size(std::string_view text) {
   auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   auto follows = [&](size_t count, unsigned char lowest, unsigned char highest) {
@@ -25,7 +25,7 @@ size_t character_size(std::string_view text) {
   unsigned char first = byte(0);
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first <= 0xDF) return follows(1, 0x80, 0xBF) ? 2 : 0;
-  // Overlong forms, surrogates and what lies beyond U+10FFFF are ruled out by the second byte.
+  // The second byte excludes overlong forms, surrogates and code points above U+10FFFF.
   if (first == 0xE0) return follows(2, 0xA0, 0xBF) ? 3 : 0;
   if (first == 0xED) return follows(2, 0x80, 0x9F) ? 3 : 0;
   if (first >= 0xE1 && first <= 0xEF) return follows(2, 0x80, 0xBF) ? 3 : 0;
@@ -63,7 +63,7 @@ void add_double(std::string& out, double value) {
   } else {
     size_t before = out.size();
     add_number(out, value);
-    // Else readers take it for an integer.
+    // Without a point, readers take it for an integer.
     if (out.find_first_of(".e", before) == std::string::npos) out += ".0";
   }
 }

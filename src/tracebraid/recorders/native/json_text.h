@@ -1,4 +1,4 @@
-// Pieces of JSON, appended to a string.
+// Appends JSON values to a string.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@ namespace tracebraid {
 
 void add_integer(std::string& out, int64_t value);
 void add_unsigned(std::string& out, uint64_t value);
-// The shortest text that reads back as the same number; "nan", "inf" and "-inf" are strings, as JSON has no such.
+// The shortest text that reads back as the same number. Strings "nan", "inf" and "-inf", which JSON has no numbers for.
 void add_double(std::string& out, double value);
-// What is no UTF-8 becomes U+FFFD.
+// Bytes that are not UTF-8 become U+FFFD.
 void add_quoted(std::string& out, std::string_view text);
 
 }  // namespace tracebraid

@@ -21,14 +21,14 @@ from pathlib import Path
 from tracebraid.child_process.start import child_environment, run_child
 from tracebraid.errors import CaptureError
 from tracebraid.files import writing
-from tracebraid.recorders.native.build import FLAGS, NAME, SOURCES
+from tracebraid.recorders.native.build import DEBUG_FLAGS, FLAGS, NAME, SOURCES
 from tracebraid.recorders.needs_torch import torch
 
 __all__ = ["Counts", "build", "library_path", "load"]
 
 _LOG = logging.getLogger("tracebraid")
 _AGAIN = "`tracebraid build-recorder` tries again and shows more"
-_TOLD_LINES = 30
+_MAX_COMPLAINT_LINES = 30
 _BUILDER = "tracebraid.recorders.native.build:main"
 
 
@@ -51,11 +51,11 @@ class Counts(ctypes.Structure):
 
 def library_path() -> Path:
     """Where the library lies for this torch, this machine and these sources; `TRACEBRAID_CACHE` moves the cache."""
-    told = os.environ.get("TRACEBRAID_CACHE")
+    chosen = os.environ.get("TRACEBRAID_CACHE")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tracebraid"
     abi = "cxx11" if torch.compiled_with_cxx11_abi() else "precxx11"
     key = f"recorder-{torch.__version__}-{abi}-{platform.machine()}-{_fingerprint()}"
-    return (Path(told) if told else cache) / key / f"{NAME}.so"
+    return (Path(chosen) if chosen else cache) / key / f"{NAME}.so"
 
 
 def build(anew: bool = False) -> Path:
@@ -113,11 +113,16 @@ def load() -> ctypes.CDLL:
     return library
 
 
+def _flags() -> list[str]:
+    is_debug = os.environ.get("TRACEBRAID_NATIVE_DEBUG", "0") not in ("", "0")
+    return [*FLAGS, *(DEBUG_FLAGS if is_debug else [])]
+
+
 def _fingerprint() -> str:
-    told = hashlib.sha256(" ".join(FLAGS).encode())
+    digest = hashlib.sha256(" ".join(_flags()).encode())
     for source in sorted([*SOURCES.glob("*.cpp"), *SOURCES.glob("*.h")]):
-        told.update(source.name.encode() + b"\0" + source.read_bytes())
-    return told.hexdigest()[:12]
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 @contextmanager
@@ -154,7 +159,7 @@ def _compile(path: Path) -> str:
         "tracebraid: building the native recorder for torch %s: once, about half a minute", torch.__version__
     )
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        ran = run_child(_BUILDER, Path(folder), environment=_environment())
+        ran = run_child(_BUILDER, Path(folder), *_flags(), environment=_environment())
         built = Path(folder) / path.name
         if ran.returncode or not built.exists():
             return f"it ended with exit code {ran.returncode}: " + _complaints(ran.stdout)
@@ -167,4 +172,4 @@ def _complaints(output: str) -> str:
     lines = output.strip().splitlines()
     errors = [line for line in lines if re.search(r"\berror:", line)]
     raised = [line for line in lines if re.match(r"[\w.]*Error: ", line)][-1:]
-    return "\n".join((errors or raised or lines[-_TOLD_LINES:])[:_TOLD_LINES])
+    return "\n".join((errors or raised or lines[-_MAX_COMPLAINT_LINES:])[:_MAX_COMPLAINT_LINES])

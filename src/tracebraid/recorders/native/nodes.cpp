@@ -3,82 +3,84 @@
 #include <unordered_map>
 #include <utility>
 
-#include "format.h"
-#include "recorded_values.h"
+#include "record_format.h"
+#include "recorder.h"
+#include "value_decoder.h"
 
 namespace tracebraid {
 namespace {
 
 constexpr uint8_t kUserScope = static_cast<uint8_t>(at::RecordScope::USER_SCOPE);
 
-class Nodes {
+class NodeReader {
  public:
-  Nodes(Recorder& recorder, const TakeNode& take) : recorder_(recorder), take_(take) {}
+  NodeReader(Recorder& recorder, const ConsumeNode& consume) : recorder_(recorder), consume_(consume) {}
 
   Written read() {
     for (const auto& log : recorder_.threads()) {
-      if (log->root != 0) root(log->root, "[pytorch|profiler|execution_trace|thread]", log->tid);
+      if (log->root != 0) add_root(log->root, "[pytorch|profiler|execution_trace|thread]", log->tid);
     }
-    recorder_.store().read([this](const Chunk& chunk) { read(chunk); });
+    recorder_.chunks().flush([this](const Chunk& chunk) { read(chunk); });
     for (auto& [rf_id, entered] : entered_) {
       written_.open++;
-      node(entered, nullptr);
+      add_node(entered, nullptr);
     }
-    root(kProcessNode, "[pytorch|profiler|execution_trace|process]", 0);
+    add_root(kProcessNode, "[pytorch|profiler|execution_trace|process]", 0);
     return written_;
   }
 
  private:
-  struct Kept {
+  // Half of a node, while its other half has not been read.
+  struct HalfNode {
     uint64_t thread;
     std::string record;
   };
 
-  static Reader reader_of(const Kept& kept) {
-    return Reader(reinterpret_cast<const uint8_t*>(kept.record.data()), kept.record.size());
+  static ByteReader reader_of(const HalfNode& half) {
+    return ByteReader(reinterpret_cast<const uint8_t*>(half.record.data()), half.record.size());
   }
 
   void read(const Chunk& chunk) {
-    Reader reader(chunk.data.get(), chunk.used);
+    ByteReader reader(chunk.data.get(), chunk.used);
     while (!reader.done()) {
-      uint32_t size;
-      Reader head = reader.part(sizeof size);
-      std::memcpy(&size, head.at(), sizeof size);
-      Reader record = reader.part(size);
-      Kept kept{chunk.thread, std::string(reinterpret_cast<const char*>(record.at()), size)};
+      uint32_t size = 0;
+      ByteReader length = reader.sub_reader(sizeof size);
+      std::memcpy(&size, length.next(), sizeof size);
+      ByteReader record = reader.sub_reader(size);
+      HalfNode half{chunk.thread, std::string(reinterpret_cast<const char*>(record.next()), size)};
       bool is_enter = record.byte() == kEnter;
       record.byte();
       if (is_enter) record.byte();
-      match(is_enter, record.number(), std::move(kept));
+      match(is_enter, record.number(), std::move(half));
     }
   }
 
-  // A function that one thread enters and another one ends may be read in either order.
-  void match(bool is_enter, uint64_t rf_id, Kept kept) {
+  // If one thread enters a function and another ends it, the halves may be read in either order.
+  void match(bool is_enter, uint64_t rf_id, HalfNode half) {
     auto& others = is_enter ? exited_ : entered_;
     auto other = others.find(rf_id);
     if (other == others.end()) {
-      (is_enter ? entered_ : exited_).emplace(rf_id, std::move(kept));
+      (is_enter ? entered_ : exited_).emplace(rf_id, std::move(half));
       return;
     }
-    is_enter ? node(kept, &other->second) : node(other->second, &kept);
+    is_enter ? add_node(half, &other->second) : add_node(other->second, &half);
     others.erase(other);
   }
 
-  void node(const Kept& kept, const Kept* exit) {
+  void add_node(const HalfNode& enter, const HalfNode* exit) {
     Node node;
-    Reader reader = reader_of(kept);
-    read_start(node, reader);
-    node.tid = recorder_.threads()[kept.thread]->tid;
-    uint8_t exit_flags = exit == nullptr ? 0 : read_end(node, reader_of(*exit));
+    ByteReader reader = reader_of(enter);
+    decode_enter(node, reader);
+    node.tid = recorder_.threads()[enter.thread]->tid;
+    uint8_t exit_flags = exit == nullptr ? 0 : decode_exit(node, reader_of(*exit));
     if (exit == nullptr) node.more.push_back({"tracebraid_end", false, true, "open"});
     if (exit_flags & kRaised) node.more.push_back({"tracebraid_end", false, true, "raised"});
-    take_(node);
+    consume_(node);
     written_.nodes++;
     written_.raised += (exit_flags & kRaised) != 0;
   }
 
-  void read_start(Node& node, Reader& reader) {
+  void decode_enter(Node& node, ByteReader& reader) {
     reader.byte();
     uint8_t flags = reader.byte();
     node.scope = reader.byte();
@@ -105,41 +107,41 @@ class Nodes {
     }
   }
 
-  static uint8_t read_end(Node& node, Reader reader) {
+  static uint8_t decode_exit(Node& node, ByteReader reader) {
     reader.byte();
     uint8_t flags = reader.byte();
     reader.number();
     node.outputs = take_values(reader);
     uint64_t count = flags & kComms ? reader.number() : 0;
     for (uint64_t i = 0; i < count; i++) {
-      Attribute one;
-      one.name = reader.text();
-      one.is_number = reader.byte();
-      one.is_text = reader.byte();
-      one.value = reader.text();
-      node.more.push_back(one);
+      Attribute attribute;
+      attribute.name = reader.text();
+      attribute.is_number = reader.byte() != 0;
+      attribute.is_text = reader.byte() != 0;
+      attribute.value = reader.text();
+      node.more.push_back(attribute);
     }
     return flags;
   }
 
-  void root(uint64_t id, const char* name, uint64_t tid) {
+  void add_root(uint64_t id, const char* name, uint64_t tid) {
     Node node;
     node.id = id;
     node.parent = kProcessNode;
     node.name = name;
     node.scope = kUserScope;
     node.tid = tid;
-    take_(node);
+    consume_(node);
   }
 
   Recorder& recorder_;
-  const TakeNode& take_;
-  std::unordered_map<uint64_t, Kept> entered_, exited_;
+  const ConsumeNode& consume_;
+  std::unordered_map<uint64_t, HalfNode> entered_, exited_;
   Written written_;
 };
 
 }  // namespace
 
-Written read_nodes(Recorder& recorder, const TakeNode& take) { return Nodes(recorder, take).read(); }
+Written read_nodes(Recorder& recorder, const ConsumeNode& consume) { return NodeReader(recorder, consume).read(); }
 
 }  // namespace tracebraid

@@ -2,8 +2,8 @@
 
 namespace tracebraid {
 
-// What a tensor of a Python class threw when it was asked: PyTorch leaves it with Python, as the error of this thread.
-// To be called where that is caught, lest it be raised by whatever runs next.
-void forget_python_error();
+// PyTorch throws what a tensor class in Python raised, and leaves it set as this thread's Python error. Call this where
+// the C++ exception is caught, or else the next Python call raises it. Takes Python's lock.
+void clear_python_error();
 
 }  // namespace tracebraid

@@ -3,45 +3,46 @@
 #include <algorithm>
 #include <cstring>
 
+#include "assertions.h"
 #include "attributes.h"
-#include "format.h"
+#include "record_format.h"
 
 namespace tracebraid {
 
 Recorder::Recorder(Options options)
-    : options_(std::move(options)), store_(options_.spill_path, options_.memory_bytes) {}
+    : options_(std::move(options)), chunks_(options_.spill_path, options_.memory_bytes) {}
 
-void Recorder::enter(const at::RecordFunction& function, ThreadLog*& mine) {
-  if (mine == nullptr) mine = &log_of_this_thread();
-  ThreadLog& log = *mine;
+void Recorder::enter(const at::RecordFunction& function, ThreadLog*& own_log) {
+  if (own_log == nullptr) own_log = &log_of_this_thread();
+  ThreadLog& log = *own_log;
   if (log.root == 0) {
     log.root = thread_node(function.handle());
     log.innermost.store(log.root, std::memory_order_relaxed);
   }
-  if (log.has_ended_elsewhere.load(std::memory_order_acquire)) forget_ended_elsewhere(log);
+  if (log.has_ended_elsewhere.load(std::memory_order_acquire)) close_ended_elsewhere(log);
 
-  Scratch& scratch = *log.scratch;
-  Bytes& out = scratch.bytes;
-  auto [number, is_operator] = scratch.names.of(function);
+  ThreadBuffers& buffers = *log.buffers;
+  Bytes& out = buffers.record;
+  auto [name_number, is_operator] = buffers.names.find(function);
   uint64_t rf_id = function.handle();
 
   out.clear();
   out.reserve(3 + 8 * Bytes::kNumber);
   out.byte(kEnter);
   size_t flags_at = out.size();
-  uint8_t flags = number == 0 ? kNameInline : 0;
+  uint8_t flags = name_number == 0 ? kNameInline : 0;
   out.byte(flags);
   out.byte(static_cast<uint8_t>(function.scope()));
   out.number(rf_id);
   out.number(log.innermost.load(std::memory_order_relaxed));
   out.number(forward_parent(function, log));
-  out.number(number);
-  if (number == 0) out.text(function.name());
+  out.number(name_number);
+  if (name_number == 0) out.text(function.name());
   out.reserve(3 * Bytes::kNumber);
   out.signed_number(function.seqNr());
   out.number(function.forwardThreadId());
 
-  write_values(out, function.inputs(), function.num_inputs(), scratch.seen);
+  write_values(out, function.inputs(), function.num_inputs(), buffers.identities);
   if (options_.integral_ranges) {
     std::string ranges = integral_ranges(function.inputs());
     if (!ranges.empty()) {
@@ -49,25 +50,25 @@ void Recorder::enter(const at::RecordFunction& function, ThreadLog*& mine) {
       out.text(ranges);
     }
   }
-  // To ask for keyword inputs costs a map, and neither operators nor nodes of autograd have any.
+  // Reading keyword inputs copies a map, and neither operators nor nodes of autograd have any.
   if (!is_operator && function.seqNr() < 0 && write_kernel(out, function)) flags |= kKernel;
   out.set(flags_at, flags);
-  append(log);
+  append_record(log);
 
-  // What ends whenever another thread is done with it contains nothing of this thread.
+  // An asynchronous function ends whenever another thread is done with it: it encloses nothing of this thread.
   if (!function.isAsync()) {
     log.open.push_back(rf_id);
     log.innermost.store(function_node(rf_id), std::memory_order_relaxed);
   }
 }
 
-void Recorder::exit(const at::RecordFunction& function, ThreadLog*& mine) {
-  if (mine == nullptr) mine = &log_of_this_thread();
-  ThreadLog& log = *mine;
-  bool is_known = forget(log, function.handle());
-  if (!is_known && !function.isAsync()) tell_others(function.handle());
+void Recorder::exit(const at::RecordFunction& function, ThreadLog*& own_log) {
+  if (own_log == nullptr) own_log = &log_of_this_thread();
+  ThreadLog& log = *own_log;
+  bool is_own = close_function(log, function.handle());
+  if (!is_own && !function.isAsync()) notify_other_threads(function.handle());
 
-  Bytes& out = log.scratch->bytes;
+  Bytes& out = log.buffers->record;
   Values outputs(function.outputs().data(), function.outputs().size());
   size_t count = function.num_outputs();
   uint8_t flags = outputs.size() < count ? kRaised : 0;
@@ -77,49 +78,51 @@ void Recorder::exit(const at::RecordFunction& function, ThreadLog*& mine) {
   size_t flags_at = out.size();
   out.byte(flags);
   out.number(function.handle());
-  write_values(out, outputs, count, log.scratch->seen);
+  write_values(out, outputs, count, log.buffers->identities);
   if (function.isNcclMeta() && write_comms(out, function)) flags |= kComms;
   out.set(flags_at, flags);
-  append(log);
+  append_record(log);
 }
 
-void Recorder::write_values(Bytes& out, Values values, size_t count, SeenLately& seen) {
-  // On a stack the function's own are the last ones.
+void Recorder::write_values(Bytes& out, Values values, size_t count, IdentityCache& cache) {
+  // The values may be a whole stack, of which the function's own are the last.
   if (values.size() < count) count = 0;
   out.reserve(Bytes::kNumber);
   out.number(count);
   for (const c10::IValue& value : values.slice(values.size() - count)) {
-    write_value(out, value, identities_, seen);
+    write_value(out, value, identities_, cache);
   }
 }
 
-void Recorder::append(ThreadLog& log) {
-  const Bytes& record = log.scratch->bytes;
+void Recorder::append_record(ThreadLog& log) {
+  const Bytes& record = log.buffers->record;
   uint32_t size = static_cast<uint32_t>(record.size());
   if (log.chunk == nullptr || log.chunk->capacity - log.chunk->used < sizeof size + size) {
-    if (log.chunk != nullptr) store_.hand_in(std::move(log.chunk));
-    log.chunk = store_.take(log.number, sizeof size + size);
+    if (log.chunk != nullptr) chunks_.hand_over(std::move(log.chunk));
+    log.chunk = chunks_.acquire(log.index, sizeof size + size);
   }
   Chunk& chunk = *log.chunk;
+  TRACEBRAID_ASSERT(chunk.thread == log.index);
+  TRACEBRAID_ASSERT(chunk.used + sizeof size + size <= chunk.capacity);
   std::memcpy(chunk.data.get() + chunk.used, &size, sizeof size);
   std::memcpy(chunk.data.get() + chunk.used + sizeof size, record.data(), size);
   chunk.used += sizeof size + size;
-  // Where the next record goes: or else PyTorch's next atomic instruction waits until that is in the cache.
-  for (int line = 1; line <= 3; line++) __builtin_prefetch(chunk.data.get() + chunk.used + 64 * line, 1);
+  // The next record goes here. Without the prefetch, PyTorch's next atomic instruction waits for these cache lines.
+  for (size_t line = 1; line <= 3; line++) __builtin_prefetch(chunk.data.get() + chunk.used + 64 * line, 1);
 }
 
 uint64_t Recorder::forward_parent(const at::RecordFunction& function, ThreadLog& log) {
   uint64_t tid = function.forwardThreadId();
   if (tid == 0) return 0;
   if (tid == log.tid) return log.innermost.load(std::memory_order_relaxed);
-  if (log.last_forward == nullptr || log.last_forward->tid != tid) log.last_forward = find(tid);
-  // The forward pass may have run where nothing was recorded.
+  if (log.last_forward == nullptr || log.last_forward->tid != tid) log.last_forward = find_log(tid);
+  // The forward pass may have run before recording was on.
   return log.last_forward == nullptr ? 0 : log.last_forward->innermost.load(std::memory_order_relaxed);
 }
 
-bool Recorder::forget(ThreadLog& log, uint64_t rf_id) {
+bool Recorder::close_function(ThreadLog& log, uint64_t rf_id) {
   auto& open = log.open;
-  // Most often the last one; annotations may end in any order.
+  // Usually the last; annotations may end in any order.
   auto found = std::find(open.rbegin(), open.rend(), rf_id);
   if (found == open.rend()) return false;
   open.erase(std::next(found).base());
@@ -127,15 +130,16 @@ bool Recorder::forget(ThreadLog& log, uint64_t rf_id) {
   return true;
 }
 
-void Recorder::forget_ended_elsewhere(ThreadLog& log) {
+void Recorder::close_ended_elsewhere(ThreadLog& log) {
   std::lock_guard<std::mutex> lock(log.mutex);
-  for (uint64_t rf_id : log.ended_elsewhere) forget(log, rf_id);
+  for (uint64_t rf_id : log.ended_elsewhere) close_function(log, rf_id);
   log.ended_elsewhere.clear();
   log.has_ended_elsewhere.store(false, std::memory_order_relaxed);
 }
 
-// The thread that a function says it is of made it; another one may have begun it.
-void Recorder::tell_others(uint64_t rf_id) {
+// RecordFunction::threadId() is the thread that made the object; another may have begun it. So each thread that has an
+// open function is notified, and the one that has this function closes it.
+void Recorder::notify_other_threads(uint64_t rf_id) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (auto& log : threads_) {
     if (!is_function_node(log->innermost.load(std::memory_order_relaxed))) continue;
@@ -145,33 +149,31 @@ void Recorder::tell_others(uint64_t rf_id) {
   }
 }
 
-ThreadLog* Recorder::find(uint64_t tid) {
+ThreadLog* Recorder::find_log(uint64_t tid) {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto found = by_tid_.find(tid);
-  return found == by_tid_.end() ? nullptr : found->second;
+  auto found = log_by_tid_.find(tid);
+  return found == log_by_tid_.end() ? nullptr : found->second;
 }
 
 ThreadLog& Recorder::log_of_this_thread() {
   uint64_t tid = at::RecordFunction::currentThreadId();
   std::lock_guard<std::mutex> lock(mutex_);
-  ThreadLog*& log = by_tid_[tid];
+  ThreadLog*& log = log_by_tid_[tid];
   if (log == nullptr) {
-    threads_.push_back(std::make_unique<ThreadLog>());
+    threads_.push_back(std::make_unique<ThreadLog>(threads_.size(), tid));
     log = threads_.back().get();
-    log->number = threads_.size() - 1;
-    log->tid = tid;
   }
-  // It is there already, but retired, where the thread ends and still runs operators while it does.
-  if (log->scratch == nullptr) log->scratch = std::make_unique<Scratch>(names_);
+  // A thread that has retired its log may run operators after that, while it ends.
+  if (log->buffers == nullptr) log->buffers = std::make_unique<ThreadBuffers>(names_);
   return *log;
 }
 
 void Recorder::retire(ThreadLog& log) {
-  if (log.chunk != nullptr) store_.hand_in(std::move(log.chunk));
-  log.scratch.reset();
+  if (log.chunk != nullptr) chunks_.hand_over(std::move(log.chunk));
+  log.buffers.reset();
 }
 
-void Recorder::hand_in_everything() {
+void Recorder::retire_all() {
   for (auto& log : threads_) retire(*log);
 }
 

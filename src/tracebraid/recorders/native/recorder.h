@@ -1,7 +1,8 @@
-// One recording: what its threads have seen so far. A process may have several at once.
+// One recording: what its threads have entered and left so far. A process may have several at once.
 #pragma once
 
-#include <atomic>
+#include <ATen/record_function.h>
+
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -9,14 +10,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include <ATen/record_function.h>
-
 #include "bytes.h"
-#include "chunks.h"
-#include "format.h"
+#include "chunk_handover.h"
 #include "identity.h"
-#include "names.h"
-#include "values.h"
+#include "name_table.h"
+#include "thread_log.h"
+#include "value_encoder.h"
 
 namespace tracebraid {
 
@@ -26,68 +25,55 @@ struct Options {
   bool integral_ranges = false;
 };
 
-// What one thread needs while it lives.
-struct Scratch {
-  explicit Scratch(Names& names) : names(names) {}
-
-  Bytes bytes;
-  KnownNames names;
-  SeenLately seen;
-};
-
-// What a recording knows of one thread. It outlives the thread.
-struct ThreadLog {
-  uint64_t number = 0;  // among this recording's threads
-  uint64_t tid = 0;     // PyTorch's
-  uint64_t root = 0;    // its node; 0 until an operator was entered
-  std::vector<uint64_t> open;  // the rf_ids of its functions that have not ended
-  std::unique_ptr<Chunk> chunk;
-  std::unique_ptr<Scratch> scratch;
-  ThreadLog* last_forward = nullptr;
-
-  // What other threads may read or write:
-  std::atomic<uint64_t> innermost{0};  // the node of what is entered now, or the root
-  std::atomic<bool> has_ended_elsewhere{false};
-  std::mutex mutex;
-  std::vector<uint64_t> ended_elsewhere;  // rf_ids of operators of this thread that others ended
-};
-
+// Shared by all threads that record and the thread that ends the recording, which frees it after a grace period
+// (epochs.h).
+//
+// The lock order of the native recorder, first to last; a thread never takes one that comes before one it holds:
+//   slots_mutex (slots.h)         never taken inside a recorder
+//   PyTorch's lock of callbacks   taken by at::...Callback under slots_mutex
+//   Recorder::mutex_
+//   ThreadLog::mutex
+// Leaves, under which no other mutex is taken:
+//   epochs.cpp's, NameTable's, Identities', ChunkQueue's
+// Python's lock is never taken under any of them; inside a recorder it is taken without one (python_error.cpp, tensors
+// whose class is written in Python).
 class Recorder {
  public:
   explicit Recorder(Options options);
 
-  // What PyTorch's callbacks call, on any thread.
-  void enter(const at::RecordFunction& function, ThreadLog*& log);
-  void exit(const at::RecordFunction& function, ThreadLog*& log);
-  // The thread is about to end.
+  // Called by PyTorch's callbacks, on any thread. `own_log` is the thread's, or null until it has one.
+  void enter(const at::RecordFunction& function, ThreadLog*& own_log);
+  void exit(const at::RecordFunction& function, ThreadLog*& own_log);
+  // Called by a thread that is about to end: hands its chunk over and frees its buffers.
   void retire(ThreadLog& log);
 
-  // Once no thread can call any of these any more:
-  void hand_in_everything();
+  // Called once no thread can call any of the above:
+  void retire_all();
 
-  ChunkStore& store() { return store_; }
-  const Names& names() const { return names_; }
+  ChunkQueue& chunks() { return chunks_; }
+  const NameTable& names() const { return names_; }
   const std::vector<std::unique_ptr<ThreadLog>>& threads() const { return threads_; }
 
  private:
   ThreadLog& log_of_this_thread();
+  ThreadLog* find_log(uint64_t tid);
   uint64_t forward_parent(const at::RecordFunction& function, ThreadLog& log);
-  // Whether it was there.
-  bool forget(ThreadLog& log, uint64_t rf_id);
-  void forget_ended_elsewhere(ThreadLog& log);
-  // An operator ended that this thread did not begin.
-  void tell_others(uint64_t rf_id);
-  ThreadLog* find(uint64_t tid);
-  void write_values(Bytes& out, Values values, size_t count, SeenLately& seen);
-  void append(ThreadLog& log);
+  // Removes a function from those that are open. False where it is not among them.
+  static bool close_function(ThreadLog& log, uint64_t rf_id);
+  static void close_ended_elsewhere(ThreadLog& log);
+  // A function ended on a thread that did not begin it.
+  void notify_other_threads(uint64_t rf_id);
+  void write_values(Bytes& out, Values values, size_t count, IdentityCache& cache);
+  void append_record(ThreadLog& log);
 
   const Options options_;
   Identities identities_;
-  Names names_;
-  ChunkStore store_;
+  NameTable names_;
+  ChunkQueue chunks_;
   std::mutex mutex_;
+  // Guarded by mutex_. Logs are added and never removed, so a pointer to one stays valid without it.
   std::vector<std::unique_ptr<ThreadLog>> threads_;
-  std::unordered_map<uint64_t, ThreadLog*> by_tid_;
+  std::unordered_map<uint64_t, ThreadLog*> log_by_tid_;
 };
 
 }  // namespace tracebraid

@@ -98,10 +98,22 @@ def test_other_sources_or_flags_have_another_library(tmp_path: Path, monkeypatch
         lambda: (sources / "recorder.h").rename(sources / "renamed.h"),
         lambda: (sources / "new.cpp").touch(),
         lambda: monkeypatch.setattr(library, "FLAGS", ["-O0"]),
+        lambda: monkeypatch.setenv("TRACEBRAID_NATIVE_DEBUG", "1"),
     ):
         change()
         paths.add(library_path())
-    assert len(paths) == 5
+    assert len(paths) == 6
+
+
+@pytest.mark.parametrize(("value", "asserts"), [("1", True), ("0", False), ("", False)])
+def test_a_debug_build_asserts_bounds(
+    working: FakeCompiler, monkeypatch: pytest.MonkeyPatch, value: str, asserts: bool
+) -> None:
+    monkeypatch.setenv("TRACEBRAID_NATIVE_DEBUG", value)
+    build()
+    compiled = [call.split() for call in working.calls if LINKS not in call]
+    assert compiled
+    assert all(("-DTRACEBRAID_NATIVE_DEBUG" in call) is asserts for call in compiled)
 
 
 # --- what can be built ------------------------------------------------------------------------------

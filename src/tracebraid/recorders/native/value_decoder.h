@@ -1,4 +1,4 @@
-// Recorded values as an Execution Trace has them.
+// Decodes recorded values into the form that an Execution Trace has.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tracebraid {
 
-// A tensor among the values, with the words that the lists have for it.
+// A tensor among the values, with the texts that the lists have for it.
 struct RecordedTensor {
   uint64_t id = 0, storage = 0;
   int64_t storage_offset = 0;
@@ -20,7 +20,7 @@ struct RecordedTensor {
 // The four lists that describe inputs, or outputs.
 struct Lists {
   std::string values, shapes, types, strides;
-  std::vector<RecordedTensor>* tensors = nullptr;  // where to tell of each tensor, if anybody wants to know
+  std::vector<RecordedTensor>* tensors = nullptr;  // collects each tensor, where set
 
   void open(const char* type) {
     values += '[';
@@ -52,12 +52,12 @@ struct Lists {
 };
 
 // The next value, its type without quotes.
-void add_value(Lists& lists, Reader& reader);
+void add_value(Lists& lists, ByteReader& reader);
 
-// The values of a function, each type between quotes; of an empty reader none.
-void add_values(Lists& lists, Reader reader);
+// The values of a function, each type between quotes. An empty reader has none.
+void add_values(Lists& lists, ByteReader reader);
 
-// The number of a function's values and these, left unread.
-Reader take_values(Reader& reader);
+// A reader of the number of a function's values and the values; they are skipped in `reader`.
+ByteReader take_values(ByteReader& reader);
 
 }  // namespace tracebraid

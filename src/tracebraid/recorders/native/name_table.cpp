@@ -1,4 +1,4 @@
-#include "names.h"
+#include "name_table.h"
 
 #include <sstream>
 
@@ -6,25 +6,25 @@
 
 namespace tracebraid {
 
-NumberedName Names::intern(std::string_view text, std::string_view schema, bool is_operator) {
+NumberedName NameTable::intern(std::string_view text, std::string_view schema, bool is_operator) {
   std::string key(is_operator ? "o" : "t");
   key.append(is_operator ? schema : text);
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = numbers_.find(key);
   if (found != numbers_.end()) return {found->second, names_[found->second - 1].get()};
-  if (names_.size() >= kMost) return {};
+  if (names_.size() >= kMaxNames) return {};
   names_.push_back(std::make_unique<Name>(Name{std::string(text), std::string(schema), is_operator}));
   auto number = static_cast<uint32_t>(names_.size());
   numbers_.emplace(std::move(key), number);
   return {number, names_.back().get()};
 }
 
-NumberedName KnownNames::look_up(const at::RecordFunction& function, const char* text) {
+NumberedName NameCache::look_up(const at::RecordFunction& function, const char* text) {
   bool is_operator = function.operator_name().has_value();
   if (!is_operator) {
     auto found = others_.find(text);
     if (found != others_.end()) return found->second;
-    NumberedName interned = names_.intern(text, "", false);
+    NumberedName interned = table_.intern(text, "", false);
     if (interned.number != 0) others_[interned.name->text] = interned;
     return interned;
   }
@@ -32,7 +32,7 @@ NumberedName KnownNames::look_up(const at::RecordFunction& function, const char*
   if (found != operators_.end() && found->second.name->text == text) return found->second;
   std::ostringstream schema;
   schema << *function.operator_schema();
-  NumberedName interned = names_.intern(text, schema.str(), true);
+  NumberedName interned = table_.intern(text, schema.str(), true);
   if (interned.number != 0) operators_[text] = interned;
   return interned;
 }

@@ -1,4 +1,4 @@
-// Names and schemas of operators, each kept once; records hold their numbers.
+// Names and schemas of operators, each stored once; records hold their numbers.
 #pragma once
 
 #include <array>
@@ -17,44 +17,47 @@ namespace tracebraid {
 
 struct Name {
   std::string text;
-  std::string schema;  // empty for a name that is no operator's
+  std::string schema;  // empty where the name is not an operator's
   bool is_operator;
 };
 
-// A number of 0 and no name where there are too many to keep.
+// The number is 0 and the name null where the table is full.
 struct NumberedName {
   uint32_t number = 0;
   const Name* name = nullptr;
 };
 
-// All names of a recording. Number 0 is nobody's.
-class Names {
+// All names of a recording, numbered from 1. Shared by all threads that record; mutex_ is a leaf of the lock order
+// (recorder.h). A Name never moves or changes, so a pointer to one stays valid without the mutex.
+class NameTable {
  public:
   NumberedName intern(std::string_view text, std::string_view schema, bool is_operator);
+  // Called when no thread records any more.
   const Name& at(uint32_t number) const { return *names_.at(number - 1); }
 
  private:
-  static constexpr size_t kMost = 200000;
+  static constexpr size_t kMaxNames = 200000;  // some 20 MB; annotations may have a name per step
 
   std::mutex mutex_;
+  // Guarded by mutex_:
   std::vector<std::unique_ptr<Name>> names_;
   std::unordered_map<std::string, uint32_t> numbers_;
 };
 
-// What a thread knows of the names: an operator's by the address of its text, another's by the text.
-class KnownNames {
+// One thread's cache in front of NameTable: an operator's name by the address of its text, another by the text.
+class NameCache {
  public:
-  struct Known {
-    uint32_t number;  // 0: there are too many to keep
+  struct Found {
+    uint32_t number;  // 0: the table is full
     bool is_operator;
   };
 
-  explicit KnownNames(Names& names) : names_(names) {}
+  explicit NameCache(NameTable& table) : table_(table) {}
 
-  Known of(const at::RecordFunction& function) {
+  Found find(const at::RecordFunction& function) {
     const char* text = function.name();
-    auto& entry = lately_[(reinterpret_cast<uintptr_t>(text) * 0x9E3779B97F4A7C15ull) >> 56];
-    if (!entry.is_of(text)) {
+    auto& entry = recent_[(reinterpret_cast<uintptr_t>(text) * 0x9E3779B97F4A7C15ULL) >> (64 - kBits)];
+    if (!entry.matches(text)) {
       NumberedName found = look_up(function, text);
       if (found.number == 0) return {0, false};
       entry.set(text, found);
@@ -63,22 +66,24 @@ class KnownNames {
   }
 
  private:
-  // All that is asked of it lies in one line of the cache, but for a long text.
+  static constexpr int kBits = 8;
+
+  // One cache line, but for a long text.
   struct alignas(64) Entry {
     const char* address = nullptr;
-    const char* whole = nullptr;
+    const char* long_text = nullptr;
     uint32_t number = 0;
     bool is_operator = false;
-    char short_text[43] = {};  // empty: the text is longer
+    char short_text[43] = {};  // empty where the text is longer
 
-    // An address that was one text's may be another's by now.
-    bool is_of(const char* text) const {
-      return address == text && std::strcmp(short_text[0] ? short_text : whole, text) == 0;
+    // The texts are compared too: the address may have been freed and used for another text.
+    bool matches(const char* text) const {
+      return address == text && std::strcmp(short_text[0] ? short_text : long_text, text) == 0;
     }
     void set(const char* text, NumberedName found) {
       const std::string& own = found.name->text;
       address = text;
-      whole = own.c_str();
+      long_text = own.c_str();
       number = found.number;
       is_operator = found.name->is_operator;
       short_text[0] = 0;
@@ -89,8 +94,8 @@ class KnownNames {
 
   NumberedName look_up(const at::RecordFunction& function, const char* text);
 
-  Names& names_;
-  std::array<Entry, 256> lately_{};
+  NameTable& table_;
+  std::array<Entry, size_t{1} << kBits> recent_{};
   std::unordered_map<const char*, NumberedName> operators_;
   std::unordered_map<std::string_view, NumberedName> others_;
 };

@@ -11,7 +11,7 @@ import pytest
 import tracebraid
 
 NATIVE = Path(tracebraid.__file__).parent / "recorders" / "native"
-PROGRAM = Path(__file__).parents[3] / "integration" / "scripts" / "pointer_map.cpp"
+PROGRAM = Path(__file__).parents[3] / "integration" / "scripts" / "address_map.cpp"
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")

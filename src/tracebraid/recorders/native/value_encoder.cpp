@@ -1,4 +1,4 @@
-#include "values.h"
+#include "value_encoder.h"
 
 #include <algorithm>
 
@@ -7,8 +7,8 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
-#include "format.h"
 #include "python_error.h"
+#include "record_format.h"
 
 namespace tracebraid {
 namespace {
@@ -16,16 +16,16 @@ namespace {
 void write_dimensions(Bytes& out, c10::IntArrayRef dimensions) {
   out.reserve((dimensions.size() + 1) * Bytes::kNumber);
   out.number(dimensions.size());
-  for (int64_t one : dimensions) out.signed_number(one);
+  for (int64_t size : dimensions) out.signed_number(size);
 }
 
-// Nested tensors have neither one size nor one stride, symbolic ones no numbers.
-uint8_t known_of(const c10::TensorImpl& tensor, bool defined) {
+// Nested tensors have no single size or stride, symbolic sizes are not numbers.
+uint8_t available_fields(const c10::TensorImpl& tensor, bool defined) {
   if (!defined || tensor.has_symbolic_sizes_strides()) return 0;
   uint8_t flags = tensor.unsafe_storage() ? kHasStorage : 0;
   if (tensor.is_nested()) return flags;
   flags |= kHasSizes;
-  // Of the others only COO tensors answer.
+  // Of the other layouts only COO has strides that can be read.
   if (tensor.layout() == c10::kStrided || tensor.layout() == c10::kSparse) flags |= kHasStrides;
   return flags;
 }
@@ -36,9 +36,9 @@ int64_t elements_of(const c10::TensorImpl& tensor, uint8_t flags) {
   return itemsize ? static_cast<int64_t>(tensor.storage().nbytes() / itemsize) : 0;
 }
 
-void write_tensor(Bytes& out, const at::Tensor& tensor, Identities& identities, SeenLately& seen) {
+void write_tensor(Bytes& out, const at::Tensor& tensor, Identities& identities, IdentityCache& cache) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  uint8_t flags = known_of(impl, tensor.defined());
+  uint8_t flags = available_fields(impl, tensor.defined());
   caffe2::TypeMeta type = impl.dtype();
   auto dtype = type.isScalarType() ? type.toScalarType() : c10::ScalarType::Undefined;
   out.reserve(8 + 6 * Bytes::kNumber);
@@ -48,7 +48,7 @@ void write_tensor(Bytes& out, const at::Tensor& tensor, Identities& identities, 
   if (!(flags & kHasStorage)) {
     out.number(identities.of_tensor_alone(tensor));
   } else {
-    Ids ids = identities.of_tensor_with_storage(impl, seen);
+    Ids ids = identities.of_tensor_with_storage(impl, cache);
     out.number(ids.tensor);
     out.number(ids.storage);
     out.signed_number(impl.storage_offset());
@@ -62,18 +62,18 @@ void write_tensor(Bytes& out, const at::Tensor& tensor, Identities& identities, 
 }
 
 template <typename Items>
-void write_list(Bytes& out, Value kind, const Items& items, Identities& identities, SeenLately& seen) {
-  size_t count = kind == kList ? std::min<size_t>(items.size(), kLongestList) : items.size();
+void write_list(Bytes& out, Value kind, const Items& items, Identities& identities, IdentityCache& cache) {
+  size_t count = kind == kList ? std::min<size_t>(items.size(), kMaxListElements) : items.size();
   out.reserve(1 + Bytes::kNumber);
   out.byte(kind);
   out.number(count);
-  for (size_t i = 0; i < count; i++) write_value(out, items[i], identities, seen);
+  for (size_t i = 0; i < count; i++) write_value(out, items[i], identities, cache);
 }
 
-void write_known(Bytes& out, const c10::IValue& value, Identities& identities, SeenLately& seen) {
-  if (value.isTensor()) return write_tensor(out, value.toTensor(), identities, seen);
-  if (value.isList()) return write_list(out, kList, value.toListRef(), identities, seen);
-  if (value.isTuple()) return write_list(out, kTuple, value.toTupleRef().elements(), identities, seen);
+void write_known(Bytes& out, const c10::IValue& value, Identities& identities, IdentityCache& cache) {
+  if (value.isTensor()) return write_tensor(out, value.toTensor(), identities, cache);
+  if (value.isList()) return write_list(out, kList, value.toListRef(), identities, cache);
+  if (value.isTuple()) return write_list(out, kTuple, value.toTupleRef().elements(), identities, cache);
   out.reserve(3 + 2 * Bytes::kNumber);
   if (value.isNone()) {
     out.byte(kNone);
@@ -99,11 +99,11 @@ void write_known(Bytes& out, const c10::IValue& value, Identities& identities, S
 }
 
 bool has_readable_integers(const at::Tensor& tensor) {
-  if (!tensor.defined() || !(known_of(*tensor.unsafeGetTensorImpl(), true) & kHasSizes)) return false;
+  if (!tensor.defined() || !(available_fields(*tensor.unsafeGetTensorImpl(), true) & kHasSizes)) return false;
   return tensor.layout() == c10::kStrided && tensor.has_storage() && tensor.device().type() != c10::kMeta &&
-      !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
-      !tensor.key_set().has_any(c10::functorch_transforms_ks) &&
-      c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/false) && tensor.numel() > 0;
+         !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
+         !tensor.key_set().has_any(c10::functorch_transforms_ks) &&
+         c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/false) && tensor.numel() > 0;
 }
 
 void add_ranges(std::string& ranges, const c10::IValue& value, size_t& tensors) {
@@ -113,7 +113,7 @@ void add_ranges(std::string& ranges, const c10::IValue& value, size_t& tensors) 
     if (!has_readable_integers(tensor)) return;
     auto [smallest, largest] = at::aminmax(tensor);
     ranges += (ranges.empty() ? "{\"" : ",\"") + std::to_string(number) + "\":[" +
-        std::to_string(smallest.item<int64_t>()) + "," + std::to_string(largest.item<int64_t>()) + "]";
+              std::to_string(smallest.item<int64_t>()) + "," + std::to_string(largest.item<int64_t>()) + "]";
   } else if (value.isList()) {
     for (const c10::IValue& item : value.toListRef()) add_ranges(ranges, item, tensors);
   } else if (value.isTuple()) {
@@ -123,13 +123,13 @@ void add_ranges(std::string& ranges, const c10::IValue& value, size_t& tensors) 
 
 }  // namespace
 
-void write_value(Bytes& out, const c10::IValue& value, Identities& identities, SeenLately& seen) {
+void write_value(Bytes& out, const c10::IValue& value, Identities& identities, IdentityCache& cache) {
   size_t before = out.size();
   try {
-    write_known(out, value, identities, seen);
+    write_known(out, value, identities, cache);
   } catch (const std::exception& error) {
-    // A tensor of somebody's own class may refuse to tell its sizes.
-    if (dynamic_cast<const c10::Error*>(&error) == nullptr) forget_python_error();
+    // A tensor class written in Python may raise when its sizes are read.
+    if (dynamic_cast<const c10::Error*>(&error) == nullptr) clear_python_error();
     out.truncate(before);
     out.reserve(1);
     out.byte(kOther);
@@ -145,7 +145,7 @@ std::string integral_ranges(Values values) {
     c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     for (const c10::IValue& value : values) add_ranges(ranges, value, tensors);
   } catch (const std::exception&) {
-    // A kernel that is not there for this type or device: the ranges so far are right.
+    // No kernel for this type or device: the ranges so far are right.
   }
   return ranges.empty() ? ranges : ranges + "}";
 }

@@ -1,15 +1,15 @@
-#include "recorded_values.h"
+#include "value_decoder.h"
 
 #include <c10/core/Device.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
 
-#include "format.h"
 #include "json_text.h"
+#include "record_format.h"
 
 namespace tracebraid {
 namespace {
 
-void add_dimensions(std::string& out, Reader& reader, bool known) {
+void add_dimensions(std::string& out, ByteReader& reader, bool known) {
   out += '[';
   if (known) {
     uint64_t count = reader.number();
@@ -21,12 +21,12 @@ void add_dimensions(std::string& out, Reader& reader, bool known) {
   out += ']';
 }
 
-std::string device_name(Reader& reader) {
+std::string device_name(ByteReader& reader) {
   auto type = static_cast<c10::DeviceType>(reader.byte());
   return c10::Device(type, static_cast<c10::DeviceIndex>(reader.signed_number())).str();
 }
 
-void add_tensor(Lists& lists, Reader& reader) {
+void add_tensor(Lists& lists, ByteReader& reader) {
   uint8_t flags = reader.byte();
   auto type = c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(reader.byte()));
   RecordedTensor tensor;
@@ -49,7 +49,7 @@ void add_tensor(Lists& lists, Reader& reader) {
     add_unsigned(lists.values, number);
   }
   lists.values += ",\"" + tensor.device + "\"]";
-  // Not always the standard library's string_view.
+  // Not the standard library's string_view in each version of PyTorch.
   auto name = type.name();
   tensor.dtype.assign(name.data(), name.size());
   lists.types += "Tensor(" + tensor.dtype + ")";
@@ -61,7 +61,7 @@ void add_tensor(Lists& lists, Reader& reader) {
   lists.tensors->push_back(std::move(tensor));
 }
 
-void add_items(Lists& lists, Reader& reader, const char* type) {
+void add_items(Lists& lists, ByteReader& reader, const char* type) {
   uint64_t count = reader.number();
   lists.open(type);
   for (uint64_t i = 0; i < count; i++) {
@@ -71,7 +71,7 @@ void add_items(Lists& lists, Reader& reader, const char* type) {
   lists.close();
 }
 
-void skip(Reader& reader) {
+void skip(ByteReader& reader) {
   switch (reader.byte()) {
     case kTensor: {
       uint8_t flags = reader.byte();
@@ -107,32 +107,18 @@ void skip(Reader& reader) {
 
 }  // namespace
 
-void add_value(Lists& lists, Reader& reader) {
+void add_value(Lists& lists, ByteReader& reader) {
   switch (reader.byte()) {
     case kTensor: return add_tensor(lists, reader);
     case kList: return add_items(lists, reader, "GenericList");
     case kTuple: return add_items(lists, reader, "Tuple");
-    case kInt:
-      add_integer(lists.values, reader.signed_number());
-      return lists.add_scalar("Int");
-    case kDouble:
-      add_double(lists.values, reader.real());
-      return lists.add_scalar("Double");
-    case kTrue:
-      lists.values += "true";
-      return lists.add_scalar("Bool");
-    case kFalse:
-      lists.values += "false";
-      return lists.add_scalar("Bool");
-    case kString:
-      add_quoted(lists.values, reader.text());
-      return lists.add_scalar("String");
-    case kDevice:
-      add_quoted(lists.values, device_name(reader));
-      return lists.add_scalar("Device");
-    case kNone:
-      lists.values += "\"<None>\"";
-      return lists.add_scalar("None");
+    case kInt: add_integer(lists.values, reader.signed_number()); return lists.add_scalar("Int");
+    case kDouble: add_double(lists.values, reader.real()); return lists.add_scalar("Double");
+    case kTrue: lists.values += "true"; return lists.add_scalar("Bool");
+    case kFalse: lists.values += "false"; return lists.add_scalar("Bool");
+    case kString: add_quoted(lists.values, reader.text()); return lists.add_scalar("String");
+    case kDevice: add_quoted(lists.values, device_name(reader)); return lists.add_scalar("Device");
+    case kNone: lists.values += "\"<None>\""; return lists.add_scalar("None");
     default: {
       std::string kind(reader.text());
       lists.values += "\"<" + kind + ">\"";
@@ -141,7 +127,7 @@ void add_value(Lists& lists, Reader& reader) {
   }
 }
 
-void add_values(Lists& lists, Reader reader) {
+void add_values(Lists& lists, ByteReader reader) {
   uint64_t count = reader.done() ? 0 : reader.number();
   for (uint64_t i = 0; i < count; i++) {
     if (i != 0) lists.comma();
@@ -151,10 +137,10 @@ void add_values(Lists& lists, Reader reader) {
   }
 }
 
-Reader take_values(Reader& reader) {
-  Reader after = reader;
+ByteReader take_values(ByteReader& reader) {
+  ByteReader after = reader;
   for (uint64_t count = after.number(); count > 0; count--) skip(after);
-  return reader.part(static_cast<size_t>(after.at() - reader.at()));
+  return reader.sub_reader(static_cast<size_t>(after.next() - reader.next()));
 }
 
 }  // namespace tracebraid

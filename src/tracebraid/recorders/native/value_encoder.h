@@ -1,4 +1,4 @@
-// IValues as bytes: what an operator was given, and what it gave.
+// Encodes IValues: the inputs and outputs of an operator.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace tracebraid {
 
-// Of constants or not, as RecordFunction has it.
+// The type of RecordFunction::inputs(), which differs between versions of PyTorch.
 using Values = decltype(std::declval<const at::RecordFunction&>().inputs());
 
-// Writes a value. Nothing is kept alive, and no data of a tensor is read.
-void write_value(Bytes& out, const c10::IValue& value, Identities& identities, SeenLately& seen);
+// Takes no strong reference and reads no tensor's data.
+void write_value(Bytes& out, const c10::IValue& value, Identities& identities, IdentityCache& cache);
 
 // The smallest and largest number of each tensor of integers among values, as PyTorch's `tensor_range` has it:
 // {"0":[0,9]}, counted over all tensors; empty where there is none. Reads the tensors' data.

@@ -1,4 +1,4 @@
-// A file that is written from its beginning to its end.
+// A file that is written in order, from its beginning to its end.
 #pragma once
 
 #include <cerrno>
@@ -9,19 +9,19 @@
 namespace tracebraid {
 
 // Throws std::system_error where it cannot be written.
-class File {
+class OutputFile {
  public:
-  explicit File(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "wb")) {
+  explicit OutputFile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "wb")) {
     if (file_ == nullptr) fail();
     std::setvbuf(file_, nullptr, _IONBF, 0);
   }
-  ~File() {
+  ~OutputFile() {
     if (file_ != nullptr) std::fclose(file_);
   }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
 
-  // Empties the text.
+  // Writes the text and clears it.
   void write(std::string& text) {
     if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail();
     text.clear();

@@ -1,13 +1,13 @@
-// What the records say: the one thing that recording (values.h, recorder.cpp) and reading (nodes.cpp,
-// recorded_values.cpp) agree on.
+// The format of records, shared by the writers (recorder.cpp, value_encoder.cpp, attributes.cpp) and the readers
+// (nodes.cpp, value_decoder.cpp).
 //
-// A chunk holds records of one thread, in the order in which they happened: each a length and its bytes.
+// A chunk holds records of one thread, in the order in which they were made: each a length (uint32) and its bytes.
 //
 //   enter: kEnter, flags, scope, rf_id, parent, fw_parent, name, [text of the name], seq (signed), fw_tid,
 //          count, values, [ranges], [kernel_backend, kernel_file, has_stream, stream (signed)]
 //   exit:  kExit, flags, rf_id, count, values, [count, (attribute, is_number, is_text, value)...]
 //
-// Numbers are written by Bytes::number; what stands in brackets is there if its flag is set.
+// Numbers are written by Bytes::number; what is in brackets is present if its flag is set.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ enum Value : uint8_t {
 
 enum TensorFlag : uint8_t { kHasStorage = 1, kHasSizes = 2, kHasStrides = 4 };
 
-// A list is cut after so many elements, as PyTorch's recorder does.
-constexpr uint64_t kLongestList = 4097;
+// Longer lists are cut to this many elements, as PyTorch's recorder does.
+constexpr uint64_t kMaxListElements = 4097;
 
 }  // namespace tracebraid

@@ -3,12 +3,12 @@
 #include <random>
 #include <unordered_map>
 
-#include "pointer_map.h"
+#include "address_map.h"
 
 int main() {
   std::mt19937_64 random(7);
   for (int range : {3, 40, 700, 20000}) {
-    tracebraid::PointerMap map(4);
+    tracebraid::AddressMap map(4);
     std::unordered_map<const void*, uint64_t> expected;
     for (int step = 0; step < 200000; step++) {
       const void* key = reinterpret_cast<const void*>(16 * (1 + random() % range));
