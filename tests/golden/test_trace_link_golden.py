@@ -47,7 +47,7 @@ def by_trace_link(traces: tuple[Path, int], folder: Path) -> Json:
 
 def by_chakra(traces: tuple[Path, int], folder: Path) -> Path:
     source, rank = traces
-    inputs = ("--chakra-host-trace", source / f"torch_et_{rank}.json.gz")
+    inputs: tuple[object, ...] = ("--chakra-host-trace", source / f"torch_et_{rank}.json.gz")
     inputs += ("--chakra-device-trace", source / f"kineto_trace_{rank}.json.gz")
     done = run("chakra-trace-link", *inputs, "--rank", rank, "--output-file", folder / "linked.json")
     assert done.returncode == 0, done.stderr

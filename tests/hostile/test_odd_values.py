@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,22 @@ from tests.hostile.reading import (
 )
 from tracebraid.importers.kineto.reader import read_timeline
 
-ODD_VALUES = [None, True, "", "x", "7", -1, 1.5, 10**30, -(10**30), 2**63, [], [[1]], {}, {"a": {}}]
+ODD_VALUES: list[Any] = [
+    None,
+    True,
+    "",
+    "x",
+    "7",
+    -1,
+    1.5,
+    10**30,
+    -(10**30),
+    2**63,
+    [],
+    [[1]],
+    {},
+    {"a": {}},
+]
 
 
 @pytest.mark.parametrize("member", ["pid", "tid", "ts", "dur", "name", "cat", "args", "ph", "id", "bp"])
@@ -73,7 +89,7 @@ def test_values_of_any_depth_cost_no_other_event(tmp_path: Path, depth: int) -> 
 
 
 def test_deep_text_inside_a_text_costs_no_event(tmp_path: Path) -> None:
-    args = {"grid": "[" * 5000, "Process Group Ranks": "[" * 5000, "Collective name": "x"}
+    args: Json = {"grid": "[" * 5000, "Process Group Ranks": "[" * 5000, "Collective name": "x"}
     found = timeline(tmp_path, kineto_text([EVENTS[0], kernel("k", 1, 2, 3, **args), EVENTS[2]]))
     assert names(found) == ["first", "k", "third"]
 

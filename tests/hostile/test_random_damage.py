@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import (
+    Json,
     complete,
     et_text,
     flow,
@@ -32,7 +33,7 @@ from tracebraid.model.timeline import Timeline
 
 FUZZED_EVENTS = [
     op("a", 1700000000000000.5, 2, External_id=1, Input_Dims=[[1], []], Concrete_Inputs=["", "1"]),
-    kernel("k", 1, 2, 3, grid=[1, 2, 3], **{"Collective name": "ar", "Process Group Ranks": "[0, 1]"}),
+    kernel("k", 1, 2, 3, grid=[1, 2, 3], **Json({"Collective name": "ar", "Process Group Ranks": "[0, 1]"})),
     flow("s", 1, 1),
     {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "p"}},
     {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": 5, "args": {"Addr": 1, "Bytes": 5}},

@@ -57,7 +57,7 @@ def run_command(*command: object, stdin: bytes = b"", **env: str) -> Done:
 
 def run_script(name: str, *arguments: object, **env: str) -> Done:
     """Run one of the scripts."""
-    return run_command(sys.executable, SCRIPTS / name, *arguments, **env)
+    return run_command(sys.executable, SCRIPTS / name, *arguments, stdin=b"", **env)
 
 
 def signalled(number: signal.Signals, *command: object, **env: str) -> Done:

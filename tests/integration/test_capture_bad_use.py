@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tracebraid
+from tests.callbacks import never
 from tests.integration.captured import files_of, manifest_of
 from tests.integration.proof import proven
 from tests.integration.running import run_command, run_script
@@ -18,7 +19,7 @@ from tracebraid.errors import ArgumentError, CaptureError, CaptureWarning, Outpu
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-SHORT = {"skip_first": 0, "wait": 1, "warmup": 1, "active": 2}
+SHORT: dict[str, Any] = {"skip_first": 0, "wait": 1, "warmup": 1, "active": 2}
 """Steps 2 and 3; step 1 warms up."""
 
 
@@ -61,7 +62,7 @@ def failures(folder: Path) -> list[str]:
     ids=str,
 )
 def test_a_schedule_that_makes_no_sense_is_refused_at_once(
-    tmp_path: Path, words: dict[str, int], said: str
+    tmp_path: Path, words: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ArgumentError) as caught:
         tracebraid.capture(tmp_path / "traces", **words)
@@ -73,7 +74,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_loop(tmp_path: Path)
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
         with pytest.raises(OutputError, match=r"it cannot be written .*Choose another place"):
-            run(folder, before=pytest.fail)
+            run(folder, before=never)
 
 
 def test_a_folder_of_another_run_is_refused_before_the_loop_and_stays_as_it_was(tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_a_folder_of_another_run_is_refused_before_the_loop_and_stays_as_it_was(
     before = {name: (tmp_path / name).read_bytes() for name in files_of(tmp_path)}
     for words in ({}, {"repeat": 2}):
         with pytest.raises(OutputError, match="this file is there already, from another run"):
-            run(tmp_path, before=pytest.fail, **words)
+            run(tmp_path, before=never, **words)
     assert {name: (tmp_path / name).read_bytes() for name in files_of(tmp_path)} == before
 
 
@@ -139,7 +140,7 @@ def test_a_step_outside_of_the_context_is_an_error(tmp_path: Path) -> None:
 def test_inside_of_a_profiler_a_capture_is_refused_and_the_profiler_goes_on(tmp_path: Path) -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         with pytest.raises(CaptureError, match="a profiler is active in this process"):
-            run(tmp_path / "traces", before=pytest.fail)
+            run(tmp_path / "traces", before=never)
         torch.ones(3) + 1
     assert "aten::add" in [event.key for event in profiler.key_averages()]
     assert not (tmp_path / "traces").exists()

@@ -27,7 +27,7 @@ def words(folder: Path, *command: object, options: tuple[str, ...] = ()) -> list
 
 
 def capture(folder: Path, *command: object, options: tuple[str, ...] = (), **env: str) -> Done:
-    return run_command(*words(folder, *command, options=options), **env)
+    return run_command(*words(folder, *command, options=options), stdin=b"", **env)
 
 
 def python(folder: Path, code: str, *options: str, **more: str) -> Done:

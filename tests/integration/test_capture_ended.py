@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 ENDLESS = (sys.executable, SCRIPTS / "endless.py")
-LONG = {"skip_first": 1, "wait": 1, "warmup": 1, "active": 5}
+LONG: dict[str, Any] = {"skip_first": 1, "wait": 1, "warmup": 1, "active": 5}
 
 
 def loop(folder: Path, leave_at: int, how: BaseException | None = None) -> None:

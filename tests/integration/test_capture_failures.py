@@ -82,7 +82,7 @@ def test_settings_of_another_version_leave_the_program_alone(tmp_path: Path, kin
     environment["TRACEBRAID_CAPTURE"] = settings if kind == "unknown" else settings[:-1]
     environment["PYTHONPATH"] += f":{SCRIPTS}"
     given = {name: environment[name] for name in ("PYTHONPATH", "TRACEBRAID_CAPTURE")}
-    done = run_command(sys.executable, "-c", PROGRAM, **given)
+    done = run_command(sys.executable, "-c", PROGRAM, stdin=b"", **given)
     assert (done.returncode, done.stdout) == (5, "done\n")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("tracebraid: this process is not captured: ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -32,7 +33,7 @@ class Trainer:
         self.optimizer.zero_grad()
 
 
-def run(folder: Path, steps: int, **options: int) -> None:
+def run(folder: Path, steps: int, **options: Any) -> None:
     trainer = Trainer()
     with tracebraid.capture(folder, **options) as cap:
         for _ in range(steps):

@@ -121,7 +121,7 @@ def window(*files: Any) -> dict[str, Any]:
     return {"windows": [{"steps": [1], "complete": True, "files": list(files)}]}
 
 
-HOSTILE = [
+HOSTILE: list[Any] = [
     [],
     "text",
     None,
@@ -196,7 +196,7 @@ def test_names_of_ops_steer_no_terminal(tmp_path: Path) -> None:
 
 def test_names_of_collectives_steer_no_terminal(tmp_path: Path) -> None:
     for rank in (0, 1):
-        args = {"Collective name": f"all_reduce{EVIL}", "Process Group Name": EVIL}
+        args: dict[str, Any] = {"Collective name": f"all_reduce{EVIL}", "Process Group Name": EVIL}
         events = [step(1), op("aten::mm", 0, 9), kernel("k", 9 + 900 * rank, 5, 1, **args)]
         lay(tmp_path, rank, events, None)
     done = run("check", tmp_path)

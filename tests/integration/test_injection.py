@@ -61,7 +61,7 @@ def run_both(code: str, theirs: Path, *options: str, python: str = sys.executabl
         "TRACEBRAID_CAPTURE": injected["TRACEBRAID_CAPTURE"],
     }
     (with_us, without) = (
-        run_command(python, *options, "-c", code, **environment) for environment in (ours, given)
+        run_command(python, *options, "-c", code, stdin=b"", **environment) for environment in (ours, given)
     )
     said = [line for line in with_us.stderr.splitlines() if line.startswith("tracebraid: ")]
     others = [line for line in with_us.stderr.splitlines() if not line.startswith("tracebraid: ")]

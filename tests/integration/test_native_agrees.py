@@ -121,7 +121,7 @@ def double_backward() -> None:
     torch.utils.checkpoint.checkpoint(lambda v: (v * v).sin(), x, use_reentrant=True).sum().backward()
 
 
-def annotations() -> None:
+def user_annotations() -> None:
     with torch.profiler.record_function("args", "some text"), torch.profiler.record_function("inner"):
         torch.ones(2)
     with torch._C._profiler._RecordFunctionFast("fast", [torch.ones(2), 3, 0.5, "x"]):
@@ -140,7 +140,7 @@ def threads() -> None:
 
 
 def jit_script() -> None:
-    def body(x: torch.Tensor) -> torch.Tensor:
+    def body(x: Any) -> Any:
         return (x * 2).relu() + 1
 
     traced = torch.jit.trace(body, torch.ones(3))
@@ -172,7 +172,7 @@ CLEAN: list[Any] = [
     fake_tensors,
     views,
     double_backward,
-    annotations,
+    user_annotations,
     threads,
     jit_script,
     pytest.param(compiled, marks=pytest.mark.slow),

@@ -40,7 +40,7 @@ def all_to_all(tmp_path_factory: pytest.TempPathFactory) -> Collective:
     )
     function = ctypes.CDLL(built).all_to_all
     function.argtypes = [ctypes.c_char_p]
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def test_all_that_a_collective_says_is_there(tmp_path: Path, all_to_all: Collective) -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.integration.native import (
@@ -21,7 +22,6 @@ from tests.integration.native import (
 )
 
 torch = pytest.importorskip("torch")
-np = pytest.importorskip("numpy")
 pytestmark = pytest.mark.torch
 
 TENSOR, STORAGE = 0, 1
@@ -182,7 +182,7 @@ def test_ids_of_tensors_storages_and_nodes_are_apart(tmp_path: Path) -> None:
 def test_recording_keeps_no_memory_alive(tmp_path: Path) -> None:
     freed = []
 
-    class Array(np.ndarray):  # type: ignore[misc,name-defined]
+    class Array(np.ndarray):
         def __del__(self) -> None:
             freed.append(1)
 

@@ -22,6 +22,9 @@ from tests.integration.native import (
 from tests.integration.running import run_script
 
 torch = pytest.importorskip("torch")
+
+from torch import Tensor  # noqa: E402
+
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 
@@ -71,7 +74,7 @@ def undefined() -> None:
     )
 
 
-class Refuses(torch.Tensor):
+class Refuses(Tensor):
     """Tells nothing of itself."""
 
     @staticmethod

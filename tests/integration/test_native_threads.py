@@ -108,7 +108,11 @@ def test_threads_that_ended_before_are_in_the_file(tmp_path: Path) -> None:
             with torch.profiler.record_function(f"thread {number}"):
                 torch.ones(2)
 
-    nodes = record(tmp_path / "et.json", lambda: [run_thread(work) for _ in range(20)])
+    def in_threads() -> None:
+        for _ in range(20):
+            run_thread(work)
+
+    nodes = record(tmp_path / "et.json", in_threads)
     assert_whole(tmp_path / "et.json")
     assert len({node["at"]["tid"] for node in ops_of(nodes)}) == 20
     assert names_of(nodes).count("aten::ones") == 800

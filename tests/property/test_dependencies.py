@@ -37,24 +37,36 @@ def sync(kind: str, time: tuple[int, int], ids: tuple[int, int], stream: int, ot
     return complete(kind, "cuda_sync", *time, pid=0, tid=-1, args=args)
 
 
+def host_op(time: tuple[int, int], tid: int, seq: int, fwd: int) -> Json:
+    return op("op", *time, tid=tid, Sequence_number=seq, Fwd_thread_id=fwd)
+
+
+def runtime_call(name: str, time: tuple[int, int], correlation: int, tid: int) -> Json:
+    return call(name, *time, correlation, tid)
+
+
+def device_work(name: str, time: tuple[int, int], correlation: int, stream: int) -> Json:
+    return kernel(name, *time, correlation, stream)
+
+
 events = st.lists(
     st.one_of(
         st.builds(
-            lambda time, tid, seq, fwd: op("op", *time, tid, Sequence_number=seq, Fwd_thread_id=fwd),
+            host_op,
             times,
             threads,
             few,
             st.integers(0, 1),
         ),
         st.builds(
-            lambda name, time, one, tid: call(name, *time, one, tid),
+            runtime_call,
             st.sampled_from(CALLS),
             times,
             few,
             threads,
         ),
         st.builds(
-            lambda name, time, one, stream: kernel(name, *time, one, stream),
+            device_work,
             st.sampled_from(["gemm", "Memcpy DtoH (Device -> Pageable)"]),
             times,
             few,

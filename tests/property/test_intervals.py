@@ -33,26 +33,28 @@ work = st.lists(
     max_size=12,
 )
 """(kind, start, length, device, stream) in ns."""
+Pairs = list[tuple[int, int]]
+Work = tuple[str, int, int, int, int]
 
 
-def arrays(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+def arrays(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
     starts = np.array([start for start, _ in pairs], dtype=np.int64)
     return starts, starts + np.array([length for _, length in pairs], dtype=np.int64)
 
 
-def moments(pairs: list[tuple[int, int]]) -> set[int]:
+def moments(pairs: Pairs) -> set[int]:
     return {moment for start, length in pairs for moment in range(start, start + length)}
 
 
 @given(spans)
 @steady
-def test_the_length_is_the_number_of_covered_moments(pairs) -> None:
+def test_the_length_is_the_number_of_covered_moments(pairs: Pairs) -> None:
     assert cover_of(*arrays(pairs)).length == len(moments(pairs))
 
 
 @given(spans)
 @steady
-def test_the_pieces_are_apart_and_in_order(pairs) -> None:
+def test_the_pieces_are_apart_and_in_order(pairs: Pairs) -> None:
     found = cover_of(*arrays(pairs))
     assert (found.starts[1:] > found.ends[:-1]).all()
     assert (found.ends >= found.starts).all()
@@ -63,13 +65,13 @@ def test_the_pieces_are_apart_and_in_order(pairs) -> None:
 
 @given(spans, windows)
 @steady
-def test_a_window_holds_the_covered_moments_inside_it(pairs, looks) -> None:
+def test_a_window_holds_the_covered_moments_inside_it(pairs: Pairs, looks: Pairs) -> None:
     covered = moments(pairs)
     expected = [len(covered & set(range(start, start + length))) for start, length in looks]
     assert cover_of(*arrays(pairs)).within(*arrays(looks)).tolist() == expected
 
 
-def events_of(drawn: list[tuple[str, int, int, int, int]], steps: list[tuple[int, int]]) -> list[Json]:
+def events_of(drawn: list[Work], steps: Pairs) -> list[Json]:
     """Device events and steps, in µs with three decimals, as files have them."""
     found = [
         op(f"ProfilerStep#{i}", start / 1000, length / 1000, cat="user_annotation")
@@ -84,7 +86,7 @@ def events_of(drawn: list[tuple[str, int, int, int, int]], steps: list[tuple[int
 
 @given(work, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), max_size=3))
 @settings(steady, max_examples=60)
-def test_a_breakdown_is_what_counting_every_nanosecond_gives(drawn, steps) -> None:
+def test_a_breakdown_is_what_counting_every_nanosecond_gives(drawn: list[Work], steps: Pairs) -> None:
     table = breakdown(linked_of(events_of(drawn, steps)))
     for row in table.filter(device="0").to_dicts() + table.filter(device="1").to_dicts():
         here = [one for one in drawn if str(one[3]) == row["device"] and one[0] != "wait"]
@@ -104,7 +106,7 @@ def test_a_breakdown_is_what_counting_every_nanosecond_gives(drawn, steps) -> No
 
 @given(work, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), max_size=3))
 @settings(steady, max_examples=60)
-def test_the_parts_of_a_breakdown_add_up_to_the_span(drawn, steps) -> None:
+def test_the_parts_of_a_breakdown_add_up_to_the_span(drawn: list[Work], steps: Pairs) -> None:
     for row in breakdown(linked_of(events_of(drawn, steps))).to_dicts():
         parts = ("compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
         assert sum(row[part] for part in parts) == row["span_ns"]
@@ -113,10 +115,12 @@ def test_the_parts_of_a_breakdown_add_up_to_the_span(drawn, steps) -> None:
 
 @given(work, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), max_size=3))
 @settings(steady, max_examples=60)
-def test_a_breakdown_has_a_row_per_busy_device_over_all_and_for_each_step(drawn, steps) -> None:
+def test_a_breakdown_has_a_row_per_busy_device_over_all_and_for_each_step(
+    drawn: list[Work], steps: Pairs
+) -> None:
     table = breakdown(linked_of(events_of(drawn, steps)))
     devices = sorted({str(one[3]) for one in drawn if one[0] != "wait"})
-    expected = [(device, None) for device in devices]
+    expected: list[tuple[str, str | None]] = [(device, None) for device in devices]
     order = sorted(range(len(steps)), key=lambda i: (steps[i][0], i))
     expected += [(device, f"ProfilerStep#{i}") for device in devices for i in order]
     assert table.select("device", "step").rows() == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from tracebraid.linking.nesting import TOLERANCE_NS, host_tree
 
 steady = settings(deadline=None, derandomize=True)
 STEP = 10 * TOLERANCE_NS
+Shape = list[Any]
+"""Of nested calls: the shapes inside."""
 
 intervals = st.lists(
     st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 1)).map(
@@ -21,17 +24,19 @@ intervals = st.lists(
 )
 """Any intervals on two threads, so far apart that rounding plays no part."""
 
-trees = st.recursive(st.just([]), lambda children: st.lists(children, max_size=4), max_leaves=25)
+trees: st.SearchStrategy[Shape] = st.recursive(
+    st.just([]), lambda children: st.lists(children, max_size=4), max_leaves=25
+)
 """The shape of nested calls: a list of the shapes inside."""
 
 
-def laid_out(forest: list[list], gap: int, lane: int = 0) -> tuple[list[Host], list[int]]:
+def laid_out(forest: list[Shape], gap: int, lane: int = 0) -> tuple[list[Host], list[int]]:
     """Nested intervals of that shape, with `gap` ns around and inside each, and the row of each one's parent."""
     events: list[Host] = []
     parents: list[int] = []
     now = 0
 
-    def place(shape: list, parent: int) -> None:
+    def place(shape: Shape, parent: int) -> None:
         nonlocal now
         row = len(events)
         now += gap
@@ -78,20 +83,20 @@ def union_length(spans: list[tuple[int, int]]) -> int:
     return length
 
 
-def tree_rows(events: list[Host]) -> list[dict]:
+def tree_rows(events: list[Host]) -> list[dict[str, Any]]:
     return host_tree(host_timeline(events)).to_dicts()
 
 
 @given(intervals)
 @steady
-def test_parents_are_those_of_the_quadratic_reference(events) -> None:
+def test_parents_are_those_of_the_quadratic_reference(events: list[Host]) -> None:
     found = [row["parent_event"] for row in tree_rows(events)]
     assert found == [None if parent < 0 else parent for parent in reference_parents(events)]
 
 
 @given(intervals)
 @steady
-def test_exclusive_time_is_inclusive_time_less_the_union_of_the_children(events) -> None:
+def test_exclusive_time_is_inclusive_time_less_the_union_of_the_children(events: list[Host]) -> None:
     rows = tree_rows(events)
     children: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row, event in zip(rows, events, strict=True):
@@ -103,7 +108,7 @@ def test_exclusive_time_is_inclusive_time_less_the_union_of_the_children(events)
 
 @given(intervals)
 @steady
-def test_inclusive_time_never_exceeds_the_parents(events) -> None:
+def test_inclusive_time_never_exceeds_the_parents(events: list[Host]) -> None:
     rows = tree_rows(events)
     for row in rows:
         if row["parent_event"] is not None:
@@ -112,14 +117,16 @@ def test_inclusive_time_never_exceeds_the_parents(events) -> None:
 
 @given(st.lists(trees, max_size=4))
 @steady
-def test_the_shape_of_nested_calls_comes_back(forest) -> None:
+def test_the_shape_of_nested_calls_comes_back(forest: list[Shape]) -> None:
     events, parents = laid_out(forest, gap=1)
     assert [row["parent_event"] for row in tree_rows(events)] == [p if p >= 0 else None for p in parents]
 
 
 @given(st.lists(trees, max_size=4), st.lists(trees, max_size=4))
 @steady
-def test_exclusive_times_of_nested_calls_add_up_to_the_time_that_they_cover(forest, other) -> None:
+def test_exclusive_times_of_nested_calls_add_up_to_the_time_that_they_cover(
+    forest: list[Shape], other: list[Shape]
+) -> None:
     events = [event for lane, one in enumerate((forest, other)) for event in laid_out(one, 7, lane)[0]]
     rows = tree_rows(events)
     for lane in (0, 1):
@@ -129,7 +136,7 @@ def test_exclusive_times_of_nested_calls_add_up_to_the_time_that_they_cover(fore
 
 @given(st.lists(trees, max_size=4), st.integers(3000, 9000))
 @steady
-def test_rounding_to_whole_microseconds_changes_no_parent(forest, gap) -> None:
+def test_rounding_to_whole_microseconds_changes_no_parent(forest: list[Shape], gap: int) -> None:
     exact, parents = laid_out(forest, gap)
     rounded = [
         event._replace(
@@ -143,7 +150,9 @@ def test_rounding_to_whole_microseconds_changes_no_parent(forest, gap) -> None:
 
 @given(st.lists(trees, max_size=4), st.data())
 @steady
-def test_ends_that_stick_out_by_rounding_leave_no_negative_time(forest, data) -> None:
+def test_ends_that_stick_out_by_rounding_leave_no_negative_time(
+    forest: list[Shape], data: st.DataObject
+) -> None:
     exact, parents = laid_out(forest, gap=4 * TOLERANCE_NS)
     moved = [
         event._replace(end=event.end + data.draw(st.integers(-TOLERANCE_NS // 2, TOLERANCE_NS // 2)))
@@ -167,7 +176,7 @@ mixed = st.lists(
 
 @given(mixed, st.sampled_from([["python_function"], ["cuda_runtime"], ["python_function", "cuda_runtime"]]))
 @steady
-def test_ops_nest_as_if_there_were_no_frames_and_calls(events, without) -> None:
+def test_ops_nest_as_if_there_were_no_frames_and_calls(events: list[Host], without: list[str]) -> None:
     """So do calls as if there were no frames."""
     kept = [row for row, event in enumerate(events) if event.category not in without]
     all_rows = {row["event_id"]: row for row in tree_rows(events)}
@@ -180,7 +189,7 @@ def test_ops_nest_as_if_there_were_no_frames_and_calls(events, without) -> None:
 
 @given(mixed)
 @steady
-def test_the_op_around_is_the_first_op_among_the_parents(events) -> None:
+def test_the_op_around_is_the_first_op_among_the_parents(events: list[Host]) -> None:
     rows = {row["event_id"]: row for row in tree_rows(events)}
     is_op = {row: event.category in ("cpu_op", "user_annotation") for row, event in enumerate(events)}
     for row in rows.values():

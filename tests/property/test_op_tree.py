@@ -11,9 +11,11 @@ from tracebraid.model.op_tree import OpTree, op_tree
 
 steady = settings(deadline=None, derandomize=True)
 
+Made = tuple[list[int], list[int]]
+
 
 @st.composite
-def trees(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+def trees(draw: st.DrawFn) -> Made:
     """(the row around each row, itself at the top; a key for each row), rows in any order."""
     size = draw(st.integers(1, 40))
     order = draw(st.permutations(range(size)))
@@ -47,7 +49,7 @@ def ancestors(around: list[int], row: int) -> list[int]:
 
 @steady
 @given(trees())
-def test_sums_are_those_of_a_row_and_all_rows_in_it(made) -> None:
+def test_sums_are_those_of_a_row_and_all_rows_in_it(made: Made) -> None:
     around, amounts = made
     expected = [
         sum(a for other, a in enumerate(amounts) if row == other or row in ancestors(around, other))
@@ -58,7 +60,7 @@ def test_sums_are_those_of_a_row_and_all_rows_in_it(made) -> None:
 
 @steady
 @given(trees())
-def test_spans_enclose_exactly_the_rows_inside(made) -> None:
+def test_spans_enclose_exactly_the_rows_inside(made: Made) -> None:
     around, _ = made
     first, last = tree_of(around).spans
     assert sorted(first.tolist()) == list(range(len(around)))
@@ -69,7 +71,7 @@ def test_spans_enclose_exactly_the_rows_inside(made) -> None:
 
 @steady
 @given(trees(), st.data())
-def test_the_outermost_of_a_key_have_none_of_it_around_them(made, data) -> None:
+def test_the_outermost_of_a_key_have_none_of_it_around_them(made: Made, data: st.DataObject) -> None:
     around, keys = made
     rows = data.draw(st.lists(st.sampled_from(range(len(around))), unique=True))
     expected = [

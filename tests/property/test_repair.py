@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import Json, et_text, kineto_text, node, op, tensor, write
-from tests.property.test_nesting import laid_out, trees
+from tests.property.test_nesting import Shape, laid_out, trees
 from tests.unit.linking.made import et_of
 from tests.unit.validation.made import codes
 from tracebraid.api import check, link, repair
@@ -22,6 +22,7 @@ from tracebraid.api import check, link, repair
 steady = settings(deadline=None, derandomize=True, max_examples=40)
 forests = st.lists(st.lists(trees, min_size=1, max_size=4), min_size=1, max_size=2)
 """What ran on each of one or two threads."""
+Forest = list[Shape]
 
 FIRST, NOWHERE = 10, 404
 NAMES = ("aten::mm", "aten::add_", 'a "quoted" \\ name', "ProfilerStep#1")
@@ -36,7 +37,7 @@ class Run:
     parents: dict[int, int] = field(default_factory=dict)
     threads: int = 0
 
-    def add(self, tid: int, forest: list) -> None:
+    def add(self, tid: int, forest: Forest) -> None:
         """Let these calls run on a thread."""
         first = FIRST + len(self.ops)
         events, parents = laid_out(forest, 7)
@@ -53,7 +54,7 @@ class Run:
         self.threads = tid
 
 
-def run_of(forests: list[list]) -> Run:
+def run_of(forests: list[Forest]) -> Run:
     run = Run()
     for tid, forest in enumerate(forests, 1):
         run.add(tid, forest)
@@ -90,7 +91,7 @@ def parents(found: dict[int, Json]) -> dict[int, int]:
 
 @given(forests, st.data())
 @steady
-def test_the_true_parents_come_back_from_any_others(forests, data) -> None:
+def test_the_true_parents_come_back_from_any_others(forests: list[Forest], data: st.DataObject) -> None:
     """Of a cycle, the reader takes a parent away that may be a true one: then it counts as changed."""
     run = run_of(forests)
     wrong = {this: data.draw(st.one_of(st.just(run.parents[this]), another_parent(run))) for this in run.ops}
@@ -109,7 +110,7 @@ def test_the_true_parents_come_back_from_any_others(forests, data) -> None:
 
 @given(forests, st.data())
 @steady
-def test_a_second_repair_changes_nothing(forests, data) -> None:
+def test_a_second_repair_changes_nothing(forests: list[Forest], data: st.DataObject) -> None:
     run = run_of(forests)
     nodes = [{**one, "ctrl_deps": data.draw(another_parent(run))} for one in run.nodes.values()]
     with captured(run, list(run.ops.values()), nodes) as folder:
@@ -122,7 +123,7 @@ def test_a_second_repair_changes_nothing(forests, data) -> None:
 
 @given(forests, st.data())
 @steady
-def test_true_parents_stay_whatever_kineto_has_lost(forests, data) -> None:
+def test_true_parents_stay_whatever_kineto_has_lost(forests: list[Forest], data: st.DataObject) -> None:
     run = run_of(forests)
     kept = [one for one in run.ops.values() if data.draw(st.booleans())]
     with captured(
@@ -134,7 +135,9 @@ def test_true_parents_stay_whatever_kineto_has_lost(forests, data) -> None:
 
 @given(forests, st.data())
 @steady
-def test_of_ops_that_were_never_written_the_next_one_around_is_the_parent(forests, data) -> None:
+def test_of_ops_that_were_never_written_the_next_one_around_is_the_parent(
+    forests: list[Forest], data: st.DataObject
+) -> None:
     """And then no parent differs any more."""
     run = run_of(forests)
     lost = {this for this in run.ops if data.draw(st.booleans())} - {FIRST}
@@ -153,7 +156,9 @@ def test_of_ops_that_were_never_written_the_next_one_around_is_the_parent(forest
 
 @given(forests, st.data())
 @steady
-def test_a_right_tree_stays_whatever_python_frames_there_are(forests, data) -> None:
+def test_a_right_tree_stays_whatever_python_frames_there_are(
+    forests: list[Forest], data: st.DataObject
+) -> None:
     """Frames with any ends; then wrong parents come back just as well."""
     run = run_of(forests)
     end = max(one["ts"] + one["dur"] for one in run.ops.values())
@@ -174,7 +179,9 @@ def test_a_right_tree_stays_whatever_python_frames_there_are(forests, data) -> N
 
 @given(forests, st.data())
 @steady
-def test_a_right_tree_stays_when_times_are_rounded_to_microseconds(forests, data) -> None:
+def test_a_right_tree_stays_when_times_are_rounded_to_microseconds(
+    forests: list[Forest], data: st.DataObject
+) -> None:
     """Then ops may end before what they called, and have no length; a parent is moved on proof alone."""
     run = run_of(forests)
     for one in run.ops.values():

@@ -19,9 +19,10 @@ launches = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 50)), max_size
 
 ops = st.lists(st.tuples(st.booleans(), launches), min_size=1, max_size=8)
 """Of each op whether Kineto has it, and its kernels."""
+Op = tuple[bool, list[tuple[int, int]]]
 
 
-def made(ops: list[tuple[bool, list[tuple[int, int]]]]) -> tuple[list[Json], list[Json], dict[str, str]]:
+def made(ops: list[Op]) -> tuple[list[Json], list[Json], dict[str, str]]:
     """Events, nodes, and the op of each kernel that can be told."""
     events, nodes, ops_of = [], [], {}
     for row, (is_seen, kernels) in enumerate(ops):
@@ -47,7 +48,7 @@ def bare(one: Json) -> Json:
 
 @steady
 @given(ops=ops, is_flat=st.booleans())
-def test_it_holds_the_execution_trace_and_every_device_event(ops: list, is_flat: bool) -> None:
+def test_it_holds_the_execution_trace_and_every_device_event(ops: list[Op], is_flat: bool) -> None:
     events, nodes, ops_of = made(ops)
     all_nodes = et_of(*nodes)
     if is_flat:

@@ -26,9 +26,12 @@ def blocks() -> list[tuple[str, str]]:
 def run(code: str, names: dict[str, object]) -> object:
     """Run the block; the value of its last line, if that is an expression."""
     body = ast.parse(code)
-    last = body.body.pop() if isinstance(body.body[-1], ast.Expr) else None
+    end = body.body[-1]
+    last = end.value if isinstance(end, ast.Expr) else None
+    if last:
+        body.body.pop()
     exec(compile(body, PAGE.name, "exec"), names)
-    return eval(compile(ast.Expression(last.value), PAGE.name, "eval"), names) if last else None
+    return eval(compile(ast.Expression(last), PAGE.name, "eval"), names) if last else None
 
 
 @pytest.fixture(scope="module")

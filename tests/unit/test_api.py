@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +15,9 @@ from tests.builders import call, et_text, kernel, kineto_text, node, op, write
 from tests.unit.linking.made import et_of
 from tracebraid import api
 from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS, STEPS
+from tracebraid.model.column import Table
+
+Question = Callable[[tracebraid.Job | tracebraid.LinkedTrace], pl.DataFrame]
 
 EVENTS = [
     op("ProfilerStep#1", 0, 100, cat="user_annotation", Record_function_id=4),
@@ -135,7 +139,9 @@ QUESTIONS = [
 
 
 @pytest.mark.parametrize(("question", "declared"), QUESTIONS)
-def test_a_job_is_answered_by_the_answers_of_its_ranks(tmp_path: Path, question, declared) -> None:
+def test_a_job_is_answered_by_the_answers_of_its_ranks(
+    tmp_path: Path, question: Question, declared: Table
+) -> None:
     pair(tmp_path, 0)
     pair(tmp_path, 1)
     job = tracebraid.open(tmp_path)
@@ -146,7 +152,7 @@ def test_a_job_is_answered_by_the_answers_of_its_ranks(tmp_path: Path, question,
 
 
 @pytest.mark.parametrize(("question", "declared"), QUESTIONS)
-def test_a_job_of_empty_traces_has_empty_answers(tmp_path: Path, question, declared) -> None:
+def test_a_job_of_empty_traces_has_empty_answers(tmp_path: Path, question: Question, declared: Table) -> None:
     write(tmp_path / "kineto_trace_0.json", kineto_text([]))
     table = question(tracebraid.open(tmp_path))
     assert table.is_empty()

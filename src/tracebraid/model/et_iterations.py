@@ -9,7 +9,8 @@ import polars as pl
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.schema import ET_ITERATIONS
-from tracebraid.model.tensor_graph import LazyTensorGraph, TensorGraph
+from tracebraid.model.stage import Stage
+from tracebraid.model.tensor_graph import TensorGraph
 
 if TYPE_CHECKING:
     from tracebraid.model.execution_trace import ExecutionTrace
@@ -56,7 +57,7 @@ def trimmed(et: ExecutionTrace, iteration: int, annotation: str) -> ExecutionTra
         et,
         nodes=nodes,
         values=et.values.filter(pl.col("node_id").is_in(kept)),
-        tensor_graph=LazyTensorGraph(lambda: _graph_of(et.tensor_graph.get(), kept)),
+        tensor_graph=Stage(lambda: _graph_of(et.tensor_graph(), kept)),
         collectives=et.collectives.filter(pl.col("node_id").is_in(kept)),
         extra_attrs=et.extra_attrs.filter(pl.col("node_id").is_in(kept)),
     )

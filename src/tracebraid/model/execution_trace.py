@@ -8,7 +8,8 @@ import polars as pl
 
 from tracebraid.model import et_iterations
 from tracebraid.model.finding import Finding
-from tracebraid.model.tensor_graph import LazyTensorGraph
+from tracebraid.model.stage import Stage
+from tracebraid.model.tensor_graph import TensorGraph
 
 __all__ = ["MISSING_PARENT", "ExecutionTrace"]
 
@@ -43,7 +44,7 @@ class ExecutionTrace:
     header: dict[str, object]
     nodes: pl.DataFrame
     values: pl.DataFrame
-    tensor_graph: LazyTensorGraph
+    tensor_graph: Stage[TensorGraph]
     collectives: pl.DataFrame
     extra_attrs: pl.DataFrame
     process_groups: pl.DataFrame
@@ -58,17 +59,17 @@ class ExecutionTrace:
     @property
     def tensors(self) -> pl.DataFrame:
         """Tensor nodes, see `model.schema.ET_TENSORS`."""
-        return self.tensor_graph.get().tensors
+        return self.tensor_graph().tensors
 
     @property
     def tensor_uses(self) -> pl.DataFrame:
         """Which node takes or gives which tensor, see `model.schema.ET_TENSOR_USES`."""
-        return self.tensor_graph.get().uses
+        return self.tensor_graph().uses
 
     @property
     def tensor_edges(self) -> pl.DataFrame:
         """Producer to consumer, see `model.schema.ET_TENSOR_EDGES`."""
-        return self.tensor_graph.get().edges
+        return self.tensor_graph().edges
 
     @property
     def op_nodes(self) -> pl.DataFrame:

@@ -2,13 +2,15 @@
 
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import tracebraid
 
-losses = []
+losses: list[Any] = []
 
 
 def forward() -> None:
@@ -16,7 +18,7 @@ def forward() -> None:
     losses.append(torch.mm(x, x).sum())
 
 
-def in_thread(work: object) -> None:
+def in_thread(work: Callable[[], object]) -> None:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()

@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -43,7 +44,7 @@ def keep_busy(until: threading.Event) -> None:
             torch.ones(3)
 
 
-def forked(work: object) -> None:
+def forked(work: Callable[[], object]) -> None:
     pid = os.fork()
     if pid == 0:
         work()
@@ -54,6 +55,11 @@ def forked(work: object) -> None:
             os._exit(0)
         sys.exit(0)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+def fork_after_an_op() -> None:
+    torch.ones(5)
+    forked(child)
 
 
 observer = tracebraid.ExecutionTraceObserver("native", follow_forks="follow" in sys.argv)
@@ -73,7 +79,7 @@ with torch.profiler.record_function("around"):
     elif KIND == "silent":
         forked(lambda: None)
     elif KIND == "thread-forks":
-        thread = threading.Thread(target=lambda: (torch.ones(5), forked(child)))
+        thread = threading.Thread(target=fork_after_an_op)
         thread.start()
         thread.join()
     elif KIND == "busy":

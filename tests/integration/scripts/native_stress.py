@@ -6,7 +6,9 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -63,7 +65,7 @@ def record(number: int) -> None:
         recordings.append(recorder.counts.nodes)
 
 
-def check(nodes: list[dict], count: int) -> None:
+def check(nodes: list[dict[str, Any]], count: int) -> None:
     by_id = {node["id"]: {one["name"]: one["value"] for one in node["attrs"]} for node in nodes}
     assert len(by_id) == len(nodes)
     assert len({attrs["rf_id"] for attrs in by_id.values()} - {0}) == count
@@ -73,7 +75,7 @@ def check(nodes: list[dict], count: int) -> None:
         assert own["fw_parent"] == 0 or own["fw_parent"] in by_id, node["name"]
 
 
-def held(work: object, number: int) -> None:
+def held(work: Callable[[int], object], number: int) -> None:
     try:
         work(number)
     except BaseException as error:

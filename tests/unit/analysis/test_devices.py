@@ -32,7 +32,7 @@ def test_names_in_the_header_count() -> None:
     ],
 )
 @pytest.mark.parametrize("header", [{}, {"deviceProperties": []}])
-def test_without_names_what_ran_tells(api, cat, kind, header) -> None:
+def test_without_names_what_ran_tells(api: str, cat: str, kind: str, header: Json) -> None:
     events = [call(api, 0, 1, 1, cat=cat), kernel("k", 5, 1, 1)]
     assert devices(events, **header) == ((f"{kind}:0",), DeviceSource.EVENTS)
 

@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.repeat_trace import main, repeat_pair, repeat_trace
 from tests.builders import (
+    Json,
     call,
     et_text,
     flow,
@@ -60,7 +61,7 @@ def launch(tmp_path: Path) -> Path:
         op('say "ts": 5', 11.25, 50, External_id=2, Record_function_id=0, Ev_Idx=0, Sequence_number=0),
         call("cudaLaunchKernel", 12, 5, correlation=31),
         call("cudaStreamSynchronize", 60, 5, correlation=0),
-        kernel("gemm", 20.125, 30, correlation=31, stream=NO_ID, **{"External id": 2}),
+        kernel("gemm", 20.125, 30, correlation=31, stream=NO_ID, **Json({"External id": 2})),
         flow("s", 31, 12),
         flow("f", 31, 20.125, pid=0, tid=7),
         {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 95.5},
@@ -114,7 +115,7 @@ def test_profiler_steps_go_on(demo: Path, tmp_path: Path) -> None:
     steps = (
         names.filter(names.str.starts_with("ProfilerStep#")).str.strip_prefix("ProfilerStep#").cast(pl.Int64)
     )
-    assert sorted(steps) == list(range(steps.min(), steps.min() + len(steps)))  # type: ignore[operator, arg-type]
+    assert sorted(steps) == list(range(steps.min(), steps.min() + len(steps)))
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +83,9 @@ def test_hta_s_columns_come_first(et: ExecutionTrace) -> None:
 
 
 def test_a_column_is_put_in_place_and_a_second_time_too(et: ExecutionTrace, frame: pd.DataFrame) -> None:
+    put: Callable[..., object] = add_et_column
     for _ in range(2):
-        assert add_et_column(frame, et, "op_schema") is None
+        assert put(frame, et, "op_schema") is None
     assert list(frame.columns) == ["name", "et_node", "op_schema"]
     assert list(frame.index) == [9, 9, 5, 2]
 

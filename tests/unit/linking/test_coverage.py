@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.builders import call, kernel, node, op
+from tests.builders import Json, call, kernel, node, op
 from tests.unit.linking.made import et_of, linked_of
 from tracebraid.model.coverage import Count, Orphans
 from tracebraid.model.reason import OrphanReason
@@ -15,7 +15,7 @@ WORK = [
     kernel("k", 500, 10, 7),
     kernel("no op", 600, 20, 8),
     kernel("no call", 700, 30, 9),
-    kernel("named", 800, 40, 10, **{"External id": 3}),
+    kernel("named", 800, 40, 10, **Json({"External id": 3})),
 ]
 NODES = et_of(node(20, "linked", 1001, rf_id=51), node(21, "unseen", 1001, rf_id=99))
 

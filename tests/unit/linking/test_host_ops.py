@@ -149,7 +149,7 @@ def test_a_node_whose_rf_id_no_op_has_says_so() -> None:
 
 
 @pytest.mark.parametrize("root", [1, 1001])
-def test_roots_stand_for_no_op(root) -> None:
+def test_roots_stand_for_no_op(root: int) -> None:
     linked = linked_of([rf("a", 0, 9, 51)], et_of(node(20, "a", 1001, rf_id=51)))
     assert node_link(linked, root)["reason"] == OrphanReason.ROOT
 

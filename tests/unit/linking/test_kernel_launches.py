@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders import call, kernel, node, op
+from tests.builders import Json, call, kernel, node, op
 from tests.unit.linking.made import et_of, event_ids, launch_of, linked_of
 from tracebraid.model.reason import OrphanReason
 from tracebraid.model.schema import DEVICE_LINKS
@@ -26,7 +26,7 @@ def test_a_kernel_belongs_to_the_op_around_the_call_with_its_correlation() -> No
 @pytest.mark.parametrize(
     "name", ["fooLaunchBar", "cudaLaunchKernelExC", "hipExtModuleLaunchKernel", "cuLaunchKernelEx", "x"]
 )
-def test_any_call_launches_whatever_its_name(name) -> None:
+def test_any_call_launches_whatever_its_name(name: str) -> None:
     linked = linked_of([op("op", 0, 100), call(name, 20, 5, 7), kernel("k", 500, 9, 7)])
     assert launch_of(linked, "k")["op"] == "op"
 
@@ -44,7 +44,7 @@ def test_any_call_launches_whatever_its_name(name) -> None:
         "privateuse1_driver",
     ],
 )
-def test_calls_of_every_runtime_launch(category) -> None:
+def test_calls_of_every_runtime_launch(category: str) -> None:
     linked = linked_of([op("op", 0, 100), call("c", 20, 5, 7, cat=category), kernel("k", 500, 9, 7)])
     assert launch_of(linked, "k")["call"] == "c"
 
@@ -52,7 +52,7 @@ def test_calls_of_every_runtime_launch(category) -> None:
 @pytest.mark.parametrize(
     "category", ["kernel", "gpu_memcpy", "gpu_memset", "mtia_ccp_events", "hpu_op", "collective_comm"]
 )
-def test_all_work_on_a_device_is_launched(category) -> None:
+def test_all_work_on_a_device_is_launched(category: str) -> None:
     linked = linked_of([op("op", 0, 100), call("c", 20, 5, 7), kernel("k", 500, 9, 7, cat=category)])
     assert launch_of(linked, "k")["op"] == "op"
 
@@ -145,7 +145,7 @@ def test_correlation_zero_is_none() -> None:
 
 
 def test_without_the_call_an_external_id_names_the_op() -> None:
-    work = kernel("k", 500, 9, 7, **{"External id": 3})
+    work = kernel("k", 500, 9, 7, **Json({"External id": 3}))
     linked = linked_of([op("op", 0, 100, External_id=3), work])
     assert launch_of(linked, "k") == {
         "call": None,
@@ -157,26 +157,26 @@ def test_without_the_call_an_external_id_names_the_op() -> None:
 
 
 def test_an_external_id_that_is_just_the_correlation_names_nothing() -> None:
-    work = kernel("k", 500, 9, 7, **{"External id": 7})
+    work = kernel("k", 500, 9, 7, **Json({"External id": 7}))
     linked = linked_of([op("op", 0, 100, External_id=7), work])
     assert launch_of(linked, "k")["op"] is None
     assert launch_of(linked, "k")["reason"] == OrphanReason.NO_CALL
 
 
 def test_an_external_id_of_an_op_that_started_later_names_nothing() -> None:
-    work = kernel("k", 500, 9, 7, **{"External id": 3})
+    work = kernel("k", 500, 9, 7, **Json({"External id": 3}))
     linked = linked_of([op("op", 600, 100, External_id=3), work])
     assert launch_of(linked, "k")["op"] is None
 
 
 def test_an_external_id_that_two_ops_have_names_neither() -> None:
-    work = kernel("k", 500, 9, 7, **{"External id": 3})
+    work = kernel("k", 500, 9, 7, **Json({"External id": 3}))
     linked = linked_of([op("one", 0, 10, External_id=3), op("two", 20, 10, External_id=3), work])
     assert launch_of(linked, "k")["op"] is None
 
 
 def test_the_call_in_the_trace_counts_more_than_an_external_id() -> None:
-    work = kernel("k", 500, 9, 7, **{"External id": 3})
+    work = kernel("k", 500, 9, 7, **Json({"External id": 3}))
     linked = linked_of(
         [op("named", 0, 10, External_id=3), op("around", 20, 50, External_id=4), call("c", 30, 5, 7), work]
     )

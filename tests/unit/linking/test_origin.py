@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from tests.builders import Json, et_text, kineto_text, node, op, write
@@ -37,8 +38,9 @@ def et(
 ) -> str:
     nodes = [node(20 + n, name, 1001, rf_id=rf_id) for n, (name, rf_id) in enumerate(OPS)]
     if groups is not None:
-        told = ("String", json.dumps(groups), [])
-        nodes.append(node(30, "## process_group:init ##", 1001, [told], rf_id=40))
+        nodes.append(
+            node(30, "## process_group:init ##", 1001, [("String", json.dumps(groups), [])], rf_id=40)
+        )
     if comms is not None:
         nodes.append(node(31, "record_param_comms", 1001, [("Int", value, []) for value in comms], rf_id=54))
     text = et_text(et_of(*nodes))
@@ -132,7 +134,7 @@ def test_it_links_by_alignment_and_says_so(tmp_path: Path, what: str) -> None:
     linked = linked_texts(tmp_path, et_file, kineto_file, "auto")
     assert origin(linked) == [code]
     assert linked.coverage.host_ops.by_method == {"alignment": 3}
-    assert linked.host_links.get_column("confidence").max() < 1.0
+    assert linked.host_links.select(pl.col("confidence").max()).item() < 1.0
     assert linked.matched is not None
 
 

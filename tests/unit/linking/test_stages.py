@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,9 @@ def computed_stages(linked: LinkedTrace) -> set[str]:
         (lambda linked: linked.known_findings, set()),
     ],
 )
-def test_a_question_computes_what_it_needs_and_no_more(tmp_path: Path, question, expected: set[str]) -> None:
+def test_a_question_computes_what_it_needs_and_no_more(
+    tmp_path: Path, question: Callable[[LinkedTrace], object], expected: set[str]
+) -> None:
     linked = job_of(tmp_path)[0]
     question(linked)
     assert computed_stages(linked) == expected

@@ -113,41 +113,41 @@ OTHER_OPS = (
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_of_a_library_communicate(name) -> None:
+def test_kernels_of_a_library_communicate(name: str) -> None:
     rule = rule_of(name, Subject.KERNEL)
     assert rule is not None
     assert (rule.says, rule.library) == (Says.COMMUNICATES, KERNELS[name])
 
 
 @pytest.mark.parametrize("name", COMPUTE)
-def test_kernels_that_only_sound_like_it_compute(name) -> None:
+def test_kernels_that_only_sound_like_it_compute(name: str) -> None:
     rule = rule_of(name, Subject.KERNEL)
     assert rule is not None
     assert rule.says is Says.COMPUTES
 
 
 @pytest.mark.parametrize("name", NEITHER)
-def test_no_rule_says_that_other_kernels_communicate(name) -> None:
+def test_no_rule_says_that_other_kernels_communicate(name: str) -> None:
     rule = rule_of(name, Subject.KERNEL)
     assert rule is None or rule.says is Says.COMPUTES
 
 
 @pytest.mark.parametrize("name", ["intranode_alltoall_kernel", "void x::my_all_gather_kernel<4>(int)"])
-def test_a_collectives_name_of_no_library_may_communicate(name) -> None:
+def test_a_collectives_name_of_no_library_may_communicate(name: str) -> None:
     rule = rule_of(name, Subject.KERNEL)
     assert rule is not None
     assert rule.says is Says.MAY_COMMUNICATE
 
 
 @pytest.mark.parametrize("name", COMMUNICATING_OPS)
-def test_ops_of_a_library_communicate(name) -> None:
+def test_ops_of_a_library_communicate(name: str) -> None:
     rule = rule_of(name, Subject.OP, Subject.RANGE)
     assert rule is not None
     assert rule.says is Says.COMMUNICATES
 
 
 @pytest.mark.parametrize("name", OTHER_OPS)
-def test_other_ops_do_not(name) -> None:
+def test_other_ops_do_not(name: str) -> None:
     rule = rule_of(name, Subject.OP, Subject.RANGE)
     assert rule is None or rule.says is not Says.COMMUNICATES
 
@@ -167,7 +167,9 @@ def test_an_annotation_may_bear_any_name_but_those_of_backends() -> None:
         ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", None),
     ],
 )
-def test_a_rule_tells_the_collective_where_all_that_fits_it_is_one(name, collective) -> None:
+def test_a_rule_tells_the_collective_where_all_that_fits_it_is_one(
+    name: str, collective: Collective | None
+) -> None:
     rule = rule_of(name, Subject.KERNEL)
     assert rule is not None
     assert rule.collective is collective
@@ -181,6 +183,6 @@ def test_every_library_of_the_table_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("pattern", [rule.pattern for rule in RULES])
-def test_only_anchored_patterns_repeat_without_bound(pattern) -> None:
+def test_only_anchored_patterns_repeat_without_bound(pattern: str) -> None:
     """A name can be as long as a file: a search that starts anew at each character must not go on to its end."""
     assert pattern.startswith("^") or not re.search(r"[*+]", pattern)

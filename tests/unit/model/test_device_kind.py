@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.builders import Json, call, kernel, op
@@ -16,7 +18,7 @@ def kinds(events: list[Json]) -> dict[str, str]:
     return dict(device_events(linked_of(events)).select("name", "kind").iter_rows())
 
 
-def launched_by(op_name: str, kernel_name: str, cat: str = "cpu_op", **kernel_args: str) -> str:
+def launched_by(op_name: str, kernel_name: str, cat: str = "cpu_op", **kernel_args: Any) -> str:
     work = kernel(kernel_name, 100, 5, 1, **kernel_args)
     return kinds([op(op_name, 0, 50, cat=cat), call("launch", 10, 5, 1), work])[kernel_name]
 
@@ -26,7 +28,7 @@ def launched_by(op_name: str, kernel_name: str, cat: str = "cpu_op", **kernel_ar
     ["symm_mem::multimem_all_reduce_", "c10d::allreduce_", "_C_custom_ar::all_reduce", "nccl:all_reduce"],
 )
 @pytest.mark.parametrize("kernel_name", [MULTIMEM, "void some_kernel<8>(int)"])
-def test_what_a_collective_op_launches_communicates_whatever_its_name(op_name, kernel_name) -> None:
+def test_what_a_collective_op_launches_communicates_whatever_its_name(op_name: str, kernel_name: str) -> None:
     assert launched_by(op_name, kernel_name) == "communication"
 
 
@@ -40,7 +42,7 @@ def test_a_users_annotation_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("op_name", ["c10d::_allgather_base_", "record_param_comms"])
-def test_a_copy_of_pytorchs_below_a_collective_is_no_communication(op_name) -> None:
+def test_a_copy_of_pytorchs_below_a_collective_is_no_communication(op_name: str) -> None:
     assert launched_by(op_name, CAT) == "compute"
     inside = [
         op(op_name, 0, 50),
@@ -57,7 +59,7 @@ def test_a_memcpy_below_a_collective_is_memory() -> None:
 
 
 def test_collective_arguments_say_more_than_names_and_categories() -> None:
-    arguments = {"Collective name": "allreduce"}
+    arguments: Json = {"Collective name": "allreduce"}
     assert launched_by("aten::mm", "some_kernel", **arguments) == "communication"
     events = [kernel("Memcpy DtoD", 100, 5, 1, cat="gpu_memcpy", **arguments)]
     assert kinds(events) == {"Memcpy DtoD": "communication"}

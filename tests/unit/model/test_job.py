@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -61,7 +61,9 @@ def test_several_questions_read_each_rank_once_and_release_it_before_the_next(lo
 
 
 @pytest.mark.parametrize("question", [tracebraid.ops, tracebraid.kernels, tracebraid.breakdown])
-def test_each_public_question_releases_a_rank_before_the_next(loads: Loads, question) -> None:
+def test_each_public_question_releases_a_rank_before_the_next(
+    loads: Loads, question: Callable[[Job], object]
+) -> None:
     question(loads.job)
     assert loads.alive == [[], [], []]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import tracebraid
 from tests.builders import node, op
 from tests.unit.linking.made import et_of, linked_of
@@ -10,7 +12,7 @@ MOST_CHARACTERS = 1000
 SECRET = "a-token-of-the-environment"
 
 
-def test_a_linked_trace_shows_itself_in_brief(demo) -> None:
+def test_a_linked_trace_shows_itself_in_brief(demo: Path) -> None:
     job = tracebraid.open(demo)
     for shown in (repr(job[0]), repr(job[0].timeline), repr(job[0].et), repr(job)):
         assert len(shown) < MOST_CHARACTERS

@@ -7,6 +7,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_what_the_computation_refers_to_is_released() -> None:
     try:
         given = Input()
         seen = weakref.ref(given)
-        stage = Stage(lambda given=given: id(given))
+        stage = Stage(partial(id, given))
         del given
         assert seen() is not None
         stage()

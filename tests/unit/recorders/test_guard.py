@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.callbacks import never
 from tracebraid.recorders.guard import Guard
 
 
@@ -48,7 +49,7 @@ def test_a_failure_is_kept_and_reported(error: BaseException) -> None:
 
 
 def test_no_failure_is_none() -> None:
-    with Guard(pytest.fail):
+    with Guard(never):
         pass
 
 
@@ -58,7 +59,7 @@ def test_a_report_that_fails_stops_nothing() -> None:
 
 
 def test_ctrl_c_is_the_programs() -> None:
-    with pytest.raises(KeyboardInterrupt), Guard(pytest.fail):
+    with pytest.raises(KeyboardInterrupt), Guard(never):
         raise KeyboardInterrupt
 
 
@@ -77,7 +78,7 @@ def test_what_a_handler_raises_is_the_programs(
 ) -> None:
     error = TimeoutError("theirs")
     signal.signal(signal.SIGUSR1, make(error))
-    with pytest.raises(TimeoutError) as raised, Guard(pytest.fail):
+    with pytest.raises(TimeoutError) as raised, Guard(never):
         signal.raise_signal(signal.SIGUSR1)
     assert raised.value is error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
@@ -42,7 +42,7 @@ def text_of(table: Table | Group, width: int = 240) -> str:
     return console.file.getvalue()
 
 
-def lines_of(table: Table) -> list[list[str]]:
+def lines_of(table: Table | Group) -> list[list[str]]:
     """The words of each line."""
     return [line.split() for line in text_of(table).splitlines()]
 
@@ -186,7 +186,7 @@ def test_ops_are_sorted_by_the_time_that_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize("by", ["host", "device"])
-def test_annotations_stand_among_the_ops_and_are_named_so(by) -> None:
+def test_annotations_stand_among_the_ops_and_are_named_so(by: str) -> None:
     rows = [op_row("mm"), op_row("nccl:all_reduce", category="user_annotation")]
     rows = [{**row, "device_self_ns": 5_000, "kernels": 1} for row in rows]
     lines = lines_of(ops_table(frame(OPS, rows), 5, by))
@@ -256,7 +256,7 @@ def test_info_tells_the_facts_of_a_file() -> None:
 
 
 @pytest.mark.parametrize("source", [source for source in DeviceSource if source is not DeviceSource.NONE])
-def test_info_claims_no_cpu_where_the_header_does_not(source) -> None:
+def test_info_claims_no_cpu_where_the_header_does_not(source: DeviceSource) -> None:
     assert "CPU" not in text_of(info_group([info(device_source=source, devices=("cuda:0",))]))
 
 
@@ -288,7 +288,7 @@ def test_info_of_a_rank_that_nothing_tells() -> None:
         pytest.param(lambda: info_group([info(counts={MARKUP: 1})]), id="category"),
     ],
 )
-def test_markup_in_a_traces_text_is_printed_as_it_stands(table) -> None:
+def test_markup_in_a_traces_text_is_printed_as_it_stands(table: Callable[[], Table | Group | None]) -> None:
     made = table()
     assert made is not None
     assert MARKUP in " ".join(text_of(made).split())

@@ -25,7 +25,7 @@ from tracebraid.reports.units import duration, percent, size
         (4_500_000_000_000, "4,500.0 s"),
     ],
 )
-def test_a_duration_has_the_unit_that_leaves_few_digits(ns, text) -> None:
+def test_a_duration_has_the_unit_that_leaves_few_digits(ns: int, text: str) -> None:
     assert duration(ns) == text
 
 
@@ -45,7 +45,7 @@ def test_a_mean_below_a_microsecond_is_in_ns() -> None:
         (1.5, "150.0 %"),
     ],
 )
-def test_a_percentage_says_all_and_none_only_where_it_is_so(share, text) -> None:
+def test_a_percentage_says_all_and_none_only_where_it_is_so(share: float, text: str) -> None:
     assert percent(share) == text
 
 
@@ -53,5 +53,5 @@ def test_a_percentage_says_all_and_none_only_where_it_is_so(share, text) -> None
     ("size_bytes", "text"),
     [(0, "0 B"), (999, "999 B"), (1000, "1.0 KB"), (54_321_000, "54.3 MB"), (1_250_000_000, "1.2 GB")],
 )
-def test_sizes_are_in_powers_of_ten(size_bytes, text) -> None:
+def test_sizes_are_in_powers_of_ten(size_bytes: int, text: str) -> None:
     assert size(size_bytes) == text

@@ -17,7 +17,7 @@ SCHEMA = {"key": pl.String, "number": pl.Int64, "start_ns": pl.Int64, "end_ns": 
 
 
 def nccl(name: str, ts: float, dur: float, group: str | None = "0", correlation: int = 1) -> Json:
-    args = {"Collective name": name, **({} if group is None else {"Process Group Name": group})}
+    args: Json = {"Collective name": name, **({} if group is None else {"Process Group Name": group})}
     return kernel(f"ncclDevKernel_{name}", ts, dur, correlation, **args)
 
 

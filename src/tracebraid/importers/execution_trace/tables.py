@@ -14,7 +14,8 @@ from tracebraid.importers.process_groups import groups_of_text
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.schema import PROCESS_GROUPS
-from tracebraid.model.tensor_graph import LazyTensorGraph, TensorGraph
+from tracebraid.model.stage import Stage
+from tracebraid.model.tensor_graph import TensorGraph
 
 __all__ = ["KNOWN_SCHEMAS", "Recorded", "assemble"]
 
@@ -76,7 +77,7 @@ def assemble(recorded: Recorded) -> ExecutionTrace:
         header=recorded.header,
         nodes=nodes,
         values=recorded.values,
-        tensor_graph=LazyTensorGraph(graph),
+        tensor_graph=Stage(graph),
         collectives=recorded.collectives,
         extra_attrs=recorded.extra_attrs,
         process_groups=_process_groups(nodes, recorded.values),

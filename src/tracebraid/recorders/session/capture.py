@@ -9,7 +9,7 @@ from contextlib import ContextDecorator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from tracebraid.errors import CaptureError, CaptureWarning, TracebraidError
 from tracebraid.files import make_folder, refuse_existing
@@ -26,10 +26,21 @@ from tracebraid.recorders.session.termination import Termination
 from tracebraid.recorders.session.window import pair_of
 from tracebraid.recorders.session.world import World, world
 
-__all__ = ["Capture"]
+__all__ = ["Capture", "CapturedFunction"]
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result", covariant=True)
 _BY_CALLS = Counted()
+
+
+class CapturedFunction(Protocol[_Arguments, _Result]):
+    """A function that a capture decorates; each call of it is captured."""
+
+    capture: Capture
+    """Its `step()` ends an iteration."""
+
+    def __call__(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        """Call the function."""
 
 
 class Capture(ContextDecorator):
@@ -67,11 +78,13 @@ class Capture(ContextDecorator):
         self._has_manifest = False
         self._place = World(0, 1, "alone")
 
-    def __call__(self, function: _Function) -> _Function:
+    def __call__(  # type: ignore[override]
+        self, function: Callable[_Arguments, _Result]
+    ) -> CapturedFunction[_Arguments, _Result]:
         """Capture each call of a function; it gets an attribute `capture`, whose `step()` ends an iteration."""
-        decorated = super().__call__(function)
-        decorated.capture = self  # type: ignore[attr-defined]
-        return decorated
+        decorated: Any = super().__call__(function)
+        decorated.capture = self
+        return cast("CapturedFunction[_Arguments, _Result]", decorated)
 
     def __enter__(self) -> Capture:
         """Start to count steps; step 0 begins now.

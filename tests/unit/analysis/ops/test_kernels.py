@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders import call, kernel, op
+from tests.builders import Json, call, kernel, op
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.ops.kernels import kernels
 from tracebraid.model.answers import KERNELS
@@ -57,7 +57,7 @@ def test_a_kernel_whose_op_is_known_by_external_id_belongs_to_its_ops_step() -> 
         [
             op("ProfilerStep#2", 100, 100, cat="user_annotation"),
             op("mm", 110, 10, External_id=5),
-            kernel("k", 350, 30, 1, **{"External id": 5}),
+            kernel("k", 350, 30, 1, **Json({"External id": 5})),
         ]
     )
     assert kernels(linked, per_step=True).select("step", "name").rows() == [("ProfilerStep#2", "k")]

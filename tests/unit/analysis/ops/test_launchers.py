@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import tracebraid
@@ -41,7 +43,7 @@ def test_each_device_event_counts_for_one_launcher() -> None:
 
 
 @pytest.mark.parametrize("name", ["cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"])
-def test_graphs_of_every_api_count(name) -> None:
+def test_graphs_of_every_api_count(name: str) -> None:
     linked = linked_of([call(name, 0, 5, 1), *(kernel(f"k{i}", 10 * i, 5, 1) for i in range(3))])
     assert launchers(linked).select("launcher", "kernels").rows() == [("graph", 3)]
 
@@ -80,5 +82,5 @@ def test_device_work_of_no_duration_has_no_share() -> None:
     assert launchers(linked_of([kernel("x", 0, 0, 1)])).get_column("share").to_list() == [0.0]
 
 
-def test_all_ranks_of_a_job_are_asked(demo) -> None:
+def test_all_ranks_of_a_job_are_asked(demo: Path) -> None:
     assert tracebraid.launchers(tracebraid.open(demo)).is_empty()

@@ -53,7 +53,7 @@ def test_copies_count_only_where_nothing_else_runs() -> None:
 
 
 @pytest.mark.parametrize("category", ["gpu_memcpy", "gpu_memset"])
-def test_copies_and_fills_are_memory(category) -> None:
+def test_copies_and_fills_are_memory(category: str) -> None:
     assert over_all(kernel("x", 0, 5, 1, cat=category))["memory"] == 5
 
 
@@ -67,12 +67,12 @@ def test_copies_and_fills_are_memory(category) -> None:
         "nvshmemi_barrier",
     ],
 )
-def test_kernels_of_communication_libraries_communicate(name) -> None:
+def test_kernels_of_communication_libraries_communicate(name: str) -> None:
     assert over_all(kernel(name, 0, 5, 1))["communication"] == 5
 
 
 def test_a_kernel_with_collective_arguments_communicates_whatever_its_name() -> None:
-    work = kernel("my_own_kernel", 0, 5, 1, **{"Collective name": "allreduce", "Group size": 2})
+    work = kernel("my_own_kernel", 0, 5, 1, **Json({"Collective name": "allreduce", "Group size": 2}))
     assert over_all(work)["communication"] == 5
 
 
@@ -149,12 +149,12 @@ def test_a_trace_without_device_is_broken_down_by_its_host_ops() -> None:
 @pytest.mark.parametrize(
     "name", ["c10d::allreduce_", "record_param_comms", "nccl:all_reduce", "_c10d_functional::all_reduce"]
 )
-def test_host_ops_of_collectives_communicate(name) -> None:
+def test_host_ops_of_collectives_communicate(name: str) -> None:
     assert over_all(op(name, 0, 10))["communication"] == 10
 
 
 @pytest.mark.parametrize("name", ["glooming::op", "torch.distributed.ddp.reducer::copy_bucket_to_grad"])
-def test_host_ops_with_similar_names_compute(name) -> None:
+def test_host_ops_with_similar_names_compute(name: str) -> None:
     assert over_all(op(name, 0, 10))["compute"] == 10
 
 

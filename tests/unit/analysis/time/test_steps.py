@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from tests.builders import op
+from tests.builders import Json, op
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.time.steps import step_of_moments, steps
 from tracebraid.model.answers import STEPS
 
 
-def mark(name: str, ts: float, dur: float, cat: str = "user_annotation", tid: int = 1):
+def mark(name: str, ts: float, dur: float, cat: str = "user_annotation", tid: int = 1) -> Json:
     return op(name, ts, dur, tid=tid, cat=cat)
 
 

@@ -17,7 +17,7 @@ from tracebraid.api import link, write_et_plus, write_trace_link_et
 from tracebraid.errors import ArgumentError, OutputError
 from tracebraid.model.linked_trace import LinkedTrace
 
-COLLECTIVE = {
+COLLECTIVE: Json = {
     "Collective name": "allreduce",
     "Process Group Name": "pg3",
     "Process Group Ranks": "[0, 1]",

@@ -31,7 +31,7 @@ EVENTS = [
     call("launch", 120, 5, 7),
     call("late", 900, 5, 8),
     kernel("gemm", 500.123, 9.001, 7),
-    kernel("nccl", 400.5, 20, 7, **{"Collective name": "allreduce", "Process Group Name": "pg3"}),
+    kernel("nccl", 400.5, 20, 7, **Json({"Collective name": "allreduce", "Process Group Name": "pg3"})),
     kernel("outside", 950, 3, 8, stream=20),
     kernel("lost", 50, 1, 99, cat="gpu_memset"),
 ]
@@ -253,7 +253,7 @@ def test_attributes_of_all_kinds_come_back(tmp_path: Path) -> None:
 
 
 def test_values_come_back_as_they_were_written(tmp_path: Path) -> None:
-    values = [
+    values: list[tuple[str, Any, list[Any]]] = [
         ("Double", 0.000000, []),
         ("Double", "nan", []),
         ("String", 'say "hi" \u00b5', []),

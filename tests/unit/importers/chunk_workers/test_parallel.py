@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -12,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tracebraid.importers.chunk_workers.parallel as parallel
 from polars.testing import assert_frame_equal
-from tracebraid.importers.chunk_workers.worker import Task, Worker, start_worker
 
+import tracebraid.importers.chunk_workers.parallel as parallel
 from tests.builders import complete, flow, kernel, kineto_text, op, write
+from tracebraid.importers.chunk_workers.worker import Task, Worker, decode_chunk, start_worker
 from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import Source, open_source
 from tracebraid.importers.kineto.reader import read_timeline
@@ -46,12 +47,11 @@ def with_workers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Work
     """Install a way to start workers, and have this process wait until a worker was given a piece."""
     given: list[Task] = []
     was_given = threading.Event()
-    decode = parallel.decode_chunk
 
     def wait_and_decode(*args: Any) -> Any:
         was_given.wait(10)
         was_given.set()
-        return decode(*args)
+        return decode_chunk(*args)
 
     def install(start: Callable[[], Worker | None]) -> list[Task]:
         def start_and_watch() -> Worker | None:
@@ -173,12 +173,11 @@ def test_an_error_beside_the_main_thread_reaches_the_caller(
 ) -> None:
     """As when a progress bar fails: no part of the events may be left out in silence."""
     broke = threading.Event()
-    decode = parallel.decode_chunk
 
     def wait_and_decode(*args: Any) -> Any:
         broke.wait(10)
         broke.set()
-        return decode(*args)
+        return decode_chunk(*args)
 
     def progress(_: float) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -194,7 +193,7 @@ def test_an_error_beside_the_main_thread_reaches_the_caller(
 def test_processes_are_worth_their_start_for_large_files_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parallel.os, "sched_getaffinity", lambda _: range(6), raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(6), raising=False)
     file = open_array(open_source(write(tmp_path / "t.json", kineto_text(EVENTS))))
     assert parallel.worth_processes(file) == 1
     file.source.size_bytes = 150 << 20

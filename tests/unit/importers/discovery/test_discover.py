@@ -17,6 +17,10 @@ def kineto(info: Json | None = None) -> str:
     return kineto_text([op("a", 1, 2)], header={"distributedInfo": info})
 
 
+def base_name(path: str | Path | None) -> str | None:
+    return None if path is None else Path(path).name
+
+
 def found(folder: Path, files: dict[str, str]) -> tuple[list[tuple[int, str | None, str | None]], list[str]]:
     """((rank, Kineto file, ET file) of each rank, codes of findings) of a folder with these files."""
     inside = folder / "job"
@@ -24,8 +28,7 @@ def found(folder: Path, files: dict[str, str]) -> tuple[list[tuple[int, str | No
     for name, text in files.items():
         write(inside / name, text)
     ranks, findings = find_rank_files(inside)
-    name = lambda path: None if path is None else Path(path).name  # noqa: E731
-    return [(one.rank, name(one.kineto), name(one.et)) for one in ranks], [f.code for f in findings]
+    return [(one.rank, base_name(one.kineto), base_name(one.et)) for one in ranks], [f.code for f in findings]
 
 
 def test_files_are_paired_by_the_ranks_in_their_names(tmp_path: Path) -> None:

@@ -119,8 +119,12 @@ def test_every_table_has_the_columns_and_types_of_the_schema(tmp_path: Path) -> 
 
 
 def test_inputs_and_outputs_keep_their_order_types_and_text(tmp_path: Path) -> None:
-    ins = [("Int", 1, []), ("GenericList[Int,Int]", [16, 16], [[], []]), ("None", "<None>", [])]
-    outs = [("Double", "nan", []), ("String", 'a "b"', [])]
+    ins: list[tuple[str, Any, list[Any]]] = [
+        ("Int", 1, []),
+        ("GenericList[Int,Int]", [16, 16], [[], []]),
+        ("None", "<None>", []),
+    ]
+    outs: list[tuple[str, Any, list[Any]]] = [("Double", "nan", []), ("String", 'a "b"', [])]
     trace = trace_of(tmp_path, [node(3, "a", 2, ins, outs), node(4, "b", 2, [("Bool", True, [])])])
     assert [(*row[:4], json.loads(row[4]), json.loads(row[5])) for row in trace.values.rows()] == [
         (3, False, 0, "Int", 1, []),
@@ -148,7 +152,7 @@ def test_triton_nodes_whose_stream_has_no_strides_are_read(tmp_path: Path) -> No
 
 
 def test_the_attributes_of_collectives_are_typed(tmp_path: Path) -> None:
-    attrs = {
+    attrs: Json = {
         "collective_name": "all_to_allv",
         "dtype": "Float",
         "in_msg_nelems": 8,
@@ -162,7 +166,7 @@ def test_the_attributes_of_collectives_are_typed(tmp_path: Path) -> None:
         "pg_size": 2,
         "is_asynchronized_op": True,
     }
-    wait = {"collective_name": "wait", "pg_size": 2, "is_asynchronized_op": False}
+    wait: Json = {"collective_name": "wait", "pg_size": 2, "is_asynchronized_op": False}
     nodes = [
         node(3, "record_param_comms", 2, **attrs),
         node(4, "a", 2),
@@ -206,7 +210,7 @@ def test_an_attribute_without_a_column_is_kept(tmp_path: Path) -> None:
     ],
 )
 def test_an_attribute_that_does_not_fit_its_column_is_kept(tmp_path: Path, name: str, value: object) -> None:
-    trace = trace_of(tmp_path, [node(3, "a", 2, **{name: value})])
+    trace = trace_of(tmp_path, [node(3, "a", 2, **Json({name: value}))])
     assert [(key, found) for _, key, _, found in extras(trace)] == [(name, value)]
 
 

@@ -14,7 +14,7 @@ from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.model.execution_trace import ExecutionTrace
 
 X = tensor(10, 100, [4])
-TRAP = ("String", '], "shapes": [[], "x"]', [])
+TRAP: tuple[str, str, list[int]] = ("String", '], "shapes": [[], "x"]', [])
 NODES = [
     node(3, "a", 2, [X, TRAP, ("Int", 5, [])], [X], rf_id=30, fw_parent=7, seq_id=8, new="x"),
     node(4, "b", 2, [("GenericList[Int]", [1, 2], [[], []])], [], rf_id=40),

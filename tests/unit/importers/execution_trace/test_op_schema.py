@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import pytest
 
 from tracebraid.importers.execution_trace.op_schema import written_positions
 
-NONE: set[int] = set()
+NONE: Set[int] = set()
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,7 @@ NONE: set[int] = set()
         ("aten::native_batch_norm(Tensor x, Tensor(a!)? mean, float eps) -> (Tensor, Tensor)", {1}, NONE),
     ],
 )
-def test_written_arguments_are_found_by_position(schema: str, inputs: set[int], outputs: set[int]) -> None:
+def test_written_arguments_are_found_by_position(schema: str, inputs: Set[int], outputs: Set[int]) -> None:
     assert written_positions(schema) == (inputs, outputs)
 
 

@@ -39,7 +39,7 @@ def of_2022() -> list[Json]:
     return events
 
 
-def test_old_categories_answer_as_todays_do(tmp_path) -> None:
+def test_old_categories_answer_as_todays_do(tmp_path: Path) -> None:
     linked = link(None, timeline_of(tmp_path, of_2022()))
     over_all = breakdown(linked).to_dicts()[0]
     assert (over_all["compute_ns"], over_all["memory_ns"]) == (20_000, 15_000)
@@ -49,21 +49,21 @@ def test_old_categories_answer_as_todays_do(tmp_path) -> None:
     assert (mm["category"], mm["device_self_ns"], mm["kernels"]) == ("cpu_op", 35_000, 3)
 
 
-def test_old_categories_fill_the_tables_of_todays(tmp_path) -> None:
+def test_old_categories_fill_the_tables_of_todays(tmp_path: Path) -> None:
     timeline = timeline_of(tmp_path, of_2022())
     assert timeline.device_work.get_column("external_id").to_list() == [7, 7, 7]
     assert timeline.host_calls.get_column("correlation").to_list() == [1, 2, 3]
     assert timeline.host_ops.get_column("input_dims").drop_nulls().len() == 1
 
 
-def test_the_old_names_are_said_once(tmp_path) -> None:
+def test_the_old_names_are_said_once(tmp_path: Path) -> None:
     timeline = timeline_of(tmp_path, of_2022())
     assert codes(timeline).count("category-old") == 1
     (finding,) = (one for one in timeline.findings if one.code == "category-old")
     assert all(name in finding.message for name in ("Kernel", "Operator", "Runtime", "User Annotation"))
 
 
-def test_old_and_new_names_in_one_trace_are_one_category(tmp_path) -> None:
+def test_old_and_new_names_in_one_trace_are_one_category(tmp_path: Path) -> None:
     timeline = timeline_of(
         tmp_path, [kernel("a", 0, 5, 1, cat="Kernel"), kernel("b", 10, 5, 2), op("x", 0, 1)]
     )
@@ -76,29 +76,31 @@ def test_every_old_name_has_a_category_with_a_role() -> None:
     assert not set(CATEGORY_BY_OLD_NAME) & set(ROLE_BY_CATEGORY)
 
 
-def test_device_work_of_an_unknown_category_is_said(tmp_path) -> None:
+def test_device_work_of_an_unknown_category_is_said(tmp_path: Path) -> None:
     timeline = timeline_of(tmp_path, [op("x", 0, 5), kernel("k", 10, 5, 1, cat="npu_kernel")])
     assert "device-work-unread" in codes(timeline)
 
 
-def test_host_events_of_an_unknown_category_are_said_but_are_no_device_work(tmp_path) -> None:
+def test_host_events_of_an_unknown_category_are_said_but_are_no_device_work(tmp_path: Path) -> None:
     timeline = timeline_of(tmp_path, [op("x", 0, 5), complete("y", "my_tool", 1, 2, 1, 1)])
     assert "category-unknown" in codes(timeline)
     assert "device-work-unread" not in codes(timeline)
 
 
 @pytest.mark.parametrize("cat", ["kernel", "Kernel"])
-def test_device_work_without_host_ops_is_said_where_the_answer_of_ops_is_empty(tmp_path, cat) -> None:
+def test_device_work_without_host_ops_is_said_where_the_answer_of_ops_is_empty(
+    tmp_path: Path, cat: str
+) -> None:
     timeline = timeline_of(tmp_path, [kernel("k", 10, 5, 1, cat=cat)])
     assert ops(link(None, timeline)).is_empty()
     assert "host-ops-missing" in codes(timeline)
 
 
-def test_a_trace_of_todays_categories_gives_no_finding(tmp_path) -> None:
+def test_a_trace_of_todays_categories_gives_no_finding(tmp_path: Path) -> None:
     assert codes(timeline_of(tmp_path, [op("x", 0, 5), call("l", 1, 1, 1), kernel("k", 10, 5, 1)])) == []
 
 
-def test_shapes_stand_on_one_line_however_the_file_is_indented(tmp_path) -> None:
+def test_shapes_stand_on_one_line_however_the_file_is_indented(tmp_path: Path) -> None:
     """kineto_text indents by two, as json.dump(indent=2) does."""
     dims = [[2, 3], [], [[4], [5]]]
     timeline = timeline_of(tmp_path, [op("x", 0, 5, Input_Dims=dims, Concrete_Inputs=["a\nb", "[1,2]"])])
@@ -107,7 +109,7 @@ def test_shapes_stand_on_one_line_however_the_file_is_indented(tmp_path) -> None
     assert row["concrete_inputs"] == '["a\\nb", "[1,2]"]'
 
 
-def test_equal_shapes_written_in_two_ways_are_one_row_of_ops(tmp_path) -> None:
+def test_equal_shapes_written_in_two_ways_are_one_row_of_ops(tmp_path: Path) -> None:
     text = kineto_text([op("x", 0, 5, Input_Dims=[[2, 3]]), op("x", 10, 5, Input_Dims=[[2, 3]])])
     broken, compact = json.dumps([[2, 3]], indent=2).replace("\n", "\n      "), "[[2,3]]"
     assert text.count(broken) == 2

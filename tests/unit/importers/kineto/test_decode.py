@@ -25,7 +25,7 @@ def instant(name: str, ts: float, **args: Any) -> Json:
 def test_every_table_has_the_columns_and_types_of_the_schema(tmp_path: Path) -> None:
     full = [
         op("a", 1, 2, External_id=1),
-        kernel("k", 1, 2, 3, **{"Collective name": "x"}),
+        kernel("k", 1, 2, 3, **Json({"Collective name": "x"})),
         complete("c", "cuda_runtime", 1, 2, 1, 1, {"correlation": 3}),
         complete("s", "cuda_sync", 1, 2, 0, 7, {"stream": 7}),
         complete("p", "python_function", 1, 2, 1, 1, {"Python id": 1}),
@@ -82,7 +82,7 @@ def test_an_instant_without_a_category_is_among_the_others(tmp_path: Path) -> No
 
 
 def test_counters_and_unknown_phases_are_kept_whole_among_the_others(tmp_path: Path) -> None:
-    others = [
+    others: list[Json] = [
         {"ph": "C", "name": "GPU 0 Memory", "pid": 0, "ts": 1, "args": {"used": 5}},
         {"ph": "B", "name": "begin", "ts": 1},
         {"ph": "Z", "new": [1]},

@@ -84,7 +84,7 @@ def test_all_arguments_at_once_are_read_beside_events_without_any(tmp_path: Path
 
 
 def test_only_events_with_collective_arguments_are_collectives(tmp_path: Path) -> None:
-    args = {"Collective name": "allreduce", "Process Group Ranks": "[0, 1]", "In msg nelems": 4}
+    args: Json = {"Collective name": "allreduce", "Process Group Ranks": "[0, 1]", "In msg nelems": 4}
     timeline = timeline_of(tmp_path, [kernel("k", 1, 2, 3), kernel("nccl", 4, 5, 6, **args)])
     assert timeline.device_work.get_column("event_id").to_list() == [0, 1]
     assert rows(timeline.collectives) == [
@@ -173,7 +173,7 @@ def test_a_value_of_another_type_is_converted_where_that_is_plain(
 def test_a_value_that_does_not_fit_its_column_is_in_extra_args(
     tmp_path: Path, key: str, value: object
 ) -> None:
-    timeline = timeline_of(tmp_path, [kernel("k", 1, 2, 3), kernel("k", 4, 5, 6, **{key: value})])
+    timeline = timeline_of(tmp_path, [kernel("k", 1, 2, 3), kernel("k", 4, 5, 6, **Json({key: value}))])
     assert extras(timeline) == [(1, key, value)]
     assert timeline.device_work.get_column("correlation").to_list() == [3, 6]
 

@@ -20,7 +20,7 @@ def demo_et() -> ExecutionTrace:
     return tracebraid.read_execution_trace(tracebraid.demo_path() / "torch_et_0.json.gz")
 
 
-def steps(mark: str, numbers: range, body: Ops = BODY) -> list[object]:
+def steps(mark: str, numbers: range, body: Ops = BODY) -> Ops:
     return [one for number in numbers for one in (mark.format(number), *body)]
 
 
@@ -89,7 +89,9 @@ def test_an_execution_trace_of_many_and_a_kineto_trace_of_one() -> None:
 def test_an_iteration_can_be_asked_for_by_number_or_by_length() -> None:
     nodes = {1: steps("ProfilerStep#{}", range(5, 6))}
     slow = [(name, {"dur": 9}) for name in BODY]
-    events = {7: [*steps("ProfilerStep#{}", range(3, 5), slow), *steps("ProfilerStep#{}", range(5, 8))]}
+    events: dict[int, Ops] = {
+        7: [*steps("ProfilerStep#{}", range(3, 5), slow), *steps("ProfilerStep#{}", range(5, 8))]
+    }
     assert pairs(linked(nodes, events, Matching(iteration=4))) == {n: 9 + n for n in range(9)}
     median = linked(nodes, events, Matching(iteration="median")).matched
     assert median is not None
@@ -156,4 +158,4 @@ def test_what_is_cut_out_hangs_under_its_thread_and_numbers_its_tensors_anew(dem
     before = demo_et.tensors.filter(pl.col("tensor").is_in(numbers.implode())).get_column("tensor_id")
     assert one.tensors.get_column("tensor_id").to_list() == before.to_list()
     assert not one.tensor_edges.is_empty()
-    assert one.tensor_edges.get_column("tensor").max() < one.tensors.height
+    assert one.tensor_edges.select(pl.col("tensor").max()).item() < one.tensors.height

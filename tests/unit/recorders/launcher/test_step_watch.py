@@ -13,6 +13,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.optim import SGD, Optimizer  # noqa: E402
+
+from tests.callbacks import never  # noqa: E402
 from tracebraid.recorders.launcher.step_watch import StepWatch  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -26,7 +29,7 @@ def steps() -> list[str]:
 
 @pytest.fixture
 def watch(steps: list[str]) -> Iterator[StepWatch]:
-    watch = StepWatch(lambda loop: steps.append(loop.kind.counted_by), pytest.fail)
+    watch = StepWatch(lambda loop: steps.append(loop.kind.counted_by), never)
     watch.start()
     yield watch
     watch.stop()
@@ -36,7 +39,7 @@ def watch(steps: list[str]) -> Iterator[StepWatch]:
 def optimizer_class(watch: StepWatch) -> type[Any]:
     """A class of optimizers that was not in use before the watch began."""
 
-    class Plain(torch.optim.Optimizer):
+    class Plain(Optimizer):
         def __init__(self, inside: Callable[[], object] = lambda: None) -> None:
             super().__init__([torch.nn.Parameter(torch.ones(1))], {})
             self.inside = inside
@@ -172,7 +175,12 @@ def test_only_the_thread_of_the_first_step_counts(
 ) -> None:
     optimizer = optimizer_class()
     optimizer.step()
-    thread = threading.Thread(target=lambda: (optimizer.step(), call(module, 70)))
+
+    def step_and_call() -> None:
+        optimizer.step()
+        call(module, 70)
+
+    thread = threading.Thread(target=step_and_call)
     thread.start()
     thread.join()
     optimizer.step()
@@ -180,7 +188,7 @@ def test_only_the_thread_of_the_first_step_counts(
 
 
 def test_optimizers_and_schedulers_of_torch_work_as_ever(watch: StepWatch, steps: list[str]) -> None:
-    class Fresh(torch.optim.SGD):
+    class Fresh(SGD):
         def step(self, closure: Any = None) -> Any:
             return super().step(closure)
 
@@ -233,10 +241,10 @@ def test_steps_can_be_forced_to_be_those_of_optimizers_or_of_modules(
     module: Any, steps_by: str, counted: str
 ) -> None:
     steps: list[str] = []
-    watch = StepWatch(lambda loop: steps.append(loop.kind.counted_by), pytest.fail, steps_by)
+    watch = StepWatch(lambda loop: steps.append(loop.kind.counted_by), never, steps_by)
     watch.start()
 
-    class Plain(torch.optim.Optimizer):
+    class Plain(Optimizer):
         def step(self) -> None:
             pass
 
@@ -272,7 +280,7 @@ def test_calls_before_the_first_optimizer_count_until_its_first_step(
 # --- the watch itself -------------------------------------------------------------------------------
 
 
-def of_torch() -> list[object]:
+def of_torch() -> list[Any]:
     """What the watch changes."""
     optimizer = torch.optim.Optimizer
     return [torch.nn.Module.__call__, optimizer.__init__, optimizer.profile_hook_step]
@@ -281,7 +289,7 @@ def of_torch() -> list[object]:
 def test_a_watch_that_stops_leaves_the_classes_of_torch_as_they_were(module: Any, steps: list[str]) -> None:
     optimizer = torch.optim.Optimizer
     before = of_torch()
-    watch = StepWatch(pytest.fail, pytest.fail)
+    watch = StepWatch(never, never)
     watch.start()
     assert not set(before) & set(of_torch())
     assert inspect.signature(optimizer.__init__) == inspect.signature(before[1])
@@ -340,10 +348,10 @@ def failures() -> list[BaseException]:
 def test_what_fails_in_our_hooks_stops_the_watch_and_not_the_program(
     module: Any, failures: list[BaseException], error: BaseException
 ) -> None:
-    def fail(counted_by: str) -> None:
+    def fail(counted_by: object) -> None:
         raise error
 
-    class Plain(torch.optim.Optimizer):
+    class Plain(Optimizer):
         def step(self) -> str:
             return "stepped"
 
@@ -366,7 +374,7 @@ def test_what_a_handler_of_the_program_raises_in_our_hooks_is_the_programs(
     def handle(number: int, frame: object) -> None:
         raise error
 
-    watch = StepWatch(lambda counted_by: signal.raise_signal(signal.SIGUSR1), pytest.fail)
+    watch = StepWatch(lambda counted_by: signal.raise_signal(signal.SIGUSR1), never)
     before = signal.signal(signal.SIGUSR1, handle)
     watch.start()
     try:
@@ -384,5 +392,5 @@ def test_a_torch_that_lacks_something_is_left_as_it_is(monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.delattr(torch, lacks)
         with pytest.raises(AttributeError):
-            StepWatch(pytest.fail, pytest.fail).start()
+            StepWatch(never, never).start()
     assert of_torch() == before

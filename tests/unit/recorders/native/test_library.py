@@ -15,6 +15,7 @@ from tracebraid.errors import CaptureError, OutputError
 torch = pytest.importorskip("torch")
 
 from tracebraid.recorders.native import library  # noqa: E402
+from tracebraid.recorders.native.build import SOURCES  # noqa: E402
 from tracebraid.recorders.native.library import build, library_path  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -90,7 +91,7 @@ def test_another_abi_or_machine_has_another_library(monkeypatch: pytest.MonkeyPa
 def test_other_sources_or_flags_have_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = {library_path()}
     sources = tmp_path / "native"
-    shutil.copytree(library.SOURCES, sources)
+    shutil.copytree(SOURCES, sources)
     monkeypatch.setattr(library, "SOURCES", sources)
     assert {library_path()} == paths
     for change in (

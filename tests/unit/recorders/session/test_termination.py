@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import FrameType
 
 import pytest
 
+from tests.callbacks import never
 from tracebraid.recorders.session.termination import Termination
 
 BOTH = (signal.SIGINT, signal.SIGTERM)
-DEFAULTS = [signal.default_int_handler, signal.SIG_DFL]
+DEFAULTS: list[Callable[[int, FrameType | None], object] | signal.Handlers] = [
+    signal.default_int_handler,
+    signal.SIG_DFL,
+]
 
 
 def ours(number: int, frame: object) -> None:
@@ -47,7 +52,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def termination(log: list[str]) -> Termination:
-    watching = Termination(lambda ended_by: log.append(f"finished: {ended_by}"), pytest.fail)
+    watching = Termination(lambda ended_by: log.append(f"finished: {ended_by}"), never)
     watching.watch()
     return watching
 
@@ -64,7 +69,7 @@ def test_both_signals_are_taken_over_and_given_back(termination: Termination) ->
 def test_a_handler_that_the_program_has_is_left_alone() -> None:
     signal.signal(signal.SIGTERM, ours)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    termination = Termination(pytest.fail, pytest.fail)
+    termination = Termination(never, never)
     termination.watch()
     assert handlers() == [signal.SIG_IGN, ours]
     termination.leave()
@@ -78,8 +83,13 @@ def test_a_handler_that_the_program_has_set_since_stays(termination: Termination
 
 
 def test_a_capture_that_is_not_in_the_main_thread_takes_nothing_over() -> None:
-    termination = Termination(pytest.fail, pytest.fail)
-    thread = threading.Thread(target=lambda: (termination.watch(), termination.leave()))
+    termination = Termination(never, never)
+
+    def watch_and_leave() -> None:
+        termination.watch()
+        termination.leave()
+
+    thread = threading.Thread(target=watch_and_leave)
     thread.start()
     thread.join()
     assert handlers() == DEFAULTS
@@ -153,12 +163,12 @@ def test_a_termination_while_the_capture_finishes_ends_the_process_after_it(log:
     def finish(ended_by: str) -> None:
         if log:
             return  # it is over already
-        with termination.held():
+        with watching.held():
             signal.raise_signal(signal.SIGTERM)
             log.append(f"finished: {ended_by}")
 
-    termination = Termination(finish, pytest.fail)
-    termination.watch()
+    watching = Termination(finish, never)
+    watching.watch()
     finish("end")
     assert log == ["finished: end", "killed by SIGTERM"]
 
