@@ -13,6 +13,7 @@ from tracebraid.api import read_timeline
 from tracebraid.compat.needs_pandas import as_pandas
 from tracebraid.errors import ArgumentError
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["SymbolTable", "Trace", "TraceAnalysis"]
@@ -139,7 +140,7 @@ def _rows(timeline: Timeline, start_ns: int) -> pl.DataFrame:
     )
     us = (pl.col("ts_ns") - start_ns, pl.col("dur_ns"), pl.col("ts_ns") - start_ns + pl.col("dur_ns"))
     return (
-        timeline.events.with_columns(pl.col("name", "category").cast(pl.String).fill_null(""))
+        timeline.events.with_columns(as_text("name", "category").fill_null(""))
         .filter(~pl.col("category").is_in(_LEFT_OUT))
         .join(timeline.lanes.select("lane", "pid", "tid"), on="lane", how="left", maintain_order="left")
         .join(ids, on="event_id", how="left", maintain_order="left")

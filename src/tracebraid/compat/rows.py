@@ -10,6 +10,7 @@ import polars as pl
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema import EVENTS, HOST_OPS, KINETO_TABLES, LANES, PROCESS_GROUPS
 from tracebraid.model.timeline import Timeline
@@ -66,7 +67,7 @@ def nodes_of_rows(rows: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     """
     timeline = linked.timeline
     ops = timeline.host_ops.select("event_id", pl.col("external_id").fill_null(_NO_ID))
-    named = timeline.events.select("event_id", pl.col("name").cast(pl.String))
+    named = timeline.events.select("event_id", as_text("name"))
     events = ops.join(named, on="event_id").sort("event_id")
     same = _numbered(rows).join(_numbered(events), on=[*_KEY, "number", "count"])
     links = linked.host_links.select("event_id", "node_id").drop_nulls()
@@ -98,9 +99,7 @@ def timeline_of_rows(frame: Any, rows: pl.DataFrame, rank: int) -> Timeline:
         LANES.name: lanes.select("lane", pid_text="pid", tid_text="tid"),
     }
     tables = {
-        table.name: pl.concat(
-            [table.empty(), _cast(filled[table.name], table.polars_schema())], how="diagonal"
-        )
+        table.name: table.conform(filled[table.name], fill_missing=True)
         if table.name in filled
         else table.empty()
         for table in KINETO_TABLES
@@ -127,7 +126,3 @@ def _integers(column: Any) -> pl.Series:
     series = pl.Series(values if values.dtype.kind in "iuf" else values.tolist(), strict=False)
     integers: pl.Series = series.cast(pl.Int64, strict=False)
     return integers
-
-
-def _cast(frame: pl.DataFrame, schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    return frame.cast({name: dtype for name, dtype in schema.items() if name in frame.columns})

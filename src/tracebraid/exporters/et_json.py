@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
-import polars as pl
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema import ET_COLLECTIVES
 
@@ -77,7 +77,7 @@ class Sides:
     def __init__(self, et: ExecutionTrace) -> None:
         self.with_strides = et.values.get_column("strides").null_count() < et.values.height
         self._rows: dict[tuple[int, bool], list[tuple[str, str, str, str]]] = defaultdict(list)
-        text = [pl.col(name).cast(pl.String) for name in ("value", "shape", "type", "strides")]
+        text = [as_text(name) for name in ("value", "shape", "type", "strides")]
         for node, is_output, *parts in et.values.select("node_id", "is_output", *text).iter_rows():
             self._rows[node, is_output].append(tuple(parts))
 
@@ -130,7 +130,7 @@ def _attrs(et: ExecutionTrace, without: Collection[str]) -> dict[int, list[str]]
             if value is not None:
                 kind = "bool" if isinstance(value, bool) else "uint64" if isinstance(value, int) else "string"
                 found[node].append(_attr(name, kind, value))
-    extra = et.extra_attrs.filter(~pl.col("key").cast(pl.String).is_in(list(without)))
+    extra = et.extra_attrs.filter(~as_text("key").is_in(list(without)))
     for node, key, kind, value in extra.iter_rows():
         found[node].append(f'{{"name": {as_json(key)}, "type": {as_json(kind)}, "value": {value}}}')
     return found

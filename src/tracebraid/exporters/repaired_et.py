@@ -13,6 +13,7 @@ from tracebraid.exporters.et_json import Bodies, as_json, document, header_of
 from tracebraid.files import write_whole
 from tracebraid.model.check import Repair
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.parents import JudgedParent, Verdict, judge_parents
 
@@ -42,7 +43,7 @@ def write_repaired_et(linked: LinkedTrace, path: str | Path) -> Repair:
     parents = repaired_parents(et, judged)
     before = dict(et.nodes.select("node_id", "parent_id").iter_rows())
     linked_nodes = linked.host_links.get_column("node_id").drop_nulls()
-    marks = pl.col("key").cast(pl.String) == MISSING_PARENT
+    marks = as_text("key") == MISSING_PARENT
     solved = marks & pl.col("node_id").is_in(linked_nodes.implode())
     marked = not et.extra_attrs.filter(solved).is_empty()
     et = replace(et, extra_attrs=et.extra_attrs.filter(~solved))
@@ -85,7 +86,7 @@ def repaired_parents(et: ExecutionTrace, judged: Iterable[JudgedParent]) -> dict
 def _roots(et: ExecutionTrace) -> tuple[dict[int, int], int]:
     """The root of each logical thread, and the process's."""
     roots = et.nodes.filter("is_root")
-    threads = roots.filter(pl.col("name").cast(pl.String).str.contains(_THREAD_ROOT))
+    threads = roots.filter(as_text("name").str.contains(_THREAD_ROOT))
     process = roots.get_column("node_id").min()
     return dict(threads.select("tid", "node_id").iter_rows()), process if isinstance(process, int) else 1
 
@@ -98,7 +99,7 @@ def _lines(et: ExecutionTrace, parents: dict[int, int | None]) -> Iterator[str]:
 
 def _nodes(et: ExecutionTrace, parents: dict[int, int | None]) -> Iterator[str]:
     bodies = Bodies(et)
-    for node, name in et.nodes.select("node_id", pl.col("name").cast(pl.String)).iter_rows():
+    for node, name in et.nodes.select("node_id", as_text("name")).iter_rows():
         parent = parents[node]
         head = f'"id": {node}, "name": {as_json(name)}, "ctrl_deps": {node if parent is None else parent}'
         yield f"{{{head}, {bodies.of(node)}}}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.coverage import Count, Coverage, Orphans
+from tracebraid.model.expressions import as_text
 from tracebraid.model.reason import OrphanReason
 from tracebraid.model.timeline import Timeline
 
@@ -22,7 +23,7 @@ def count_coverage(
 
     Roots of the process and of threads are not expected to link, nor is what lies in iterations that were not matched.
     """
-    reason = pl.col("reason").cast(pl.String).fill_null("")
+    reason = as_text("reason").fill_null("")
     in_scope = reason != OrphanReason.OTHER_ITERATION.value
     nodes = node_links.filter(reason != OrphanReason.ROOT.value)
     expected = nodes.filter(in_scope)

@@ -10,6 +10,7 @@ from tracebraid.linking.alignment.approximate import link_approximately
 from tracebraid.linking.names import PROCESS_GROUP_INIT, SAME_NAME, as_kineto_writes
 from tracebraid.linking.origin import origin_findings, unproven_findings
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.matched import Matched
 from tracebraid.model.matching import BEST, Matching
@@ -72,7 +73,7 @@ def link_hosts(
 def _of_another_run(links: HostLinks) -> HostLinks:
     """Links of none, with that as the reason; roots keep theirs, and what is written before the start."""
     always = [OrphanReason.ROOT.value, OrphanReason.BEFORE_START.value]
-    reason = pl.col("reason").cast(pl.String)
+    reason = as_text("reason")
     other = pl.when(reason.is_in(always)).then(reason).otherwise(pl.lit(OrphanReason.ANOTHER_RUN.value))
     as_reason = other.cast(pl.Categorical).alias("reason")
     return HostLinks(links.hosts.with_columns(as_reason), links.nodes.with_columns(as_reason))
@@ -117,12 +118,12 @@ def _agreeing(exact: HostLinks) -> tuple[int, int]:
 
 def _ops(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
     ids = timeline.host_ops.select("event_id", "external_id", "record_function_id")
-    named = timeline.events.select("event_id", pl.col("name").cast(pl.String), "lane")
+    named = timeline.events.select("event_id", as_text("name"), "lane")
     return ids.join(named, on="event_id").join(tree.select("event_id", "op_event"), on="event_id", how="left")
 
 
 def _nodes(et: ExecutionTrace) -> pl.DataFrame:
-    name = pl.col("name").cast(pl.String)
+    name = as_text("name")
     return et.nodes.select(
         "node_id",
         "parent_id",
@@ -223,9 +224,7 @@ def _hosts(
 
 
 def _as_hosts(hosts: pl.DataFrame) -> pl.DataFrame:
-    schema = HOST_LINKS.polars_schema()
-    missing = [pl.lit(None).alias(name) for name in schema if name not in hosts.columns]
-    return hosts.with_columns(missing).select(list(schema)).cast(schema).sort("event_id")  # type: ignore[arg-type]
+    return HOST_LINKS.conform(hosts, fill_missing=True).sort("event_id")
 
 
 def _node_links(
@@ -234,7 +233,6 @@ def _node_links(
     same_name = pairs.filter(SAME_NAME).get_column("node_id").unique()
     any_pair = pairs.get_column("node_id").unique()
     node = pl.col("node_id")
-    schema = NODE_LINKS.polars_schema()
     links = nodes.join(linked, on="node_id", how="left").with_columns(
         pl.lit(None).alias("candidates"),
         pl.when(pl.col("event_id").is_not_null())
@@ -252,4 +250,4 @@ def _node_links(
         .otherwise(pl.lit(OrphanReason.IDS_UNPROVEN.value))
         .alias("reason"),
     )
-    return links.select(list(schema)).cast(schema).sort("node_id")  # type: ignore[arg-type]
+    return NODE_LINKS.conform(links).sort("node_id")

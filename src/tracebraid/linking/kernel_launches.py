@@ -36,7 +36,6 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
         & (pl.col("named_ts_ns") <= pl.col("ts_ns"))
     )
     has_op = pl.col("op_event").is_not_null()
-    schema = LAUNCHES.polars_schema()
     links = found.with_columns(
         pl.when(has_op)
         .then(pl.lit("correlation"))
@@ -54,14 +53,13 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.lit(OrphanReason.NO_CALL.value))
         .alias("reason"),
     )
-    return links.select(list(schema)).cast(schema).sort("event_id")  # type: ignore[arg-type]
+    return LAUNCHES.conform(links).sort("event_id")
 
 
 def with_nodes(launches: pl.DataFrame, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.DataFrame:
     """The table `device_links`: the launches, each with the node of its op, or of the nearest op around that."""
     nodes = _nodes_around(launches.get_column("op_event"), tree, host_links)
-    schema = DEVICE_LINKS.polars_schema()
-    return launches.with_columns(nodes).select(list(schema)).cast(schema)  # type: ignore[arg-type]
+    return DEVICE_LINKS.conform(launches.with_columns(nodes))
 
 
 def _calls(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:

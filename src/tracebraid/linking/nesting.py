@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from tracebraid.linking.python_frames import proven_ends
 from tracebraid.linking.rounding import TOLERANCE_NS
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.schema import HOST_TREE
 from tracebraid.model.timeline import Timeline
 
@@ -66,7 +67,7 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
 
 def _host_events(timeline: Timeline) -> pl.DataFrame:
     """Host events with a duration, outer before inner: by thread, start, and what is outside of what."""
-    category = pl.col("category").cast(pl.String)
+    category = as_text("category")
     kinds = {name: kind for role, kind in _KINDS.items() for name in categories_of(role)}
     events = timeline.events.filter(category.is_in(list(kinds))).select(
         "event_id",

@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.linking.rounding import TOLERANCE_NS
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.timeline import Timeline
 
@@ -54,7 +55,7 @@ def late_frame_findings(timeline: Timeline, tree: pl.DataFrame) -> list[Finding]
         tree: its `host_tree`.
     """
     events = timeline.events.select("event_id", "name", "category", "ts_ns", "dur_ns")
-    frames = events.filter(pl.col("category").cast(pl.String).is_in(categories_of(Role.PYTHON)))
+    frames = events.filter(as_text("category").is_in(categories_of(Role.PYTHON)))
     table = timeline.tables.get("python_functions", pl.DataFrame(schema=_TABLE_SCHEMA))
     cut = (
         frames.join(tree, on="event_id")
@@ -63,11 +64,11 @@ def late_frame_findings(timeline: Timeline, tree: pl.DataFrame) -> list[Finding]
     )
     if cut.is_empty():
         return []
-    of_op = events.select(op_event="event_id", op_category=pl.col("category").cast(pl.String))
+    of_op = events.select(op_event="event_id", op_category=as_text("category"))
     by_op = pl.col("op_category").is_in(categories_of(Role.OP)).fill_null(False)
     by_frames = pl.col("event_id").is_in(proven_ends(timeline).get_column("event_id").implode())
     over_long = pl.col("dur_ns") - pl.col("inclusive_ns") > EXIT_NS
-    built_in = pl.col("name").cast(pl.String).str.starts_with(_BUILT_IN)
+    built_in = as_text("name").str.starts_with(_BUILT_IN)
     late = (
         cut.join(of_op, on="op_event", how="left")
         .filter(by_op | by_frames | (over_long & built_in & ~_calls_at_its_cut(cut, table, events)))

@@ -82,10 +82,11 @@ def _with_parents(tree: pl.DataFrame, moved: dict[int, int]) -> pl.DataFrame:
         depth[event] = depth[moved.get(event, parent_of[event])] + 1
         waiting += inside[event]
     old = pl.col("event_id")
-    return tree.with_columns(
+    moved_tree = tree.with_columns(
         old.replace_strict(moved, default=pl.col("parent_event"), return_dtype=pl.Int64).alias(
             "parent_event"
         ),
         old.replace_strict(moved, default=pl.col("op_event"), return_dtype=pl.Int64).alias("op_event"),
         pl.Series("depth", [depth[event] for event in tree.get_column("event_id")]),
-    ).cast(HOST_TREE.polars_schema())  # type: ignore[arg-type]
+    )
+    return HOST_TREE.conform(moved_tree)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.nearest import nearest
 from tracebraid.model.timeline import Timeline
 
@@ -252,9 +253,9 @@ def _evidence(et: ExecutionTrace, timeline: Timeline, tree: pl.DataFrame, linked
     placed = linked.select("event_id").join(spans, on="event_id").join(finished, on="event_id", how="left")
     start = placed.get_column("ts_ns")
     in_us = ((start - start.min()) % _MICROSECOND_NS == 0).all()
-    by_id = linked.filter(pl.col("method").cast(pl.String).is_in(_BY_ID)).get_column("node_id")
+    by_id = linked.filter(as_text("method").is_in(_BY_ID)).get_column("node_id")
     node_of = dict(linked.select("event_id", "node_id").iter_rows())
-    marks = et.extra_attrs.filter(pl.col("key").cast(pl.String) == MISSING_PARENT).get_column("node_id")
+    marks = et.extra_attrs.filter(as_text("key") == MISSING_PARENT).get_column("node_id")
     return _Evidence(
         nodes=nodes,
         node_of=node_of,

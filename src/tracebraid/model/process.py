@@ -10,6 +10,7 @@ from enum import Enum
 import polars as pl
 
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["Contradiction", "Process", "contradictions", "process_of_et", "process_of_timeline"]
@@ -183,15 +184,15 @@ def _rank_of_collectives(et: ExecutionTrace) -> int | None:
 
     It stands between the group's name and the collective's: `["0", "default_pg"]`, 1, "allreduce".
     """
-    nodes = et.nodes.filter(pl.col("name").cast(pl.String) == "record_param_comms").select("node_id")
+    nodes = et.nodes.filter(as_text("name") == "record_param_comms").select("node_id")
     if nodes.is_empty():
         return None
     values = et.values.join(nodes, on="node_id").filter(~pl.col("is_output")).sort("node_id", "position")
     rows = values.select(
         "node_id",
-        pl.col("value").cast(pl.String).alias("group"),
-        pl.col("value").cast(pl.String).shift(-1).over("node_id").alias("rank"),
-        pl.col("value").cast(pl.String).shift(-2).over("node_id").str.strip_chars('"').alias("collective"),
+        as_text("value").alias("group"),
+        as_text("value").shift(-1).over("node_id").alias("rank"),
+        as_text("value").shift(-2).over("node_id").str.strip_chars('"').alias("collective"),
     )
     of_world = rows.filter(
         pl.col("group").str.contains(f'"{_DEFAULT_GROUP}"', literal=True)
@@ -202,7 +203,7 @@ def _rank_of_collectives(et: ExecutionTrace) -> int | None:
 
 
 def _default_group_size(groups: pl.DataFrame) -> int | None:
-    size = groups.filter(pl.col("pg_desc").cast(pl.String) == _DEFAULT_GROUP).get_column("group_size")
+    size = groups.filter(as_text("pg_desc") == _DEFAULT_GROUP).get_column("group_size")
     return int(size[0]) if len(size) == 1 and size[0] else None
 
 

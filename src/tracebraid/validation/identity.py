@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.reason import OrphanReason
@@ -106,12 +107,12 @@ def _ids_of_timeline(timeline: Timeline) -> pl.Series:
 
 
 def _ids_of_et(et: ExecutionTrace) -> pl.Series:
-    nodes = et.op_nodes.filter(pl.col("name").cast(pl.String) != _BEFORE_START)
+    nodes = et.op_nodes.filter(as_text("name") != _BEFORE_START)
     return nodes.filter(pl.col("rf_id") > 0).get_column("rf_id")
 
 
 def _never_written(et: ExecutionTrace) -> list[Finding]:
-    marked = et.extra_attrs.filter(pl.col("key").cast(pl.String) == MISSING_PARENT).get_column("node_id")
+    marked = et.extra_attrs.filter(as_text("key") == MISSING_PARENT).get_column("node_id")
     if marked.is_empty():
         return []
     text = "operators that were open at the stop, or raised, were never written; what ran inside hangs higher"

@@ -9,6 +9,7 @@ from statistics import median
 import polars as pl
 
 from tracebraid.model.category import Role
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.timeline import Timeline
 
@@ -31,7 +32,7 @@ class Step:
 
 def steps_of(timeline: Timeline) -> tuple[Step, ...]:
     """The profiler's steps in the order of their starts."""
-    name = pl.col("name").cast(pl.String)
+    name = as_text("name")
     marks = (
         timeline.of_role(Role.ANNOTATION, Role.OP).filter(name.str.contains(_STEP)).sort("ts_ns", "event_id")
     )
@@ -49,9 +50,7 @@ def window_findings(timeline: Timeline, steps: Sequence[Step]) -> list[Finding]:
         times = durations[0] / usual if usual else float("inf")
         text = f"{steps[0].name} took {times:.1f} times as long as the median of the steps after it"
         found.append(Finding("warmup-caught", text, timeline.path))
-    compiling = timeline.of_role(Role.ANNOTATION, Role.OP).filter(
-        pl.col("name").cast(pl.String).str.contains(_COMPILING)
-    )
+    compiling = timeline.of_role(Role.ANNOTATION, Role.OP).filter(as_text("name").str.contains(_COMPILING))
     if not compiling.is_empty():
         text = "torch.compile was compiling inside the window"
         found.append(Finding("warmup-caught", text, timeline.path, count=compiling.height))

@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.model.answers import STEPS
 from tracebraid.model.category import Role
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["PROFILER_STEP", "in_order_of_steps", "step_of_moments", "steps"]
@@ -21,7 +22,7 @@ def steps(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
         linked: one rank.
         annotation: its name, with or without the `#` and number behind it.
     """
-    name = pl.col("name").cast(pl.String)
+    name = as_text("name")
     marks = linked.timeline.of_role(Role.ANNOTATION, Role.OP).filter(
         (name == annotation) | name.str.starts_with(annotation + "#")
     )
@@ -31,7 +32,7 @@ def steps(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
         pl.col("ts_ns").alias("start_ns"),
         (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
     )
-    return found.cast(STEPS.polars_schema())  # type: ignore[arg-type]
+    return STEPS.conform(found)
 
 
 def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:

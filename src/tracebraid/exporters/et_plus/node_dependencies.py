@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracebraid.exporters.et_plus.node_clock import NodeClock
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["NodeDependencies", "node_dependencies"]
@@ -129,9 +130,9 @@ def _device_clocks(linked: LinkedTrace, clock: NodeClock) -> dict[int, int]:
 def _moments(linked: LinkedTrace, kinds: list[str]) -> pl.DataFrame:
     """The dependencies of some kinds with the threads and times of both moments."""
     events = linked.timeline.events
-    found = linked.dependencies.with_columns(
-        pl.col("kind", "before_moment", "after_moment").cast(pl.String)
-    ).filter(pl.col("kind").is_in(kinds))
+    found = linked.dependencies.with_columns(as_text("kind", "before_moment", "after_moment")).filter(
+        pl.col("kind").is_in(kinds)
+    )
     for side in ("before", "after"):
         times = events.select(
             pl.col("event_id").alias(f"{side}_event"),

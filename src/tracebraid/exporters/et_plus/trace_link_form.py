@@ -20,6 +20,7 @@ from tracebraid.exporters.et_plus.times import decimal_us, device_events, host_t
 from tracebraid.exporters.kineto_args import device_args
 from tracebraid.files import write_whole
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.reason import OrphanReason
 
@@ -82,9 +83,7 @@ class _Flat:
         for node, *values in et.nodes.select("node_id", *columns).iter_rows():
             pairs = zip(columns, values, strict=True)
             self._attrs[node] = [f'"{key}": {as_json(value)}' for key, value in pairs if value is not None]
-        for node, key, value in et.extra_attrs.select(
-            "node_id", pl.col("key").cast(pl.String), "value"
-        ).iter_rows():
+        for node, key, value in et.extra_attrs.select("node_id", as_text("key"), "value").iter_rows():
             self._attrs[node].append(f"{as_json(key)}: {value}")
 
     def host(self, node: int) -> str:
@@ -104,9 +103,7 @@ def _nodes(linked: LinkedTrace, et: ExecutionTrace, form: _Flat | _Nested) -> It
     """Host nodes in the order of ids, then device nodes in the order of their starts, with ids above all others."""
     base_ns = linked.timeline.base_time_ns
     times = {node: _timing(one, base_ns, form) for node, one in _all_times(linked, et).items()}
-    for node_id, name, parent in et.nodes.select(
-        "node_id", pl.col("name").cast(pl.String), "parent_id"
-    ).iter_rows():
+    for node_id, name, parent in et.nodes.select("node_id", as_text("name"), "parent_id").iter_rows():
         head = f'"id": {node_id}, "name": {as_json(name)}, "{form.parent_key}": '
         head += str(node_id if parent is None else parent)
         yield f"{{{head}, {form.host(node_id)}{times.get(node_id, '')}}}"

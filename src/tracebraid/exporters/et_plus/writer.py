@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from tracebraid.exporters.et_json import Bodies, as_json, document, et_of, header_of
 from tracebraid.exporters.et_plus.node_dependencies import node_dependencies
 from tracebraid.exporters.et_plus.times import decimal_us, device_events, host_times
 from tracebraid.files import write_whole
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.reason import OrphanReason
 
@@ -66,9 +65,7 @@ def _nodes(linked: LinkedTrace, et: ExecutionTrace) -> Iterator[str]:
     events = device_events(linked)
     numbers = {event: highest + 1 + row for row, event in enumerate(events.get_column("event_id"))}
     waits = node_dependencies(linked, et, numbers)
-    for node_id, name, parent in et.nodes.select(
-        "node_id", pl.col("name").cast(pl.String), "parent_id"
-    ).iter_rows():
+    for node_id, name, parent in et.nodes.select("node_id", as_text("name"), "parent_id").iter_rows():
         timing = ""
         if node_id in times:
             ts, inclusive, exclusive = times[node_id]

@@ -74,7 +74,7 @@ def _recorded(archive: zipfile.ZipFile, path: str) -> Recorded:
         values=tables[ET_VALUES.name],
         uses=tables[RECORDED_TENSOR_USES.name],
         collectives=collectives_of(attrs.filter(split)),
-        extra_attrs=attrs.filter(~split).cast(ET_EXTRA_ATTRS.polars_schema()),  # type: ignore[arg-type]
+        extra_attrs=ET_EXTRA_ATTRS.conform(attrs.filter(~split)),
     )
 
 

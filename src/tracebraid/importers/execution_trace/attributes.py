@@ -11,6 +11,7 @@ import polars as pl
 from tracebraid.importers.columns import ColumnData, TableData, int_column, interned_column
 from tracebraid.importers.frames import frame_of
 from tracebraid.model.column import INT64_NULL, Kind
+from tracebraid.model.expressions import as_text
 from tracebraid.model.schema import ET_COLLECTIVES
 
 __all__ = ["collective_table", "collectives_of", "fits", "fits_collective", "is_collective"]
@@ -45,7 +46,7 @@ def is_collective(attrs: pl.DataFrame) -> pl.Series:
     Raises:
         MsgspecError: the value of one of these is no JSON.
     """
-    candidates = attrs.with_row_index("row").filter(pl.col("key").cast(pl.String).is_in(list(_COLUMN)))
+    candidates = attrs.with_row_index("row").filter(as_text("key").is_in(list(_COLUMN)))
     rows = [
         row
         for row, key, value in candidates.select("row", "key", "value").iter_rows()

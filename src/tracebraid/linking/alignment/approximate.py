@@ -13,7 +13,9 @@ from tracebraid.linking.alignment.node_times import node_times
 from tracebraid.linking.alignment.program import program_of
 from tracebraid.linking.alignment.sides import Side, side_of_nodes, side_of_ops
 from tracebraid.linking.names import PROCESS_GROUP_INIT
+from tracebraid.model.column import Table
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.matched import Matched
 from tracebraid.model.matching import Matching
 from tracebraid.model.reason import OrphanReason
@@ -91,14 +93,14 @@ def _tables(
         pairs.rename({"node_id": "found"}),
         candidates.rename({"node_id": "could_be"}),
         (sides[1], interval.ops),
-        HOST_LINKS.polars_schema(),
+        HOST_LINKS,
     )
     nodes = _updated(
         known[1],
         pairs.select("node_id", pl.col("event_id").alias("found")),
         candidates.rename({"event_id": "could_be"}),
         (sides[0], interval.nodes),
-        NODE_LINKS.polars_schema(),
+        NODE_LINKS,
     )
     return hosts, nodes
 
@@ -138,10 +140,10 @@ def _updated(
     pairs: pl.DataFrame,
     candidates: pl.DataFrame,
     sides: tuple[Side, Side],
-    schema: dict[str, pl.DataType],
+    table: Table,
 ) -> pl.DataFrame:
     """A link table with what was found: its first column is the key, its second one what it is linked to."""
-    key, partner = list(schema)[:2]
+    key, partner, *others = (column.name for column in table.columns)
     could_be = candidates.group_by(key).agg(pl.col("could_be").unique().sort())
     # What could be linked, and of it what was in scope.
     expected, in_scope = (pl.col(key).is_in(side.rows.get_column("id").implode()) for side in sides)
@@ -158,20 +160,17 @@ def _updated(
         .then(pl.lit(OrphanReason.OTHER_ITERATION.value))
         .when(expected)
         .then(pl.lit(OrphanReason.NO_COUNTERPART.value))
-        .otherwise(pl.col("reason").cast(pl.String))
+        .otherwise(as_text("reason"))
     )
     extra = {
         name: pl.when(is_found).then(f"{name}_found").otherwise(pl.col(name).cast(dtype))
         for name, dtype in (("method", pl.String), ("confidence", pl.Float64))
-        if name in schema
+        if name in others
     }
-    return (
-        found.with_columns(
-            reason.alias("reason"),
-            pl.col("could_be").alias("candidates"),
-            pl.coalesce(partner, "found").alias(partner),
-            **extra,
-        )
-        .select(list(schema))
-        .cast(schema)  # type: ignore[arg-type]
+    updated = found.with_columns(
+        reason.alias("reason"),
+        pl.col("could_be").alias("candidates"),
+        pl.coalesce(partner, "found").alias(partner),
+        **extra,
     )
+    return table.conform(updated)

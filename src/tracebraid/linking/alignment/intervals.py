@@ -230,5 +230,4 @@ def _table(places: _Places, agreement: NDArray[np.float64], chosen: int, is_time
     within = pl.col("iteration").is_between(chosen, chosen + len(places.few) - 1)
     agrees = pl.Series("agreement", [*agreement.tolist(), *[None] * (len(places.few) - 1)], dtype=pl.Float64)
     table = whole.sort("iteration").with_columns(agrees, within.alias("is_chosen"))
-    schema = ITERATIONS.polars_schema()
-    return table.select(list(schema)).cast(schema)  # type: ignore[arg-type]
+    return ITERATIONS.conform(table)

@@ -34,7 +34,6 @@ def node_times(interval: Interval, pairs: pl.DataFrame, timeline: Timeline) -> p
     found = [
         _of_thread(thread, interval.chosen) for thread in rows.partition_by("thread", maintain_order=True)
     ]
-    schema = NODE_TIMES.polars_schema()
     duration = pl.col("dur_ns")
     return (
         pl.concat(found)
@@ -48,8 +47,7 @@ def node_times(interval: Interval, pairs: pl.DataFrame, timeline: Timeline) -> p
             duration.max().alias("max_ns"),
             duration.std().alias("std_ns"),
         )
-        .select(list(schema))
-        .cast(schema)  # type: ignore[arg-type]
+        .pipe(NODE_TIMES.conform)
         .sort("node_id")
     )
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tracebraid.linking.names import as_kineto_writes
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["Codes", "Side", "codes_of", "side_of_nodes", "side_of_ops"]
@@ -57,7 +58,7 @@ def side_of_nodes(et: ExecutionTrace) -> Side:
         et.values.filter(~pl.col("is_output"))
         .sort("node_id", "position")
         .group_by("node_id", maintain_order=True)
-        .agg(pl.col("shape").cast(pl.String).str.join(","))
+        .agg(as_text("shape").str.join(","))
         .select("node_id", pl.format("[{}]", "shape").alias("shapes"))
     )
     rows = (
@@ -67,7 +68,7 @@ def side_of_nodes(et: ExecutionTrace) -> Side:
             pl.col("tid").alias("thread"),
             pl.col("node_id").alias("order"),
             pl.col("parent_id").alias("parent"),
-            pl.col("name").cast(pl.String).alias("title"),
+            as_text("name").alias("title"),
             _plain(pl.col("name")).alias("name"),
             pl.when(pl.col("seq_id") >= 0).then("seq_id").alias("seq"),
             _as_one_writes(pl.col("shapes")).alias("shapes"),
@@ -89,10 +90,10 @@ def side_of_ops(timeline: Timeline, tree: pl.DataFrame) -> Side:
             pl.col("lane").alias("thread"),
             pl.col("ts_ns").alias("order"),
             pl.col("op_event").alias("parent"),
-            pl.col("name").cast(pl.String).alias("title"),
+            as_text("name").alias("title"),
             _plain(pl.col("name")).alias("name"),
             pl.when(pl.col("sequence_number") >= 0).then("sequence_number").alias("seq"),
-            _as_one_writes(pl.col("input_dims").cast(pl.String)).alias("shapes"),
+            _as_one_writes(as_text("input_dims")).alias("shapes"),
         )
     )
     return Side(rows)

@@ -7,6 +7,7 @@ import polars as pl
 from tracebraid.linking.dependencies.edges import END_TO_END, edges
 from tracebraid.linking.dependencies.issue_times import last_before
 from tracebraid.linking.dependencies.moments import Moments
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["blocking_calls", "blocking_copies"]
@@ -61,7 +62,7 @@ def blocking_copies(timeline: Timeline, device_links: pl.DataFrame) -> pl.DataFr
 
     It does so unless it is asynchronous, and then too if the host's memory is pageable.
     """
-    name = timeline.events.select("event_id", pl.col("name").cast(pl.String))
+    name = timeline.events.select("event_id", as_text("name"))
     copies = (
         device_links.filter(pl.col("call_event").is_not_null())
         .select(pl.col("event_id").alias("before_event"), pl.col("call_event").alias("after_event"))
@@ -81,7 +82,7 @@ def _edges(pairs: pl.DataFrame) -> pl.DataFrame:
 def _unrecorded(timeline: Timeline) -> pl.DataFrame:
     """Calls that synchronise by their name, of which no `cuda_sync` event tells."""
     recorded = timeline.tables["syncs"].get_column("correlation").drop_nulls()
-    name = pl.col("name").cast(pl.String)
+    name = as_text("name")
     times = timeline.events.select(
         pl.col("event_id").alias("call_event"), name.alias("call_name"), pl.col("ts_ns").alias("called_ns")
     )

@@ -63,13 +63,11 @@ def _table(kept: pl.DataFrame, moments: Moments) -> pl.DataFrame:
     before = moments.times(kept.get_column("before_event"), kept.get_column("before_moment"))
     after = moments.times(kept.get_column("after_event"), kept.get_column("after_moment"))
     pair = ["before_event", "before_moment", "after_event", "after_moment"]
-    schema = DEPENDENCIES.polars_schema()
     return (
         kept.with_columns(pl.Series("slack_ns", after - before))
         .unique([*pair, "kind"], keep="first", maintain_order=True)
         .sort("after_event", "after_moment", "kind", "before_event", "before_moment")
-        .select(list(schema))
-        .cast(schema)  # type: ignore[arg-type]
+        .pipe(DEPENDENCIES.conform)
     )
 
 

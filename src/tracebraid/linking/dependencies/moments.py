@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tracebraid.linking.nesting import TOLERANCE_NS
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["END", "START", "Moments", "moments_of"]
@@ -59,12 +60,8 @@ def moments_of(timeline: Timeline) -> Moments:
     order of the file holds; an event starts before it ends.
     """
     role = timeline.events.select(
-        pl.col("category").cast(pl.String).is_in(categories_of(*_ON_THE_HOST)).fill_null(False).alias("host"),
-        pl.col("category")
-        .cast(pl.String)
-        .is_in(categories_of(Role.DEVICE_WORK))
-        .fill_null(False)
-        .alias("device"),
+        as_text("category").is_in(categories_of(*_ON_THE_HOST)).fill_null(False).alias("host"),
+        as_text("category").is_in(categories_of(Role.DEVICE_WORK)).fill_null(False).alias("device"),
     )
     on_device = role.get_column("device").to_numpy()
     start = timeline.events.get_column("ts_ns").to_numpy()

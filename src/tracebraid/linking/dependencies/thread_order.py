@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tracebraid.linking.dependencies.edges import edges, no_edges
 from tracebraid.linking.dependencies.moments import END, START, Moments
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["QUIET_NS", "thread_order"]
@@ -77,7 +78,7 @@ def thread_order(
             "proof": proof[after],
         }
     ).join(timeline.lanes.select("lane", "tid", "tid_text"), on="lane", how="left")
-    thread = pl.coalesce(pl.col("tid").cast(pl.String), "tid_text", pl.lit("of no number"))
+    thread = pl.coalesce(as_text("tid"), "tid_text", pl.lit("of no number"))
     text = pl.coalesce(
         pl.when(pl.col("proof") == one).then(pl.format(words, thread)) for one, words in _EVIDENCE.items()
     )
@@ -100,7 +101,7 @@ def _signs(timeline: Timeline, tree: pl.DataFrame, moments: Moments) -> pl.DataF
     """
     kinds = dict.fromkeys(categories_of(Role.OP), "op") | dict.fromkeys(categories_of(Role.CALL), "call")
     kinds |= dict.fromkeys(categories_of(Role.ANNOTATION), "range")
-    kind = pl.col("category").cast(pl.String).replace_strict(kinds, default=None, return_dtype=pl.String)
+    kind = as_text("category").replace_strict(kinds, default=None, return_dtype=pl.String)
     events = timeline.events.select("event_id", "lane", kind.alias("kind"))
     host = events.join(tree.select("event_id", "op_event"), on="event_id")
     host = host.filter(pl.col("kind").is_not_null())
