@@ -14,7 +14,6 @@ from tracebraid.analysis.ops.kernels import kernels as _kernels
 from tracebraid.analysis.ops.launchers import launchers as _launchers
 from tracebraid.analysis.ops.ops import ops as _ops
 from tracebraid.analysis.time.breakdown import breakdown as _breakdown
-from tracebraid.analysis.time.steps import PROFILER_STEP
 from tracebraid.analysis.time.steps import steps as _steps
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
@@ -30,6 +29,7 @@ from tracebraid.model.job import Job, Progress, RankFiles
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.stage import Stage
+from tracebraid.model.step import PROFILER_STEP
 from tracebraid.model.timeline import Timeline
 
 __all__ = [

@@ -12,14 +12,13 @@ from tracebraid.errors import ArgumentError
 from tracebraid.exporters.et_json import Bodies, as_json, document, header_of
 from tracebraid.files import write_whole
 from tracebraid.model.check import Repair
+from tracebraid.model.et_names import THREAD_ROOTS
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.parents import JudgedParent, Verdict, judge_parents
 
 __all__ = ["repaired_parents", "write_repaired_et"]
-
-_THREAD_ROOT = r"\|thread\]$"
 
 
 def write_repaired_et(linked: LinkedTrace, path: str | Path) -> Repair:
@@ -86,7 +85,7 @@ def repaired_parents(et: ExecutionTrace, judged: Iterable[JudgedParent]) -> dict
 def _roots(et: ExecutionTrace) -> tuple[dict[int, int], int]:
     """The root of each logical thread, and the process's."""
     roots = et.nodes.filter("is_root")
-    threads = roots.filter(as_text("name").str.contains(_THREAD_ROOT))
+    threads = roots.filter(as_text("name").is_in(THREAD_ROOTS))
     process = roots.get_column("node_id").min()
     return dict(threads.select("tid", "node_id").iter_rows()), process if isinstance(process, int) else 1
 

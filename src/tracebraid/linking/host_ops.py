@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from tracebraid.linking.alignment.approximate import link_approximately
-from tracebraid.linking.names import PROCESS_GROUP_INIT, SAME_NAME, as_kineto_writes
+from tracebraid.linking.names import SAME_NAME, as_kineto_writes
 from tracebraid.linking.origin import origin_findings, unproven_findings
+from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding

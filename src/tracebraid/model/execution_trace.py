@@ -8,6 +8,7 @@ import polars as pl
 
 from tracebraid.model import et_iterations
 from tracebraid.model.finding import Finding
+from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["MISSING_PARENT", "ExecutionTrace"]
 
@@ -62,11 +63,11 @@ class ExecutionTrace:
         """The nodes that stand for operators and annotations: all but the process's and the threads' roots."""
         return self.nodes.filter(~pl.col("is_root"))
 
-    def iterations(self, annotation: str = "ProfilerStep") -> pl.DataFrame:
+    def iterations(self, annotation: str = PROFILER_STEP) -> pl.DataFrame:
         """Its iterations, each from a node whose name contains the annotation to the next: `ET_ITERATIONS`."""
         return et_iterations.iterations(self, annotation)
 
-    def trimmed(self, iteration: int, annotation: str = "ProfilerStep") -> ExecutionTrace:
+    def trimmed(self, iteration: int, annotation: str = PROFILER_STEP) -> ExecutionTrace:
         """One of its iterations alone, by its place from 0, as a trace of its own.
 
         Raises:

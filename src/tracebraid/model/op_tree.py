@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.model.nearest import nearest_rows
+
 __all__ = ["OpTree", "op_tree"]
 
 _Ints = NDArray[np.int64]
@@ -34,15 +36,8 @@ class OpTree:
         return rows
 
     def nearest(self, wanted: NDArray[np.bool_]) -> _Ints:
-        """For each row the nearest wanted row among itself and the ops around it; -1 where there is none.
-
-        Pointers are doubled: after k rounds each has come up to 2**k ops far.
-        """
-        target = np.where(wanted, np.arange(len(wanted)), self.around)
-        while not np.array_equal(further := target[target], target):
-            target = further
-        nearest: _Ints = np.where(wanted[target], target, -1)
-        return nearest
+        """For each row the nearest wanted row among itself and the ops around it; -1 where there is none."""
+        return nearest_rows(self.around, wanted)
 
     @cached_property
     def spans(self) -> tuple[_Ints, _Ints]:

@@ -14,6 +14,7 @@ from tracebraid.model.coverage import Count, Coverage
 from tracebraid.model.file_info import DeviceSource, FileInfo
 from tracebraid.model.reason import OrphanReason
 from tracebraid.model.sentences import reason_sentence
+from tracebraid.model.step import PROFILER_STEP, is_step_name
 from tracebraid.reports.text import cell, shortened
 from tracebraid.reports.units import duration, percent, size
 
@@ -185,7 +186,7 @@ def launchers_line(frame: pl.DataFrame) -> str:
     return f"Device time, by what launched it: {shares}"
 
 
-def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = "ProfilerStep") -> Table:
+def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = PROFILER_STEP) -> Table:
     """The ops and annotations with the most time; by host time without those that mark steps.
 
     Args:
@@ -195,8 +196,9 @@ def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = "ProfilerStep"
         step: the annotation that marks steps. Its host time stands in the breakdown, step by step.
     """
     key = f"{by}_self_ns"
-    is_step = (pl.col("name") == step) | pl.col("name").str.starts_with(step + "#")
-    shown = pl.col(key) > 0 if by == "device" else (pl.col(key) > 0) & ~is_step
+    shown = pl.col(key) > 0
+    if by == "host":
+        shown &= ~is_step_name(pl.col("name"), step)
     ops = frame.filter(shown).sort(key, descending=True, maintain_order=True)
     times = [("host self", "host_self_ns"), ("host total", "host_total_ns")]
     if frame.get_column("kernels").sum() > 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.coverage import Coverage
+from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
@@ -17,8 +18,6 @@ __all__ = ["et_findings", "identity_findings", "pair_findings", "recording_findi
 
 _HARDLY = 0.5
 _OTHER_ORIGIN = {"another-run", "another-rank", "another-window"}
-
-_BEFORE_START = "## process_group:init ##"
 
 
 def identity_findings(linked: LinkedTrace) -> list[Finding]:
@@ -107,7 +106,7 @@ def _ids_of_timeline(timeline: Timeline) -> pl.Series:
 
 
 def _ids_of_et(et: ExecutionTrace) -> pl.Series:
-    nodes = et.op_nodes.filter(as_text("name") != _BEFORE_START)
+    nodes = et.op_nodes.filter(as_text("name") != PROCESS_GROUP_INIT)
     return nodes.filter(pl.col("rf_id") > 0).get_column("rf_id")
 
 

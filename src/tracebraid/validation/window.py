@@ -11,11 +11,11 @@ import polars as pl
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
+from tracebraid.model.step import PROFILER_STEP, is_profiler_step, step_events
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["Step", "rank_step_findings", "steps_of", "window_findings"]
 
-_STEP = r"^ProfilerStep#\d+$"
 _COMPILING = r"\(dynamo_timed\)|^compile_fx|_compile\.compile_inner|^CompileTime"
 _SLOW_FIRST = 3.0
 """A first step that takes so many times the median of the others caught something that is not steady."""
@@ -32,18 +32,14 @@ class Step:
 
 def steps_of(timeline: Timeline) -> tuple[Step, ...]:
     """The profiler's steps in the order of their starts."""
-    name = as_text("name")
-    marks = (
-        timeline.of_role(Role.ANNOTATION, Role.OP).filter(name.str.contains(_STEP)).sort("ts_ns", "event_id")
-    )
-    rows = marks.select(name, "ts_ns", (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"))
-    return tuple(Step(*row) for row in rows.iter_rows())
+    own = step_events(timeline).filter(is_profiler_step(pl.col("step")))
+    return tuple(Step(*row) for row in own.iter_rows())
 
 
 def window_findings(timeline: Timeline, steps: Sequence[Step]) -> list[Finding]:
     """Whether there are steps, and whether they are steady: no slow first one, no compilation."""
     if not steps:
-        return [Finding("no-steps", "there is no ProfilerStep annotation", timeline.path)]
+        return [Finding("no-steps", f"there is no {PROFILER_STEP} annotation", timeline.path)]
     found = []
     durations = [step.end_ns - step.start_ns for step in steps]
     if len(steps) > 1 and durations[0] > _SLOW_FIRST * (usual := median(durations[1:])):

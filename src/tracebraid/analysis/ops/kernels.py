@@ -5,9 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.device_events import device_events, device_events_by_step
-from tracebraid.analysis.time.steps import PROFILER_STEP, in_order_of_steps
+from tracebraid.analysis.time.steps import in_order_of_steps
 from tracebraid.model.answers import KERNELS
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["kernels"]
 

@@ -6,11 +6,12 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.device_events import device_events
-from tracebraid.analysis.time.steps import PROFILER_STEP, in_order_of_steps, step_of_moments, steps
+from tracebraid.analysis.time.steps import in_order_of_steps, step_of_moments, steps
 from tracebraid.model.answers import OPS
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.op_tree import OpTree, op_tree
+from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["ops"]
 

@@ -7,12 +7,13 @@ import polars as pl
 
 from tracebraid.analysis.device_events import device_events
 from tracebraid.analysis.time.intervals import Cover, cover_of
-from tracebraid.analysis.time.steps import PROFILER_STEP, steps
+from tracebraid.analysis.time.steps import steps
 from tracebraid.model.answers import BREAKDOWN
 from tracebraid.model.category import Role
 from tracebraid.model.device_kind import COMMUNICATION, COMPUTE, MEMORY, WAIT, host_op_communicates
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["breakdown"]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tracebraid.linking.alignment.sequences import NONE, align, gaps
 from tracebraid.linking.alignment.sides import Codes, Side, codes_of
 from tracebraid.linking.alignment.threads import threads_of
+from tracebraid.model.nearest import nearest_ancestors
 
 __all__ = ["CONFIDENCE", "Aligned", "align_sides"]
 
@@ -133,26 +134,13 @@ def _align_places(
                 matches.method[node] = 2
 
 
-def _nearest(parent: _Ints, wanted: NDArray[np.bool_]) -> _Ints:
-    """For each row the nearest wanted one around it, `NONE` where there is none."""
-    rows = np.arange(len(parent))
-    target = np.where(parent == NONE, rows, parent)
-    # Each pointer stops at what is wanted, and then is doubled.
-    step = np.where(wanted, rows, target)
-    while not np.array_equal(further := step[step], step):
-        step = further
-    found = np.where(parent == NONE, NONE, step[np.maximum(parent, 0)])
-    nearest: _Ints = np.where((found != NONE) & wanted[np.maximum(found, 0)], found, NONE)
-    return nearest
-
-
 def _aligned(nodes: Side, ops: Side, parents: tuple[_Ints, _Ints], matches: _Matches) -> Aligned:
     matched = np.flatnonzero(matches.op != NONE)
     op = matches.op[matched]
     has_node = np.zeros(ops.rows.height, dtype=bool)
     has_node[op] = True
-    around = _nearest(parents[0], matches.op != NONE)[matched]
-    op_around = _nearest(parents[1], has_node)[op]
+    around = nearest_ancestors(parents[0], matches.op != NONE)[matched]
+    op_around = nearest_ancestors(parents[1], has_node)[op]
     agrees = np.where(around == NONE, NONE, matches.op[np.maximum(around, 0)]) == op_around
     contradicted = ~agrees & (matches.method[matched] > 0)
     matched, op, agrees = matched[~contradicted], op[~contradicted], agrees[~contradicted]

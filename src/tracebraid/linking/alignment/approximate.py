@@ -12,8 +12,8 @@ from tracebraid.linking.alignment.intervals import Interval, choose_interval
 from tracebraid.linking.alignment.node_times import node_times
 from tracebraid.linking.alignment.program import program_of
 from tracebraid.linking.alignment.sides import Side, side_of_nodes, side_of_ops
-from tracebraid.linking.names import PROCESS_GROUP_INIT
 from tracebraid.model.column import Table
+from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.matched import Matched

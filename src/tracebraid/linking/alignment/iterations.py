@@ -9,12 +9,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.linking.alignment.sides import Side
+from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["ANNOTATIONS", "Iterations", "marked", "numbered", "recurring"]
 
 _Ints = NDArray[np.int64]
 
-ANNOTATIONS = ("ProfilerStep", "DataLoader", "## LOOP")
+ANNOTATIONS = (PROFILER_STEP, "DataLoader", "## LOOP")
 """What marks an iteration where nobody says; the first one that a trace has more than once."""
 
 

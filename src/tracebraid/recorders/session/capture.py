@@ -15,6 +15,7 @@ from typing import Any
 from tracebraid.errors import CaptureError, CaptureWarning, TracebraidError
 from tracebraid.files import make_folder, refuse_existing
 from tracebraid.model.check import Check
+from tracebraid.model.step import step_name
 from tracebraid.recorders.backends.choose import choose
 from tracebraid.recorders.backends.kineto import profiler_is_active
 from tracebraid.recorders.needs_torch import torch
@@ -26,9 +27,8 @@ from tracebraid.recorders.session.termination import Termination
 from tracebraid.recorders.session.window import Window, pair_of
 from tracebraid.recorders.session.world import World, world
 
-__all__ = ["STEP_NAME", "Capture"]
+__all__ = ["Capture"]
 
-STEP_NAME = "ProfilerStep"
 _TRACED = (Action.WARMUP, Action.RECORD)
 
 
@@ -189,7 +189,7 @@ class Capture(ContextDecorator):
             if self._window is not None and after is Action.RECORD:
                 if before is not Action.RECORD:
                     self._window.start()
-                self._annotation = torch.profiler.record_function(f"{STEP_NAME}#{self.steps_seen}")
+                self._annotation = torch.profiler.record_function(step_name(self.steps_seen))
                 self._annotation.__enter__()
         except (TracebraidError, RuntimeError) as error:
             self._give_up(error)
