@@ -52,8 +52,8 @@ class InputError(TracebraidError):
         self.problem = problem
         self.advice = advice
         self.where = where
-        place = f", {where}" if where else ""
-        super().__init__(f"{path}{place}: {problem}. {advice}")
+        location = f", {where}" if where else ""
+        super().__init__(f"{path}{location}: {problem}. {advice}")
 
 
 class NotATraceError(InputError):

@@ -115,6 +115,6 @@ def _check_own(capture: Capture) -> None:
     except InputError as error:
         warnings.warn(str(error), CaptureWarning, stacklevel=5)
         return
-    for one in capture.checked.diagnoses:
-        if one.severity is Severity.ERROR:
-            warnings.warn(f"{one.finding}. {one.advice}", CaptureWarning, stacklevel=5)
+    for diagnosis in capture.checked.diagnoses:
+        if diagnosis.severity is Severity.ERROR:
+            warnings.warn(f"{diagnosis.finding}. {diagnosis.advice}", CaptureWarning, stacklevel=5)

@@ -77,10 +77,10 @@ def open(path: str | Path, processes: int | None = None, matching: Matching | st
     files, findings = find_rank_files(path)
     how = Matching(matching) if isinstance(matching, str) else matching
 
-    def load(one: RankFiles, progress: Progress | None) -> LinkedTrace:
-        assert one.kineto is not None, "a job opens only ranks that have a Kineto trace"
-        et = None if one.et is None else Stage(partial(_read_with_recorder, one.et))
-        return link_traces(read_timeline(one.kineto, processes, progress), et, how)
+    def load(rank_files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        assert rank_files.kineto is not None, "a job opens only ranks that have a Kineto trace"
+        et = None if rank_files.et is None else Stage(partial(_read_with_recorder, rank_files.et))
+        return link_traces(read_timeline(rank_files.kineto, processes, progress), et, how)
 
     return Job(str(path), files, load, findings)
 

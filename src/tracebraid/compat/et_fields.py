@@ -26,8 +26,8 @@ HTA_COLUMNS = (
 
 _PREFIX = "et_"
 _OF_VALUES = {
-    f"{side}{ending}": (side == "output", column)
-    for side in ("input", "output")
+    f"{direction}{ending}": (direction == "output", column)
+    for direction in ("input", "output")
     for ending, column in (("_shapes", "shape"), ("_types", "type"), ("_strides", "strides"), ("s", "value"))
 }
 _OF_NODES = tuple(column.name for column in ET_NODES.columns if column.name != "node_id")

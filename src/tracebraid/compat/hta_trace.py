@@ -126,7 +126,7 @@ class SymbolTable:
 
 def _files_in(trace_dir: str | Path) -> dict[int, str]:
     files = open_job(Path(trace_dir).expanduser()).files
-    return {one.rank: one.kineto for one in files if one.kineto is not None}
+    return {entry.rank: entry.kineto for entry in files if entry.kineto is not None}
 
 
 def _rows(timeline: Timeline, start_ns: int) -> pl.DataFrame:
@@ -150,7 +150,7 @@ def _rows(timeline: Timeline, start_ns: int) -> pl.DataFrame:
             "name",
             "pid",
             "tid",
-            *((one / 1000).alias(name) for one, name in zip(us, ("ts", "dur", "end"), strict=True)),
+            *((time / 1000).alias(name) for time, name in zip(us, ("ts", "dur", "end"), strict=True)),
             pl.col("stream", "correlation", "external_id").fill_null(_NO_ID),
         )
     )

@@ -13,7 +13,7 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema import ET_COLLECTIVES
 
-__all__ = ["FLAT_SCHEMA", "Bodies", "Sides", "as_json", "document", "et_of", "header_of"]
+__all__ = ["FLAT_SCHEMA", "Bodies", "ValueLists", "as_json", "document", "et_of", "header_of"]
 
 _ATTR_TYPES = {
     "rf_id": "uint64",
@@ -71,7 +71,7 @@ def as_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-class Sides:
+class ValueLists:
     """The text of each node's inputs and outputs: the lists of their values, shapes, types and strides."""
 
     def __init__(self, et: ExecutionTrace) -> None:
@@ -100,17 +100,17 @@ class Bodies:
     """
 
     def __init__(self, et: ExecutionTrace, without: Collection[str] = ()) -> None:
-        self._sides = Sides(et)
+        self._lists = ValueLists(et)
         self._attrs = _attrs(et, without)
 
     def of(self, node: int) -> str:
         """`"inputs": ..., "outputs": ..., "attrs": ...` of a node."""
         attrs = ", ".join(self._attrs[node])
-        return f'"inputs": {self._side(node, False)}, "outputs": {self._side(node, True)}, "attrs": [{attrs}]'
+        return f'"inputs": {self._values(node, False)}, "outputs": {self._values(node, True)}, "attrs": [{attrs}]'
 
-    def _side(self, node: int, is_output: bool) -> str:
-        values, shapes, types, strides = self._sides.of(node, is_output)
-        last = f', "strides": {strides}' if self._sides.with_strides else ""
+    def _values(self, node: int, is_output: bool) -> str:
+        values, shapes, types, strides = self._lists.of(node, is_output)
+        last = f', "strides": {strides}' if self._lists.with_strides else ""
         return f'{{"values": {values}, "shapes": {shapes}, "types": {types}{last}}}'
 
 

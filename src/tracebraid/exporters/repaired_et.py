@@ -49,7 +49,7 @@ def write_repaired_et(linked: LinkedTrace, path: str | Path) -> Repair:
     changed = tuple(node for node, parent in sorted(parents.items()) if before[node] != parent)
     if changed or marked:
         write_whole(Path(path), (line.encode() for line in _lines(et, {**before, **parents})), overwrite=True)
-    left = tuple(one.node_id for one in judged if one.verdict is Verdict.UNPROVEN)
+    left = tuple(parent.node_id for parent in judged if parent.verdict is Verdict.UNPROVEN)
     return Repair(str(path), len(before), changed, bool(changed or marked), left)
 
 
@@ -68,7 +68,7 @@ def repaired_parents(et: ExecutionTrace, judged: Iterable[JudgedParent]) -> dict
         et: the Execution Trace.
         judged: its parents that differ from the nesting in time.
     """
-    proven = {one.node_id: one.by_time for one in judged if one.is_proven}
+    proven = {parent.node_id: parent.by_time for parent in judged if parent.is_proven}
     roots, process = _roots(et)
     known, all_roots = set(et.nodes.get_column("node_id")), {process, *roots.values()}
     parents = {}

@@ -40,7 +40,7 @@ def count_coverage(
         et_nodes=Count(expected.height, node_count, {}),
         gpu_events=_count(device_links),
         gpu_time_ns=(int(durations.get_column("dur_ns").sum()), int(attributed.get_column("dur_ns").sum())),
-        orphans=tuple(sorted(orphans, key=lambda one: (-one.count, one.kind, one.reason.value))),
+        orphans=tuple(sorted(orphans, key=lambda orphan: (-orphan.count, orphan.kind, orphan.reason.value))),
         has_et=has_et,
     )
 

@@ -163,12 +163,12 @@ def _proven_pairs(ops: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     if pairs.is_empty():
         return pairs
     drifts = pairs.select((~SAME_NAME).any()).item() is True
-    around = pairs.select(pl.col("event_id").alias("op_event"), pl.col("node_id").alias("around_id"))
+    enclosing = pairs.select(pl.col("event_id").alias("op_event"), pl.col("node_id").alias("enclosing_id"))
     ids = nodes.filter(~pl.col("is_root")).get_column("node_id")
-    nested = pairs.join(around, on="op_event", how="left").with_columns(
+    nested = pairs.join(enclosing, on="op_event", how="left").with_columns(
         pl.when(pl.col("parent_id").is_in(ids.implode()))
-        .then(pl.col("around_id").eq_missing(pl.col("parent_id")))
-        .otherwise(pl.col("op_event").is_null() | pl.col("around_id").is_null())
+        .then(pl.col("enclosing_id").eq_missing(pl.col("parent_id")))
+        .otherwise(pl.col("op_event").is_null() | pl.col("enclosing_id").is_null())
         .alias("nested")
     )
     expected = nodes.filter(~pl.col("is_root") & (pl.col("node_name") != PROCESS_GROUP_INIT))

@@ -58,7 +58,7 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
 
 def with_nodes(launches: pl.DataFrame, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.DataFrame:
     """The table `device_links`: the launches, each with the node of its op, or of the nearest op around that."""
-    nodes = _nodes_around(launches.get_column("op_event"), tree, host_links)
+    nodes = _enclosing_nodes(launches.get_column("op_event"), tree, host_links)
     return DEVICE_LINKS.conform(launches.with_columns(nodes))
 
 
@@ -91,7 +91,7 @@ def _ops_by_external_id(timeline: Timeline) -> pl.DataFrame:
     )
 
 
-def _nodes_around(ops: pl.Series, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.Series:
+def _enclosing_nodes(ops: pl.Series, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.Series:
     """The node of each op, or of the nearest op around it that has one; null without an op."""
     walk = op_tree(tree)
     node_of_row = np.full(len(walk.event_id), -1, dtype=np.int64)

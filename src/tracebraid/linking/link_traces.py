@@ -95,7 +95,7 @@ def _findings(
         return ()
     findings = [*hosts.origin, *parents_that_differ(et, timeline, tree, hosts.hosts)]
     if hosts.matched is not None:
-        findings.append(Finding("matched", _told(hosts.matched), timeline.path))
+        findings.append(Finding("matched", _matched_text(hosts.matched), timeline.path))
         if hosts.matched.ambiguous > _MANY:
             text = f"{hosts.matched.ambiguous:.1%} of the smaller trace's ops could be several, and are linked to none"
             findings.append(Finding("ambiguous", text, timeline.path))
@@ -105,7 +105,7 @@ def _findings(
     return tuple(findings)
 
 
-def _told(matched: Matched) -> str:
+def _matched_text(matched: Matched) -> str:
     program = "the same program" if matched.is_same_program else "their op trees differ in places"
     text = f"matched by alignment, without ids: {matched.agreement:.1%} of the smaller trace's ops, {program}"
     left_out = "; ET+ holds the device events of the iterations that were matched"

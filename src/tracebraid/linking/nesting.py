@@ -90,13 +90,13 @@ def _host_events(timeline: Timeline) -> pl.DataFrame:
 def _walk(
     lanes: list[int], starts: list[int], ends: list[int], kinds: list[int]
 ) -> tuple[_Ints, _Ints, _Ints, _Ints]:
-    """(row of the parent, row of the op around, depth, end cut at the parent's end) of each row; -1 for none.
+    """(row of the parent, row of the op that encloses it, depth, end cut at the parent's end) of each row; -1 for none.
 
     One pass with a stack of the open ops; each holds the open frames and calls that lie directly in it, outer ones
     first. An op that a new op outlasts is closed: whatever lies in it from here on lies in the new one too. Frames
     and calls close no op, so that ops nest as if there were none. Below the stack lies a row that never ends.
     """
-    parents, around, depths, cuts = [-1] * len(starts), [-1] * len(starts), [0] * len(starts), ends.copy()
+    parents, op_parents, depths, cuts = [-1] * len(starts), [-1] * len(starts), [0] * len(starts), ends.copy()
     ops, op_ends = [-1], [_NEVER]
     # No list for each op: the garbage collector would visit all of them again and again.
     inside: list[list[int] | None] = [None]
@@ -113,12 +113,12 @@ def _walk(
             if left > 0 and (kind == _FRAME or over <= min(left, TOLERANCE_NS)):
                 break
             level -= 1
-        around[row] = parent = ops[level]
+        op_parents[row] = parent = ops[level]
         if over > 0:
             end = cuts[row] = min(end, cuts[parent])
         between = inside[level]
         if between:
-            parent = _around(between, start, end, cuts, parent)
+            parent = _enclosing(between, start, end, cuts, parent)
         if parent >= 0:
             parents[row] = parent
             depths[row] = depths[parent] + 1
@@ -136,10 +136,15 @@ def _walk(
         ops.append(row)
         op_ends.append(ends[row])
         inside.append(None)
-    return np.array(parents), np.array(around), np.array(depths), np.maximum(np.array(cuts), np.array(starts))
+    return (
+        np.array(parents),
+        np.array(op_parents),
+        np.array(depths),
+        np.maximum(np.array(cuts), np.array(starts)),
+    )
 
 
-def _around(between: list[int], start: int, end: int, cuts: list[int], op: int) -> int:
+def _enclosing(between: list[int], start: int, end: int, cuts: list[int], op: int) -> int:
     """The innermost frame or call around an event, else the op; those that it outlasts are closed."""
     while between:
         left = (cut := cuts[between[-1]]) - start

@@ -25,19 +25,19 @@ def nest_as_execution_trace(
     if claims.is_empty():
         return tree
     spans = {event: (start, end) for event, start, end in _spans(timeline).iter_rows()}
-    around = dict(tree.select("event_id", "op_event").iter_rows())
+    enclosing = dict(tree.select("event_id", "op_event").iter_rows())
     moved: dict[int, int] = {}
     for event, parent in claims.sort("event_id").iter_rows():
         moment = spans[event][0]
 
         def running(start: int | None, moment: int = moment) -> int | None:
             while start is not None and not spans[start][0] < moment < spans[start][1]:
-                start = around[start]
+                start = enclosing[start]
             return start
 
         touches = spans[parent][0] <= moment <= spans[parent][1]
-        if touches and running(parent) == running(around[event]):
-            around[event] = moved[event] = parent
+        if touches and running(parent) == running(enclosing[event]):
+            enclosing[event] = moved[event] = parent
     return _with_parents(tree, moved)
 
 

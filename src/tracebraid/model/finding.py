@@ -28,5 +28,5 @@ class Finding:
     def __str__(self) -> str:
         """One line for people."""
         times = f" ({self.count:,} times)" if self.count > 1 else ""
-        place = f"{self.path}, {self.where}" if self.path and self.where else self.path or self.where
-        return f"{place + ': ' if place else ''}{self.message}{times}"
+        location = f"{self.path}, {self.where}" if self.path and self.where else self.path or self.where
+        return f"{location + ': ' if location else ''}{self.message}{times}"

@@ -61,7 +61,7 @@ class Job:
     @property
     def ranks(self) -> list[int]:
         """The ranks that have a Kineto trace, and so can be opened."""
-        return [one.rank for one in self.files if one.kineto is not None]
+        return [files.rank for files in self.files if files.kineto is not None]
 
     def __len__(self) -> int:
         return len(self.ranks)
@@ -129,8 +129,8 @@ class Job:
         return kept() if kept is not None and kept.is_computed else self.load(self._files_of(rank), progress)
 
     def _files_of(self, rank: int) -> RankFiles:
-        files = next((one for one in self.files if one.rank == rank and one.kineto is not None), None)
+        files = next((entry for entry in self.files if entry.rank == rank and entry.kineto is not None), None)
         if files is None:
-            have = ", ".join(str(one) for one in self.ranks) or "none"
+            have = ", ".join(str(entry) for entry in self.ranks) or "none"
             raise ArgumentError(f"{self.path} has no Kineto trace of rank {rank}; it has ranks {have}")
         return files

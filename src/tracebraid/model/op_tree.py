@@ -27,7 +27,7 @@ class OpTree:
     """
 
     event_id: _Ints
-    around: _Ints
+    enclosing: _Ints
     depth: _Ints
 
     def rows(self, events: _Ints) -> _Ints:
@@ -37,7 +37,7 @@ class OpTree:
 
     def nearest(self, wanted: NDArray[np.bool_]) -> _Ints:
         """For each row the nearest wanted row among itself and the ops around it; -1 where there is none."""
-        return nearest_rows(self.around, wanted)
+        return nearest_rows(self.enclosing, wanted)
 
     @cached_property
     def spans(self) -> tuple[_Ints, _Ints]:
@@ -47,15 +47,15 @@ class OpTree:
         among its siblings, summed over itself and all rows around it: pointers are doubled as in `nearest`.
         """
         sizes = self._sizes()
-        is_root = self.around == np.arange(len(self.around))
-        around = np.where(is_root, len(is_root), self.around)
-        order = np.argsort(around, kind="stable")
+        is_root = self.enclosing == np.arange(len(self.enclosing))
+        enclosing = np.where(is_root, len(is_root), self.enclosing)
+        order = np.argsort(enclosing, kind="stable")
         before = np.cumsum(sizes[order]) - sizes[order]
-        opens = np.r_[True, np.diff(around[order]) != 0] if len(order) else np.empty(0, dtype=np.bool_)
+        opens = np.r_[True, np.diff(enclosing[order]) != 0] if len(order) else np.empty(0, dtype=np.bool_)
         before -= np.repeat(before[opens], np.diff(np.r_[np.flatnonzero(opens), len(order)]))
         first = np.zeros(len(order) + 1, dtype=np.int64)
         first[order] = before + ~is_root[order]
-        target = np.r_[around, len(order)]
+        target = np.r_[enclosing, len(order)]
         while (target < len(order)).any():
             first, target = first + first[target], target[target]
         return first[:-1], first[:-1] + sizes
@@ -88,19 +88,19 @@ class OpTree:
         """The number of rows in each row, itself included: added level by level, the deepest first."""
         sizes = np.ones(len(self.event_id), dtype=np.int64)
         order = np.argsort(-self.depth, kind="stable")
-        order = order[self.around[order] != order]
+        order = order[self.enclosing[order] != order]
         for level in np.split(order, np.flatnonzero(np.diff(self.depth[order])) + 1):
-            np.add.at(sizes, self.around[level], sizes[level])
+            np.add.at(sizes, self.enclosing[level], sizes[level])
         return sizes
 
 
 def op_tree(host_tree: pl.DataFrame) -> OpTree:
     """The tree of a table `host_tree`."""
     event_id = host_tree.get_column("event_id").to_numpy()
-    around = host_tree.get_column("op_event").fill_null(-1).to_numpy()
-    rows = np.searchsorted(event_id, around)
+    enclosing = host_tree.get_column("op_event").fill_null(-1).to_numpy()
+    rows = np.searchsorted(event_id, enclosing)
     return OpTree(
         event_id,
-        np.where(around < 0, np.arange(len(event_id)), rows),
+        np.where(enclosing < 0, np.arange(len(event_id)), rows),
         host_tree.get_column("depth").to_numpy(),
     )

@@ -101,7 +101,7 @@ class _Evidence:
     nodes: Mapping[int, _Node]
     node_of: Mapping[int, int]
     event_of: Mapping[int, int]
-    around: Mapping[int, int | None]
+    enclosing: Mapping[int, int | None]
     spans: Mapping[int, _Span]
     callers: Collection[int]
     marked: Collection[int]
@@ -110,7 +110,7 @@ class _Evidence:
 
     def outer(self, node: int) -> int | None:
         """The node of the nearest linked op around a linked node's op."""
-        event = nearest(self.around.get(self.event_of[node]), self.around, self.node_of)
+        event = nearest(self.enclosing.get(self.event_of[node]), self.enclosing, self.node_of)
         return None if event is None else self.node_of[event]
 
     def claimed(self, node: int) -> int | None:
@@ -150,7 +150,7 @@ def judge_parents(
         return []
     evidence = _evidence(et, timeline, tree, linked)
     judged = (_judge(evidence, node) for node in suspects.get_column("node_id").sort())
-    return [one for one in judged if one is not None]
+    return [verdict for verdict in judged if verdict is not None]
 
 
 def _judge(evidence: _Evidence, node: int) -> JudgedParent | None:
@@ -160,7 +160,7 @@ def _judge(evidence: _Evidence, node: int) -> JudgedParent | None:
         return None if by_time == claimed else JudgedParent(node, by_time, Verdict.MISSING)
     if by_time == claimed and (parent == claimed or not _began_later(evidence, parent, node)):
         return None
-    involved = {one for one in (node, by_time, claimed) if one is not None}
+    involved = {linked_node for linked_node in (node, by_time, claimed) if linked_node is not None}
     if not involved <= evidence.by_id or (by_time is not None and not _began_later(evidence, node, by_time)):
         return JudgedParent(node, by_time, Verdict.UNPROVEN)
     if _is_refuted(evidence, node, parent):
@@ -181,10 +181,10 @@ def _judge(evidence: _Evidence, node: int) -> JudgedParent | None:
 
 def _began_later(evidence: _Evidence, node: int, other: int) -> bool:
     """Whether a node's op began after another's by all of their ids, which are counted up; roots began before all."""
-    mine, others = evidence.nodes[node], evidence.nodes[other]
-    if mine.is_root or others.is_root:
+    own, others = evidence.nodes[node], evidence.nodes[other]
+    if own.is_root or others.is_root:
         return others.is_root
-    return node > other and (not mine.rf_id or not others.rf_id or mine.rf_id > others.rf_id)
+    return node > other and (not own.rf_id or not others.rf_id or own.rf_id > others.rf_id)
 
 
 def _is_refuted(evidence: _Evidence, node: int, parent: int) -> bool:
@@ -260,7 +260,7 @@ def _evidence(et: ExecutionTrace, timeline: Timeline, tree: pl.DataFrame, linked
         nodes=nodes,
         node_of=node_of,
         event_of={node: event for event, node in node_of.items()},
-        around=dict(tree.select("event_id", "op_event").iter_rows()),
+        enclosing=dict(tree.select("event_id", "op_event").iter_rows()),
         spans={event: _Span(*rest) for event, *rest in placed.iter_rows()},
         callers={node.parent for node in nodes.values() if node.parent is not None},
         marked=set(marks),

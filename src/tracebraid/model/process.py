@@ -94,7 +94,7 @@ def process_of_timeline(timeline: Timeline) -> Process:
     trace in which a process has a made-up number, or a name.
     """
     info = timeline.header.get("distributedInfo")
-    told = info if isinstance(info, dict) else {}
+    distributed = info if isinstance(info, dict) else {}
     span = timeline.span_ns
     pids, tids = (
         (frozenset[int](), frozenset[int]()) if "nsys" in timeline.header else _ids_of_hosts(timeline)
@@ -104,8 +104,8 @@ def process_of_timeline(timeline: Timeline) -> Process:
         tids=tids,
         span_ns=span if span is not None and span[0] >= _EARLIEST_NS else None,
         host=str(timeline.header.get("host_name") or ""),
-        rank=_number(told.get("rank")),
-        world_size=_number(told.get("world_size")),
+        rank=_number(distributed.get("rank")),
+        world_size=_number(distributed.get("world_size")),
         groups=_groups(timeline.process_groups),
         devices=_devices(timeline),
     )
@@ -122,7 +122,7 @@ def contradictions(et: Process, kineto: Process) -> tuple[Contradiction, ...]:
         Contradiction.GROUP_RANKS: _groups_differ(et, kineto),
         Contradiction.DEVICES: bool(et.devices and kineto.devices) and not et.devices & kineto.devices,
     }
-    return tuple(one for one, is_so in found.items() if is_so)
+    return tuple(contradiction for contradiction, is_so in found.items() if is_so)
 
 
 def _may_overlap(et: Process, kineto: Process) -> bool:

@@ -108,8 +108,8 @@ def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
     )
     found: dict[tuple[str, OrphanReason], list[tuple[int, int]]] = {}
     for rank, coverage in coverages:
-        for one in coverage.orphans:
-            found.setdefault((one.kind, one.reason), []).append((rank, one.count))
+        for orphans in coverage.orphans:
+            found.setdefault((orphans.kind, orphans.reason), []).append((rank, orphans.count))
     for (kind, reason), counts in found.items():
         total = sum(count for _, count in counts)
         table.add_row(

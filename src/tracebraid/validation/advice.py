@@ -130,12 +130,12 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     "nsys-not-exported": (_WARNING, "Run: nsys export --type sqlite FILE"),
 }
 
-_ORDER = {severity: place for place, severity in enumerate(Severity)}
+_ORDER = {severity: position for position, severity in enumerate(Severity)}
 
 
 def diagnose(findings: Iterable[Finding]) -> tuple[Diagnosis, ...]:
     """Each finding with its weight and advice; errors first, else in their order."""
-    return tuple(sorted(map(diagnosis_of, findings), key=lambda one: _ORDER[one.severity]))
+    return tuple(sorted(map(diagnosis_of, findings), key=lambda diagnosis: _ORDER[diagnosis.severity]))
 
 
 def diagnosis_of(finding: Finding) -> Diagnosis:

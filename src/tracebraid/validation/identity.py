@@ -37,7 +37,7 @@ def pair_findings(linked: LinkedTrace) -> list[Finding]:
     Links that alignment made need no ids. Where the traces are of different processes, that is why.
     """
     et, timeline = linked.et, linked.timeline
-    if et is None or any(one.code in _OTHER_ORIGIN for one in linked.findings):
+    if et is None or any(finding.code in _OTHER_ORIGIN for finding in linked.findings):
         return []
     if linked.matched is not None and linked.coverage.host_ops.linked:
         return _hardly_linked(linked.coverage, et)

@@ -18,10 +18,10 @@ def rank_findings(world_sizes: Mapping[int, int | None], path: str) -> list[Find
         world_sizes: each rank that is there, and the number of ranks that its trace tells; None where it tells none.
         path: the folder.
     """
-    told = {rank: size for rank, size in world_sizes.items() if size is not None}
-    if not told:
+    stated = {rank: size for rank, size in world_sizes.items() if size is not None}
+    if not stated:
         return []
-    sizes = sorted(set(told.values()))
+    sizes = sorted(set(stated.values()))
     found = []
     if len(sizes) > 1:
         text = f"traces tell of worlds of {', '.join(map(str, sizes))} ranks"

@@ -59,7 +59,7 @@ def rank_step_findings(steps: dict[int, tuple[Step, ...]], path: str) -> list[Fi
     Steps of one number overlap on all ranks of a synchronous job. Where those of two ranks lie apart, one of their
     clocks is off by at least the gap, or one rank ran ahead.
     """
-    named = {rank: [step.name for step in mine] for rank, mine in steps.items() if mine}
+    named = {rank: [step.name for step in own] for rank, own in steps.items() if own}
     if len(named) < 2:
         return []
     first, *others = sorted(named)
@@ -73,8 +73,8 @@ def rank_step_findings(steps: dict[int, tuple[Step, ...]], path: str) -> list[Fi
 
 def _apart(steps: dict[int, tuple[Step, ...]], names: list[str], path: str) -> list[Finding]:
     worst_ns, said = 0, ""
-    for place, name in enumerate(names):
-        at = {rank: mine[place] for rank, mine in steps.items() if mine}
+    for number, name in enumerate(names):
+        at = {rank: own[number] for rank, own in steps.items() if own}
         early = min(at, key=lambda rank: at[rank].end_ns)
         late = max(at, key=lambda rank: at[rank].start_ns)
         gap_ns = at[late].start_ns - at[early].end_ns

@@ -35,9 +35,9 @@ class Cover:
         """How much of the union lies before each moment."""
         if not len(self.starts):
             return np.zeros(len(moments), dtype=np.int64)
-        piece = np.maximum(np.searchsorted(self.starts, moments, side="right") - 1, 0)
-        into = np.clip(moments - self.starts[piece], 0, self.ends[piece] - self.starts[piece])
-        covered: _Ints = self.before[piece] + into
+        interval = np.maximum(np.searchsorted(self.starts, moments, side="right") - 1, 0)
+        into = np.clip(moments - self.starts[interval], 0, self.ends[interval] - self.starts[interval])
+        covered: _Ints = self.before[interval] + into
         return covered
 
     def within(self, starts: _Ints, ends: _Ints) -> _Ints:

@@ -25,12 +25,12 @@ def steps(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
 def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
     """Add the column `step` to a frame: of the windows around its `ts_ns` the last to start; null outside of all."""
     found = moments.with_row_index("moment")
-    around = found.select("moment", "ts_ns").join_where(
+    enclosing = found.select("moment", "ts_ns").join_where(
         windows.with_row_index("window").select("window", "step", "start_ns", "end_ns"),
         pl.col("ts_ns") >= pl.col("start_ns"),
         pl.col("ts_ns") < pl.col("end_ns"),
     )
-    last = around.sort("window").unique("moment", keep="last").select("moment", "step")
+    last = enclosing.sort("window").unique("moment", keep="last").select("moment", "step")
     return found.join(last, on="moment", how="left", maintain_order="left").drop("moment")
 
 

@@ -63,7 +63,7 @@ def _of_thread(thread: pl.DataFrame, chosen: int) -> pl.DataFrame:
     for number, part in iterations.items():
         if number < 0:
             continue
-        there = align(codes, part.get_column("code").to_numpy()).sure
+        there = align(codes, part.get_column("code").to_numpy()).unambiguous
         both = (there != NONE) & (nodes != NONE)
         events.append(part.get_column("id").to_numpy()[there[both]])
         of_nodes.append(nodes[both])

@@ -7,25 +7,25 @@ import hashlib
 import numpy as np
 import polars as pl
 
-from tracebraid.linking.alignment.sides import Side
+from tracebraid.linking.alignment.op_sequences import OpSequence
 
 __all__ = ["program_of"]
 
 
-def program_of(side: Side) -> str:
+def program_of(sequence: OpSequence) -> str:
     """A hash of the op trees of all threads: names and nesting in order; numbers of annotations do not count.
 
     Two sides with the same hash hold the same program, whatever their threads are called.
     """
-    rows = side.rows.with_row_index("row")
-    around = rows.select("parent").join(
+    rows = sequence.rows.with_row_index("row")
+    enclosing = rows.select("parent").join(
         rows.select("id", pl.col("row").cast(pl.Int64)),
         left_on="parent",
         right_on="id",
         how="left",
         maintain_order="left",
     )
-    parent = around.get_column("row").fill_null(-1).to_numpy()
+    parent = enclosing.get_column("row").fill_null(-1).to_numpy()
     depth = np.zeros(len(parent), dtype=np.int64)
     at = parent
     while np.any(at >= 0):

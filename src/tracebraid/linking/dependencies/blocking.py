@@ -36,9 +36,9 @@ def blocking_calls(timeline: Timeline, issued: pl.DataFrame, moments: Moments) -
     asked = calls.join(streams, how="cross")
     # For events the same search, by when work ended instead of when it was issued.
     by_end = issued.drop("issued_ns").with_columns(
-        pl.Series("issued_ns", moments.end_place[issued.get_column("work_event").to_numpy()])
+        pl.Series("issued_ns", moments.end_position[issued.get_column("work_event").to_numpy()])
     )
-    returned = pl.Series("returned", moments.end_place[asked.get_column("call_event").to_numpy()])
+    returned = pl.Series("returned", moments.end_position[asked.get_column("call_event").to_numpy()])
     ended = last_before(asked.with_columns(returned).filter(of_event), "returned", by_end.sort("issued_ns"))
     found = pl.concat([last_before(asked.filter(~of_event), "called_ns", issued), ended], how="diagonal")
     inside = (
@@ -48,8 +48,8 @@ def blocking_calls(timeline: Timeline, issued: pl.DataFrame, moments: Moments) -
         .filter((pl.col("end_ns") > pl.col("called_ns")) & (pl.col("issued_ns") < pl.col("called_ns")))
     )
     done = (
-        moments.end_place[inside.get_column("work_event").to_numpy()]
-        < (moments.end_place[inside.get_column("call_event").to_numpy()])
+        moments.end_position[inside.get_column("work_event").to_numpy()]
+        < (moments.end_position[inside.get_column("call_event").to_numpy()])
     )
     inside = inside.filter(pl.Series(done)).sort("call_event", "end_ns", "work_event")
     last = pl.col("call_event").is_last_distinct()

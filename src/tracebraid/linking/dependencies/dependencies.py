@@ -51,8 +51,8 @@ def find_dependencies(
             _forward_backward(forward_backward),
         ]
     )
-    before = moments.places(found.get_column("before_event"), found.get_column("before_moment"))
-    after = moments.places(found.get_column("after_event"), found.get_column("after_moment"))
+    before = moments.positions(found.get_column("before_event"), found.get_column("before_moment"))
+    after = moments.positions(found.get_column("after_event"), found.get_column("after_moment"))
     forward = pl.Series((before < after) & (before >= 0))
     return Dependencies(
         _table(found.filter(forward), moments), _contradicted(found.filter(~forward), timeline)
@@ -72,10 +72,10 @@ def _table(kept: pl.DataFrame, moments: Moments) -> pl.DataFrame:
 
 
 def _contradicted(against: pl.DataFrame, timeline: Timeline) -> tuple[Finding, ...]:
-    sure = against.filter(ASSERTED)
+    asserted = against.filter(ASSERTED)
     findings = []
-    for kind in sorted(sure.get_column("kind").unique()):
-        rows = sure.filter(pl.col("kind") == kind).sort("after_event", "before_event")
+    for kind in sorted(asserted.get_column("kind").unique()):
+        rows = asserted.filter(pl.col("kind") == kind).sort("after_event", "before_event")
         first, second = rows.select("before_event", "after_event").row(0)
         text = f"dependencies of kind {kind} that go backward in time, and are left out"
         findings.append(

@@ -34,16 +34,16 @@ class Moments:
 
     start_ns: _Ints
     end_ns: _Ints
-    start_place: _Ints
-    end_place: _Ints
+    start_position: _Ints
+    end_position: _Ints
 
     def times(self, events: pl.Series, moments: pl.Series) -> _Ints:
         """The time of one moment of each event."""
         return self._pick(events, moments, self.start_ns, self.end_ns)
 
-    def places(self, events: pl.Series, moments: pl.Series) -> _Ints:
+    def positions(self, events: pl.Series, moments: pl.Series) -> _Ints:
         """The place of one moment of each event."""
-        return self._pick(events, moments, self.start_place, self.end_place)
+        return self._pick(events, moments, self.start_position, self.end_position)
 
     @staticmethod
     def _pick(events: pl.Series, moments: pl.Series, starts: _Ints, ends: _Ints) -> _Ints:
@@ -72,8 +72,8 @@ def moments_of(timeline: Timeline) -> Moments:
     rank = np.empty(len(counted), dtype=np.int64)
     rank[np.lexsort((on_device[counted], began))] = np.arange(len(counted))
     order = np.lexsort((np.concatenate([2 * rank, 2 * rank + 1]), np.concatenate([began, ended])))
-    place = np.empty(2 * len(counted), dtype=np.int64)
-    place[order] = np.arange(2 * len(counted))
+    position = np.empty(2 * len(counted), dtype=np.int64)
+    position[order] = np.arange(2 * len(counted))
     starts, ends = (np.full(len(start), -1, dtype=np.int64) for _ in range(2))
-    starts[counted], ends[counted] = place[: len(counted)], place[len(counted) :]
+    starts[counted], ends[counted] = position[: len(counted)], position[len(counted) :]
     return Moments(start, end, starts, ends)

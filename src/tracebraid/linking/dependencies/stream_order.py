@@ -25,8 +25,8 @@ def stream_order(timeline: Timeline, moments: Moments) -> pl.DataFrame:
         return no_edges()
     event, lane = work.get_column("event_id").to_numpy(), work.get_column("lane").to_numpy()
     count = len(event)
-    place = np.concatenate([moments.start_place[event], moments.end_place[event]])
-    order = np.lexsort((place, np.concatenate([lane, lane])))
+    position = np.concatenate([moments.start_position[event], moments.end_position[event]])
+    order = np.lexsort((position, np.concatenate([lane, lane])))
     is_end = order >= count
     lanes = lane[order % count]
     last_end = np.maximum.accumulate(np.where(is_end, np.arange(2 * count), -1))

@@ -44,7 +44,7 @@ HOST_LINKS = Table(
         Column(
             "method",
             _NAME,
-            "`record_function_id`, `external_id`, `alignment`, `alignment_name`, `place`; null without a node",
+            "`record_function_id`, `external_id`, `alignment`, `alignment_name`, `position`; null without a node",
         ),
         Column("confidence", _FLOAT, "1.0 for ids that names confirm; null without a node"),
         Column("reason", _NAME, "why there is no node, a code of `OrphanReason`; null with one"),

@@ -13,7 +13,7 @@ from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["Codes", "Side", "codes_of", "side_of_nodes", "side_of_ops"]
+__all__ = ["Codes", "OpSequence", "codes_of", "sequence_of_nodes", "sequence_of_ops"]
 
 _Ints = NDArray[np.int64]
 
@@ -23,7 +23,7 @@ _MOST_LIKELY = 0.8
 
 
 @dataclass(frozen=True)
-class Side:
+class OpSequence:
     """The host ops of one trace.
 
     Args:
@@ -34,9 +34,9 @@ class Side:
 
     rows: pl.DataFrame
 
-    def of(self, kept: pl.Expr) -> Side:
+    def of(self, kept: pl.Expr) -> OpSequence:
         """Some of the ops."""
-        return Side(self.rows.filter(kept))
+        return OpSequence(self.rows.filter(kept))
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Codes:
     """
 
     names: _Ints
-    told: _Ints
+    signatures: _Ints
 
 
-def side_of_nodes(et: ExecutionTrace) -> Side:
+def sequence_of_nodes(et: ExecutionTrace) -> OpSequence:
     """The nodes of an Execution Trace, but for the process's and the threads' own."""
     shapes = (
         et.values.filter(~pl.col("is_output"))
@@ -71,14 +71,14 @@ def side_of_nodes(et: ExecutionTrace) -> Side:
             as_text("name").alias("title"),
             _plain(pl.col("name")).alias("name"),
             pl.when(pl.col("seq_id") >= 0).then("seq_id").alias("seq"),
-            _as_one_writes(pl.col("shapes")).alias("shapes"),
+            _normal_shapes(pl.col("shapes")).alias("shapes"),
         )
         .sort("thread", "id")
     )
-    return Side(rows)
+    return OpSequence(rows)
 
 
-def side_of_ops(timeline: Timeline, tree: pl.DataFrame) -> Side:
+def sequence_of_ops(timeline: Timeline, tree: pl.DataFrame) -> OpSequence:
     """The operators and annotations of a Kineto trace."""
     rows = (
         timeline.host_ops.select("event_id", "sequence_number", "input_dims")
@@ -93,13 +93,13 @@ def side_of_ops(timeline: Timeline, tree: pl.DataFrame) -> Side:
             as_text("name").alias("title"),
             _plain(pl.col("name")).alias("name"),
             pl.when(pl.col("sequence_number") >= 0).then("sequence_number").alias("seq"),
-            _as_one_writes(as_text("input_dims")).alias("shapes"),
+            _normal_shapes(as_text("input_dims")).alias("shapes"),
         )
     )
-    return Side(rows)
+    return OpSequence(rows)
 
 
-def codes_of(nodes: Side, ops: Side) -> tuple[Codes, Codes]:
+def codes_of(nodes: OpSequence, ops: OpSequence) -> tuple[Codes, Codes]:
     """What the ops of both sides tell. Sequence numbers may be larger on one side by the same amount throughout."""
     both = pl.concat(
         [
@@ -109,13 +109,13 @@ def codes_of(nodes: Side, ops: Side) -> tuple[Codes, Codes]:
     )
     shift = _shift(both)
     seq = pl.when(pl.col("is_node")).then(pl.col("seq") + (shift or 0)).otherwise("seq")
-    if shift is None or not _is_told_by_both(both, "seq", seq):
+    if shift is None or not _agrees_in_both(both, "seq", seq):
         seq = pl.lit(None, dtype=pl.Int64)
     shapes = pl.col("shapes")
-    if not _is_told_by_both(both, "shapes", shapes):
+    if not _agrees_in_both(both, "shapes", shapes):
         shapes = pl.lit(None, dtype=pl.String)
     # What one side alone tells of the ops of a name is no difference.
-    one_sided = both.group_by("name").agg(
+    in_single_trace = both.group_by("name").agg(
         *(
             (pl.col(what).filter(pl.col("is_node")).count() > 0)
             .ne(pl.col(what).filter(~pl.col("is_node")).count() > 0)
@@ -123,7 +123,7 @@ def codes_of(nodes: Side, ops: Side) -> tuple[Codes, Codes]:
             for what in ("seq", "shapes")
         )
     )
-    told = both.join(one_sided, on="name", maintain_order="left").select(
+    ranked = both.join(in_single_trace, on="name", maintain_order="left").select(
         pl.col("name").rank("dense").cast(pl.Int64).alias("names"),
         pl.struct(
             "name",
@@ -132,9 +132,9 @@ def codes_of(nodes: Side, ops: Side) -> tuple[Codes, Codes]:
         )
         .rank("dense")
         .cast(pl.Int64)
-        .alias("told"),
+        .alias("signatures"),
     )
-    names, codes = told.get_column("names").to_numpy(), told.get_column("told").to_numpy()
+    names, codes = ranked.get_column("names").to_numpy(), ranked.get_column("signatures").to_numpy()
     count = nodes.rows.height
     return Codes(names[:count], codes[:count]), Codes(names[count:], codes[count:])
 
@@ -144,7 +144,7 @@ def _plain(name: pl.Expr) -> pl.Expr:
     return as_kineto_writes(name.cast(pl.String)).str.replace(r"#\d+$", "#")
 
 
-def _as_one_writes(shapes: pl.Expr) -> pl.Expr:
+def _normal_shapes(shapes: pl.Expr) -> pl.Expr:
     """Shapes in one form: an Execution Trace gives each number of a list a shape of its own, Kineto gives none."""
     plain = shapes.str.replace_all(r"\s", "")
     for _ in range(2):
@@ -152,7 +152,7 @@ def _as_one_writes(shapes: pl.Expr) -> pl.Expr:
     return plain
 
 
-def _is_told_by_both(both: pl.DataFrame, what: str, value: pl.Expr) -> bool:
+def _agrees_in_both(both: pl.DataFrame, what: str, value: pl.Expr) -> bool:
     """Whether most nodes that tell it have an op of the same name that tells the same."""
     telling = both.filter(pl.col(what).is_not_null()).select("is_node", "name", value.alias("value"))
     asked = telling.filter("is_node")
@@ -172,7 +172,9 @@ def _shift(both: pl.DataFrame) -> int | None:
     """
     telling = both.filter(pl.col("seq").is_not_null())
     shared = (
-        telling.group_by("name").agg(pl.col("is_node").n_unique().alias("sides")).filter(pl.col("sides") == 2)
+        telling.group_by("name")
+        .agg(pl.col("is_node").n_unique().alias("traces"))
+        .filter(pl.col("traces") == 2)
     )
     signed = (
         telling.join(shared, on="name", how="semi")
