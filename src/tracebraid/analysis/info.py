@@ -10,6 +10,7 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.step import is_profiler_step
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_MS
 
 __all__ = ["execution_trace_info", "timeline_info"]
 
@@ -61,7 +62,7 @@ def execution_trace_info(et: ExecutionTrace, size_bytes: int) -> FileInfo:
         rank=et.rank,
         world_size=None,
         start_ns=None,
-        span_ns=(finish - start) * 1_000_000 if known else None,  # type: ignore[operator]
+        span_ns=(finish - start) * NS_PER_MS if known else None,  # type: ignore[operator]
         steps=_step_names(et.nodes),
         counts={
             "operator nodes": et.op_nodes.height,

@@ -36,7 +36,7 @@ def capture(
     A context manager around a training or inference loop, or a decorator of the function that holds it; `step()`
     of what it gives is called at the end of each iteration. Each rank leaves `torch_et_<rank>.json.gz`,
     `kineto_trace_<rank>.json.gz` and `manifest_<rank>.json`. At the end the files are checked, and a
-    `CaptureWarning` tells of what is wrong.
+    `CaptureWarning` says what is wrong.
 
     Args:
         out_dir: the folder for the files; it is made if it is not there.

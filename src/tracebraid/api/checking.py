@@ -63,7 +63,7 @@ def check(
 
     Args:
         path: a folder of traces, of windows (`window_<n>/`), or one trace, which is checked on its own.
-        progress: is told how far each Kineto trace is read, 0 to 1.
+        progress: is called with the share of each Kineto trace that is read, 0 to 1.
         only_rank: of a folder only this rank; then others are not missed.
         matching: as in `link`; where alignment links what ids do not, that is no fault.
 

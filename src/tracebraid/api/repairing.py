@@ -32,7 +32,7 @@ def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, 
 
     Args:
         path: a folder of traces, or of windows.
-        progress: is told how far each Kineto trace is read, 0 to 1.
+        progress: is called with the share of each Kineto trace that is read, 0 to 1.
 
     Returns:
         One for each Execution Trace that has a Kineto trace; those with no changes were not written.

@@ -124,7 +124,7 @@ def info(path: str | Path, progress: Progress | None = None) -> FileInfo:
 
     Args:
         path: the file.
-        progress: is told how far a Kineto trace is read, 0 to 1.
+        progress: is called with the share of a Kineto trace that is read, 0 to 1.
 
     Raises:
         InputError: it cannot be read, or is no trace.

@@ -15,6 +15,7 @@ from tracebraid.errors import ArgumentError
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_US
 
 __all__ = ["SymbolTable", "Trace", "TraceAnalysis"]
 
@@ -150,7 +151,7 @@ def _rows(timeline: Timeline, start_ns: int) -> pl.DataFrame:
             "name",
             "pid",
             "tid",
-            *((time / 1000).alias(name) for time, name in zip(us, ("ts", "dur", "end"), strict=True)),
+            *((time / NS_PER_US).alias(name) for time, name in zip(us, ("ts", "dur", "end"), strict=True)),
             pl.col("stream", "correlation", "external_id").fill_null(_NO_ID),
         )
     )

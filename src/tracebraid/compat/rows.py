@@ -14,12 +14,12 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema import EVENTS, HOST_OPS, KINETO_TABLES, LANES, PROCESS_GROUPS
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_US
 
 __all__ = ["host_rows", "nodes_of_rows", "timeline_of_rows"]
 
 _KEY = ("external_id", "name")
 _NO_ID = -1
-_NS_PER_US = 1000
 
 
 def host_rows(frame: Any, symbols: Sequence[str]) -> pl.DataFrame:
@@ -30,7 +30,7 @@ def host_rows(frame: Any, symbols: Sequence[str]) -> pl.DataFrame:
         symbols: the texts of HTA's symbol table, by number.
 
     Returns:
-        `row`: the place in the DataFrame; `category`, `name`, `external_id` (-1: none).
+        `row`: the index in the DataFrame; `category`, `name`, `external_id` (-1: none).
 
     Raises:
         ArgumentError: a column is missing.
@@ -80,7 +80,7 @@ def timeline_of_rows(frame: Any, rows: pl.DataFrame, rank: int) -> Timeline:
     threads = pl.DataFrame({key: chosen[key].astype(str).tolist() for key in ("pid", "tid")})
     lanes = threads.unique(maintain_order=True).with_row_index("lane")
     times = {
-        name: pl.Series((chosen[name].to_numpy() * _NS_PER_US).round().astype(np.int64))
+        name: pl.Series((chosen[name].to_numpy() * NS_PER_US).round().astype(np.int64))
         for name in ("ts", "dur")
     }
     events = rows.select("name", "category").with_columns(
@@ -89,7 +89,7 @@ def timeline_of_rows(frame: Any, rows: pl.DataFrame, rank: int) -> Timeline:
         ts_ns=times["ts"],
         dur_ns=times["dur"].clip(0),  # HTA's rounding makes negative ones
     )
-    has_rf = "record_function_id" in chosen.columns  # HTA has it where it was told to parse all arguments
+    has_rf = "record_function_id" in chosen.columns  # HTA has it where it is set to parse all arguments
     ops = events.select("event_id", rows.get_column("external_id")).with_columns(
         record_function_id=_integers(chosen["record_function_id"]) if has_rf else None
     )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 
 import msgspec
 
 from tracebraid.errors import ArgumentError
+from tracebraid.files import write_whole
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema import ET_COLLECTIVES
 
-__all__ = ["FLAT_SCHEMA", "Bodies", "ValueLists", "as_json", "document", "et_of", "header_of"]
+__all__ = ["FLAT_SCHEMA", "Bodies", "ValueLists", "as_json", "document", "et_of", "header_of", "write_lines"]
 
 _ATTR_TYPES = {
     "rf_id": "uint64",
@@ -66,6 +68,15 @@ def document(
     )
 
 
+def write_lines(path: str | Path, lines: Iterable[str]) -> None:
+    """Write the text of a file, as gzip where the path ends in `.gz`; an existing one is replaced once it is whole.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    write_whole(Path(path), (line.encode() for line in lines), overwrite=True)
+
+
 def as_json(value: object) -> str:
     """A value as JSON text."""
     return msgspec.json.encode(value).decode()
@@ -82,7 +93,7 @@ class ValueLists:
             self._rows[node, is_output].append(tuple(parts))
 
     def of(self, node: int, is_output: bool) -> tuple[str, str, str, str]:
-        """(values, shapes, types, strides) of one side of a node, each a JSON list."""
+        """(values, shapes, types, strides) of a node's inputs or outputs, each a JSON list."""
         rows = self._rows.get((node, is_output), [])
         values = ",".join(row[0] or "null" for row in rows)
         shapes = ",".join(row[1] or "[]" for row in rows)

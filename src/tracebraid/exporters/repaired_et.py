@@ -9,8 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tracebraid.errors import ArgumentError
-from tracebraid.exporters.et_json import Bodies, as_json, document, header_of
-from tracebraid.files import write_whole
+from tracebraid.exporters.et_json import Bodies, as_json, document, header_of, write_lines
 from tracebraid.model.check import Repair
 from tracebraid.model.et_names import THREAD_ROOTS
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
@@ -48,7 +47,7 @@ def write_repaired_et(linked: LinkedTrace, path: str | Path) -> Repair:
     et = replace(et, extra_attrs=et.extra_attrs.filter(~solved))
     changed = tuple(node for node, parent in sorted(parents.items()) if before[node] != parent)
     if changed or marked:
-        write_whole(Path(path), (line.encode() for line in _lines(et, {**before, **parents})), overwrite=True)
+        write_lines(path, _lines(et, {**before, **parents}))
     left = tuple(parent.node_id for parent in judged if parent.verdict is Verdict.UNPROVEN)
     return Repair(str(path), len(before), changed, bool(changed or marked), left)
 
@@ -60,9 +59,9 @@ def _judged(linked: LinkedTrace, et: ExecutionTrace) -> list[JudgedParent]:
 def repaired_parents(et: ExecutionTrace, judged: Iterable[JudgedParent]) -> dict[int, int]:
     """The parent of each node but the roots.
 
-    A node hangs under another one only where its own parent is proven wrong, and then under the node of the op that
+    A node gets another parent only where its own is proven wrong: the node of the op that
     called it, else under its thread's root. What is not linked stays where it is; without a parent in the file, a
-    node hangs under its thread's root.
+    node gets its thread's root.
 
     Args:
         et: the Execution Trace.

@@ -12,6 +12,7 @@ from tracebraid.model.timeline import Timeline
 __all__ = ["parents_that_differ"]
 
 _SHOWN = 3
+"""How many nodes a finding names; its count says how many there are."""
 _WHY = {
     "torch": " (PyTorch's observer loses track where ops end on another thread)",
     "native": " (the native recorder wrote them)",
@@ -34,7 +35,7 @@ def parents_that_differ(
         text = f"{of} have another parent than the op that called them{_WHY.get(et.recorder, '')}"
         findings.append(_finding("parents-differ", f"{text}; times follow the latter", et, wrong))
     if left := [parent for parent in judged if parent.verdict is Verdict.UNPROVEN]:
-        text = f"{of} have another parent than the op around them in time, and nothing proves which of the two is right"
+        text = f"{of} have another parent than the op that encloses them, and nothing proves which of the two is right"
         findings.append(_finding("parents-unproven", text, et, left))
     meanwhile = [parent for parent in judged if parent.verdict is Verdict.ASYNCHRONOUS]
     if meanwhile and et.recorder != "native":

@@ -22,13 +22,18 @@ from tracebraid.model.timeline import Timeline
 __all__ = ["HostLinks", "link_hosts"]
 
 _ENOUGH_NAMES = 3
+"""Threads with fewer different names may agree by chance, where ids drift apart on other threads. Chosen."""
 _MOST = 0.5
+"""The share of the smaller trace that ids must link, else the two are aligned. See docs/linking.md."""
 _ALMOST_ALL = 0.9
+"""The share of equal ids whose names must agree, else the ids are those of another run. See docs/linking.md."""
+_ANY_ID = (0, 2**63 - 1)
+"""All record-function ids."""
 
 
 @dataclass(frozen=True)
 class HostLinks:
-    """The tables `host_links` and `node_links`, what was matched where ids did not tell, and `origin_findings`."""
+    """The tables `host_links` and `node_links`, what was matched where ids prove no links, and `origin_findings`."""
 
     hosts: pl.DataFrame
     nodes: pl.DataFrame
@@ -72,7 +77,7 @@ def link_hosts(
 
 
 def _of_another_run(links: HostLinks) -> HostLinks:
-    """Links of none, with that as the reason; roots keep theirs, and what is written before the start."""
+    """Links of none, with that as the reason; roots, and what is written before the start, keep their own."""
     always = [OrphanReason.ROOT.value, OrphanReason.BEFORE_START.value]
     reason = as_text("reason")
     other = pl.when(reason.is_in(always)).then(reason).otherwise(pl.lit(OrphanReason.ANOTHER_RUN.value))
@@ -102,7 +107,7 @@ def _has_rf_ids(ops: pl.DataFrame) -> bool:
 
 
 def _are_proven(exact: HostLinks, node_count: int) -> bool:
-    """Whether ids tell all there is to tell: most of one trace is linked, and ids that agree have names that do.
+    """Whether ids prove all that can be linked: most of one trace is linked, and ids that agree have names that do.
 
     Ids of another run would agree here and there, but then most of their names do not.
     """
@@ -143,7 +148,7 @@ def _with_id(nodes: pl.DataFrame) -> pl.DataFrame:
 def _window(nodes: pl.DataFrame) -> tuple[int, int]:
     """The lowest and the highest record-function id of nodes that were recorded while the profiler ran."""
     ids = _with_id(nodes).filter(pl.col("node_name") != PROCESS_GROUP_INIT).get_column("id")
-    return (0, 2**63 - 1) if ids.is_empty() else (ids.min(), ids.max())  # type: ignore[return-value]
+    return _ANY_ID if ids.is_empty() else (ids.min(), ids.max())  # type: ignore[return-value]
 
 
 def _unambiguous(pairs: pl.DataFrame) -> pl.DataFrame:

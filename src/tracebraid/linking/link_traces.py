@@ -27,7 +27,7 @@ _AUTO = Matching()
 
 
 _MANY = 0.1
-"""Where more ops than this share could be several, there is something that recurs, and that can be told apart."""
+"""Where more ops than this share could be several, something recurs, and annotations would distinguish it."""
 
 
 def link_traces(
@@ -38,7 +38,7 @@ def link_traces(
     """Link a rank's Kineto trace with its Execution Trace, or on its own; stage by stage, when asked.
 
     Everything is linked by evidence alone: what it does not prove stays unlinked, and `coverage` says why. Each
-    link says by which method it was made, and how sure that is.
+    link says by which method it was made, and with what confidence.
 
     Args:
         timeline: the Kineto trace.
@@ -106,7 +106,7 @@ def _findings(
 
 
 def _matched_text(matched: Matched) -> str:
-    program = "the same program" if matched.is_same_program else "their op trees differ in places"
+    program = "the same program" if matched.is_same_program else "their op trees differ in part"
     text = f"matched by alignment, without ids: {matched.agreement:.1%} of the smaller trace's ops, {program}"
     left_out = "; ET+ holds the device events of the iterations that were matched"
     return f"{text}; {matched.why}{left_out}" if matched.why else text

@@ -17,6 +17,7 @@ __all__ = ["TOLERANCE_NS", "host_tree"]
 
 _Ints = NDArray[np.int64]
 _NEVER = 1 << 62
+"""An end after all others, ns."""
 _FRAME, _OP, _CALL = 0, 1, 2
 _KINDS = {Role.PYTHON: _FRAME, Role.ANNOTATION: _OP, Role.OP: _OP, Role.CALL: _CALL}
 """Of events that start together, the lower kind is outside."""
@@ -36,7 +37,7 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
     annotations that were open before them, and Kineto may end a frame late. Of events that start together, frames are
     outside of ops and ops outside of calls.
 
-    Inclusive time is the duration, cut at the parent's end; that of ops at the end of the op around.
+    Inclusive time is the duration, cut at the parent's end; that of ops at the end of the enclosing op.
     Exclusive time is inclusive time less what the events directly inside cover.
     """
     events = _host_events(timeline)
@@ -96,7 +97,7 @@ def _walk(
     first. An op that a new op outlasts is closed: whatever lies in it from here on lies in the new one too. Frames
     and calls close no op, so that ops nest as if there were none. Below the stack lies a row that never ends.
     """
-    parents, op_parents, depths, cuts = [-1] * len(starts), [-1] * len(starts), [0] * len(starts), ends.copy()
+    parents, op_of, depths, cuts = [-1] * len(starts), [-1] * len(starts), [0] * len(starts), ends.copy()
     ops, op_ends = [-1], [_NEVER]
     # No list for each op: the garbage collector would visit all of them again and again.
     inside: list[list[int] | None] = [None]
@@ -113,7 +114,7 @@ def _walk(
             if left > 0 and (kind == _FRAME or over <= min(left, TOLERANCE_NS)):
                 break
             level -= 1
-        op_parents[row] = parent = ops[level]
+        op_of[row] = parent = ops[level]
         if over > 0:
             end = cuts[row] = min(end, cuts[parent])
         between = inside[level]
@@ -136,16 +137,11 @@ def _walk(
         ops.append(row)
         op_ends.append(ends[row])
         inside.append(None)
-    return (
-        np.array(parents),
-        np.array(op_parents),
-        np.array(depths),
-        np.maximum(np.array(cuts), np.array(starts)),
-    )
+    return np.array(parents), np.array(op_of), np.array(depths), np.maximum(np.array(cuts), np.array(starts))
 
 
 def _enclosing(between: list[int], start: int, end: int, cuts: list[int], op: int) -> int:
-    """The innermost frame or call around an event, else the op; those that it outlasts are closed."""
+    """The innermost frame or call that encloses an event, else the op; those that it outlasts are closed."""
     while between:
         left = (cut := cuts[between[-1]]) - start
         if left > 0 and (end <= cut or end - cut <= min(left, TOLERANCE_NS)):

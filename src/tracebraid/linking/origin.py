@@ -25,7 +25,7 @@ _OF_A_RANK = {Contradiction.RANK, Contradiction.GROUP_RANKS, Contradiction.DEVIC
 def origin_findings(et: ExecutionTrace, timeline: Timeline) -> list[Finding]:
     """`another-run` or `another-rank`, where the two traces cannot be of one process; nothing where they may be.
 
-    Times, or worlds, that differ are those of another run. Without these, what is special to a rank tells of another
+    Times, or worlds, that differ are those of another run. Without these, what is special to a rank shows another
     rank, and so does another process of a world of several ranks that recorded at the same time.
     """
     of_et, of_kineto = process_of_et(et), process_of_timeline(timeline)

@@ -9,6 +9,7 @@ from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_MS
 
 __all__ = ["EXIT_NS", "late_frame_findings", "proven_ends"]
 
@@ -23,7 +24,7 @@ _FRAME_SCHEMA = {"event_id": pl.Int64, "proven_end_ns": pl.Int64}
 def proven_ends(timeline: Timeline) -> pl.DataFrame:
     """The frames that end late, and when they ended at the latest: `event_id`, `proven_end_ns`.
 
-    Kineto tells each frame's caller by its `Python parent id`. A frame is over when its caller calls another
+    Kineto names each frame's caller by its `Python parent id`. A frame is over when its caller calls another
     function, and when its caller returns.
     """
     frames = _frames(timeline)
@@ -76,7 +77,7 @@ def late_frame_findings(timeline: Timeline, tree: pl.DataFrame) -> list[Finding]
     )
     if late.is_empty():
         return []
-    longest = late.select((pl.col("dur_ns") - pl.col("inclusive_ns")).max()).item() / 1_000_000
+    longest = late.select((pl.col("dur_ns") - pl.col("inclusive_ns")).max()).item() / NS_PER_MS
     text = (
         f"Kineto ends these Python frames too late, up to {longest:.3f} ms after other events prove them over; they "
         "are cut there, and ops and annotations nest by their own times"

@@ -21,7 +21,7 @@ _WAIT_NAMES = ["event_wait", "event_record"]
 
 
 def kind_of_device_event(work: pl.DataFrame) -> pl.Series:
-    """The kind of each device event, by the first of these that tells it:
+    """The kind of each device event, by the first of these that decides:
 
     1. collective arguments of its own, or the category `collective_comm`: communication;
     2. a copy or fill by category or name: memory; a device queue's `event_wait` and `event_record`: waiting;
@@ -32,7 +32,7 @@ def kind_of_device_event(work: pl.DataFrame) -> pl.Series:
     6. compute.
 
     Args:
-        work: columns `name`, `category`, `has_collective_args`, and of the innermost op or annotation around the
+        work: columns `name`, `category`, `has_collective_args`, and of the innermost op or annotation that encloses the
             launching call `op_name` and `op_category`, null where there is none.
     """
     text = work.select(as_text("name", "category", "op_name", "op_category"), "has_collective_args")

@@ -71,7 +71,7 @@ def trimmed(et: ExecutionTrace, iteration: int, annotation: str) -> ExecutionTra
 
 
 def _under_roots(nodes: pl.DataFrame) -> pl.DataFrame:
-    """The nodes; what hung under one that is not among them hangs under its thread's root."""
+    """The nodes; where a node's parent is not among them, its thread's root becomes its parent."""
     roots = nodes.filter("is_root").group_by("tid").agg(pl.col("node_id").min().alias("root"))
     is_there = (
         pl.col("parent_id").is_in(nodes.get_column("node_id").implode()) | pl.col("parent_id").is_null()

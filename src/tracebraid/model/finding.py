@@ -15,7 +15,7 @@ class Finding:
         code: a stable short name for machines, such as `event-unreadable`.
         message: what was found and what was done with it.
         path: the file; "" where it is not one file's matter.
-        where: the first places in it ("byte 120", "event 7", "node 12"); "" where there is none.
+        where: the first locations in it ("byte 120", "event 7", "node 12"); "" where there is none.
         count: how many times it was found.
     """
 

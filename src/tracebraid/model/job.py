@@ -17,7 +17,7 @@ from tracebraid.model.stage import Stage
 __all__ = ["Job", "Progress", "RankFiles"]
 
 Progress: TypeAlias = Callable[[float], None]
-"""Is told how far something is, 0 to 1."""
+"""Is called with the progress so far, 0 to 1."""
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Job:
     Args:
         path: the folder or file that was opened.
         files: the files of each rank, in the order of ranks.
-        load: opens one rank: reads its Kineto trace, and tells how far it is.
+        load: opens one rank: reads its Kineto trace, and reports its progress.
         findings: what was noticed about the files.
     """
 
@@ -115,7 +115,7 @@ class Job:
         Args:
             question: is asked of each linked trace; what it returns should not hold that.
             ranks: the ranks; None for all.
-            progress: is told how far each Kineto trace is read, 0 to 1.
+            progress: is called with the share of each Kineto trace that is read, 0 to 1.
 
         Raises:
             ArgumentError: there is no Kineto trace of such a rank.

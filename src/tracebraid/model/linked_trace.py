@@ -115,7 +115,7 @@ class LinkedTrace:
 
     @property
     def matched(self) -> Matched | None:
-        """What was matched with what, where ids did not tell; None where they did."""
+        """What was matched with what, where ids prove no links; None where they do."""
         return self.stages.matched()
 
     @property

@@ -18,12 +18,12 @@ _Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class OpTree:
-    """The host events of a tree, each with the op around it.
+    """The host events of a tree, each with the op that encloses it.
 
     Args:
         event_id: event of each row, rising.
-        around: row of the op around each row's event; its own row where there is none.
-        depth: number of host events around it.
+        enclosing: row of the op that encloses each row's event; its own row where there is none.
+        depth: number of host events that enclose it.
     """
 
     event_id: _Ints
@@ -36,15 +36,15 @@ class OpTree:
         return rows
 
     def nearest(self, wanted: NDArray[np.bool_]) -> _Ints:
-        """For each row the nearest wanted row among itself and the ops around it; -1 where there is none."""
+        """For each row the nearest wanted row among itself and the ops that enclose it; -1 where there is none."""
         return nearest_rows(self.enclosing, wanted)
 
     @cached_property
     def spans(self) -> tuple[_Ints, _Ints]:
         """(first, last) of each row: the rows in it, itself included, are those with `first` in [first, last).
 
-        The numbers are those of a walk through the tree, parents before children. Each row's number is its place
-        among its siblings, summed over itself and all rows around it: pointers are doubled as in `nearest`.
+        The numbers are those of a walk through the tree, parents before children. Each row's number is its offset
+        among its siblings, summed over itself and all rows that enclose it: pointers are doubled as in `nearest`.
         """
         sizes = self._sizes()
         is_root = self.enclosing == np.arange(len(self.enclosing))
@@ -61,7 +61,7 @@ class OpTree:
         return first[:-1], first[:-1] + sizes
 
     def sums(self, own: _Ints) -> _Ints:
-        """For each row its own amount and those of all events that it is around of, at any depth."""
+        """For each row its own amount and those of all events that it encloses, at any depth."""
         first, last = self.spans
         by_number = np.zeros(len(own) + 1, dtype=np.int64)
         by_number[first + 1] = own
@@ -70,10 +70,10 @@ class OpTree:
         return total
 
     def outermost(self, rows: _Ints, keys: _Ints) -> NDArray[np.bool_]:
-        """Whether no other of these rows that is around a row has its key.
+        """Whether no other of these rows that encloses a row has its key.
 
         Args:
-            rows: the rows to look at, each once.
+            rows: the rows in question, each once.
             keys: a number for each of them, at least 0.
         """
         first, last = (numbers[rows] for numbers in self.spans)

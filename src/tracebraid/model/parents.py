@@ -14,24 +14,25 @@ from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.nearest import nearest
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_US
 
 __all__ = ["PROVEN_WRONG", "JudgedParent", "Verdict", "judge_parents"]
 
 _STICKS_OUT_NS = 1000
 """How far an op may stick out of the op that called it: seen in real traces, see `linking.rounding`."""
-_MICROSECOND_NS = 1000
-_ROUNDED_AWAY_NS = 2 * _MICROSECOND_NS
+_ROUNDED_AWAY_NS = 2 * NS_PER_US
 """How much later than written an op may end in a trace in µs, which cuts its start and its duration."""
 
 _USER_SCOPE = 7
+"""`at::RecordScope::USER_SCOPE` in PyTorch: the scope of annotations."""
 _BY_ID = ("record_function_id", "external_id")
 
 
 class Verdict(Enum):
-    """What times say about a node whose parent is not the op that was running around it."""
+    """What times say about a node whose parent is not the op that encloses its op."""
 
     MISSING = "its parent was never written"
-    REFUTED = "its parent did not run around it"
+    REFUTED = "its parent did not run while it ran"
     SKIPPED = "its parent did, and so did an op nearer to it, which calls what runs inside of it"
     ASYNCHRONOUS = (
         "the nearer op is a range that has no children in the Execution Trace: it may be asynchronous"
@@ -45,11 +46,11 @@ PROVEN_WRONG = (Verdict.MISSING, Verdict.REFUTED, Verdict.SKIPPED)
 
 @dataclass(frozen=True)
 class JudgedParent:
-    """A linked node whose parent differs from the op around it.
+    """A linked node whose parent differs from the op that encloses it.
 
     Args:
         node_id: the node.
-        by_time: the node of the innermost op that called it, as times say; None where no linked op ran around it.
+        by_time: the node of the innermost op that called it, as times say; None where no linked op encloses it.
         verdict: what is proven about the parent that it has.
     """
 
@@ -90,7 +91,7 @@ class _Evidence:
         nodes: each node.
         node_of: linked event to node.
         event_of: the same the other way round.
-        around: event to the innermost op around it.
+        enclosing: event to the innermost op that encloses it.
         spans: linked event to where it lies.
         callers: nodes that have a child in the Execution Trace.
         marked: nodes whose parent was never written.
@@ -109,7 +110,7 @@ class _Evidence:
     slack_ns: int
 
     def outer(self, node: int) -> int | None:
-        """The node of the nearest linked op around a linked node's op."""
+        """The node of the nearest linked op that encloses a linked node's op."""
         event = nearest(self.enclosing.get(self.event_of[node]), self.enclosing, self.node_of)
         return None if event is None else self.node_of[event]
 
@@ -224,7 +225,7 @@ def _outward(evidence: _Evidence, node: int) -> Iterator[int]:
 
 
 def _suspects(et: ExecutionTrace, tree: pl.DataFrame, linked: pl.DataFrame) -> pl.DataFrame:
-    """The linked pairs whose parent and whose op around are not a linked pair, nor both a thread's outermost."""
+    """The linked pairs whose parent and whose enclosing op are not a linked pair, nor both a thread's outermost."""
     event_of_parent = linked.select(
         pl.col("node_id").alias("parent_id"), pl.col("event_id").alias("parent_event")
     )
@@ -252,7 +253,7 @@ def _evidence(et: ExecutionTrace, timeline: Timeline, tree: pl.DataFrame, linked
     )
     placed = linked.select("event_id").join(spans, on="event_id").join(finished, on="event_id", how="left")
     start = placed.get_column("ts_ns")
-    in_us = ((start - start.min()) % _MICROSECOND_NS == 0).all()
+    in_us = ((start - start.min()) % NS_PER_US == 0).all()
     by_id = linked.filter(as_text("method").is_in(_BY_ID)).get_column("node_id")
     node_of = dict(linked.select("event_id", "node_id").iter_rows())
     marks = et.extra_attrs.filter(as_text("key") == MISSING_PARENT).get_column("node_id")

@@ -12,23 +12,25 @@ import polars as pl
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_MS, NS_PER_S
 
 __all__ = ["Contradiction", "Process", "contradictions", "process_of_et", "process_of_timeline"]
 
-_S, _MINUTE_S = 10**9, 60
+_MINUTE_S = 60
 _PID_LIMIT = 1 << 22
 """Linux numbers no process higher (`PID_MAX_LIMIT`): a larger number in a trace is made up."""
-_EARLIEST_NS = 1_420_070_400 * _S
+_EARLIEST_NS = 1_420_070_400 * NS_PER_S
 """2015-01-01, before PyTorch: times below are not on the unix clock."""
-_SLACK_NS = 5 * _S
+_SLACK_NS = 5 * NS_PER_S
 """How far the clocks behind two times of one process may be apart: one of them is cut to whole seconds, and a process
 may be stopped between taking the other and writing it."""
-_ZONE_STEP_NS = 15 * _MINUTE_S * _S
-_ZONES_NS = range(-12 * 60 * _MINUTE_S * _S, 14 * 60 * _MINUTE_S * _S + 1, _ZONE_STEP_NS)
+_ZONE_STEP_NS = 15 * _MINUTE_S * NS_PER_S
+"""Time zones lie a multiple of a quarter of an hour from UTC."""
+_ZONES_NS = range(-12 * 60 * _MINUTE_S * NS_PER_S, 14 * 60 * _MINUTE_S * NS_PER_S + 1, _ZONE_STEP_NS)
 """Offsets of local time from UTC: -12 h to +14 h, in quarters of an hour (Nepal has +5:45)."""
 _DEFAULT_GROUP = "default_pg"
 _UNROOTED = re.compile(r"^(wait|barrier|_?all_?reduce|_?all_?gather|_?reduce_scatter|_?all_?to_?all)")
-"""Collectives whose node has the rank of its process; others have that of the root in its place."""
+"""Collectives whose node has the rank of its process; others have that of the root instead."""
 
 _CUDA_DEVICE = re.compile(r"^(NVIDIA|Tesla|GeForce|Quadro|TITAN|A100|H100)")
 
@@ -83,7 +85,9 @@ def process_of_et(et: ExecutionTrace) -> Process:
         rank=_rank_of_collectives(et),
         world_size=_default_group_size(et.process_groups),
         groups=_groups(et.process_groups),
-        devices=frozenset(int(name[5:]) for name in text if re.fullmatch(r"cuda:\d{1,4}", name)),
+        devices=frozenset(
+            int(name.removeprefix("cuda:")) for name in text if re.fullmatch(r"cuda:\d{1,4}", name)
+        ),
     )
 
 
@@ -155,10 +159,10 @@ def _local_span(header: dict[str, object]) -> tuple[int, int] | None:
         moment = datetime.strptime(time, "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
     except ValueError:
         return None
-    start_ns = int(moment.timestamp()) * _S
+    start_ns = int(moment.timestamp()) * NS_PER_S
     if finish < start or start_ns < _EARLIEST_NS:
         return None
-    return start_ns, start_ns + (finish - start) * 1_000_000
+    return start_ns, start_ns + (finish - start) * NS_PER_MS
 
 
 def _ids_of_hosts(timeline: Timeline) -> tuple[frozenset[int], frozenset[int]]:

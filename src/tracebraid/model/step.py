@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["PROFILER_STEP", "is_profiler_step", "is_step_name", "step_events", "step_name"]
 
 PROFILER_STEP = "ProfilerStep"
-"""The annotation that `torch.profiler` puts around each step, with `#` and a number behind it."""
+"""The annotation that `torch.profiler` writes for each step, with `#` and a number behind it."""
 
 
 def step_name(number: int) -> str:

@@ -47,7 +47,7 @@ class Timeline:
 
     @property
     def events(self) -> pl.DataFrame:
-        """All events that have a place in time, see `model.schema.EVENTS`."""
+        """All events that have a time, see `model.schema.EVENTS`."""
         return self.tables["events"]
 
     @property

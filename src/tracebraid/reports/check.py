@@ -17,6 +17,7 @@ from tracebraid.reports.units import percent
 __all__ = ["check_data", "check_table", "diagnosis_text", "repair_data", "repair_lines", "verdict"]
 
 _SHOWN_RANKS = 16
+"""Rows of the table of ranks: as many as fit a terminal beside the findings."""
 _ALIGNED = {"alignment", "alignment_name", "position"}
 """Methods that need no ids."""
 
@@ -119,7 +120,7 @@ def repair_lines(repairs: Sequence[Repair]) -> list[str]:
         else:
             lines.append(printable(f"{repair.path}: nothing to repair"))
         if repair.left:
-            text = "nodes have another parent than the op around them; nothing proves it wrong, so they stay"
+            text = "nodes have another parent than the op that encloses them; nothing proves it wrong, so they stay"
             lines.append(printable(f"{repair.path}: {len(repair.left):,} {text}"))
     return lines
 

@@ -15,6 +15,7 @@ from tracebraid.model.file_info import DeviceSource, FileInfo
 from tracebraid.model.reason import OrphanReason
 from tracebraid.model.sentences import reason_sentence
 from tracebraid.model.step import PROFILER_STEP, is_step_name
+from tracebraid.model.units import NS_PER_S
 from tracebraid.reports.text import cell, shortened
 from tracebraid.reports.units import duration, percent, size
 
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 _STEPS_SHOWN = 10
+"""Rows of the breakdown for each rank and device."""
+_SHAPES_WIDTH = 48
+"""Characters of input shapes that are shown."""
 _LAUNCHERS = {
     Launcher.GRAPH.value: "graph launches",
     Launcher.OP.value: "ops",
@@ -62,7 +66,7 @@ def _facts(info: FileInfo) -> Iterable[tuple[str, str]]:
     rank = "unknown" if info.rank is None else str(info.rank)
     yield "rank", rank if info.world_size is None else f"{rank} of {info.world_size}"
     if info.start_ns is not None:
-        start = datetime.fromtimestamp(info.start_ns // 10**9, timezone.utc)
+        start = datetime.fromtimestamp(info.start_ns // NS_PER_S, timezone.utc)
         yield "start", f"{start:%Y-%m-%d %H:%M:%S} UTC"
     if info.span_ns is not None:
         yield "span", duration(info.span_ns)
@@ -212,7 +216,7 @@ def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = PROFILER_STEP)
             f"{row['count']:,}",
             "op" if row["category"] == "cpu_op" else "annotation",
             cell(shortened(row["name"])),
-            cell(shortened(row["input_dims"] or "", 48)),
+            cell(shortened(row["input_dims"] or "", _SHAPES_WIDTH)),
         )
     return _with_rest(table, ops.height, top)
 

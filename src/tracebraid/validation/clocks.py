@@ -10,6 +10,7 @@ from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_MS
 
 __all__ = ["collective_clock_findings", "collectives_of"]
 
@@ -87,7 +88,7 @@ def collective_clock_findings(collectives: Mapping[int, pl.DataFrame], path: str
     if worst["gap_ns"] <= _TOLERANCE_NS:
         return []
     text = (
-        f"clocks disagree by at least {worst['gap_ns'] / 1e6:,.3f} ms: {worst['key']} number {worst['number']} ended "
-        f"on rank {worst['early']} before rank {worst['late']} began it"
+        f"clocks disagree by at least {worst['gap_ns'] / NS_PER_MS:,.3f} ms: {worst['key']} number {worst['number']} "
+        f"ended on rank {worst['early']} before rank {worst['late']} began it"
     )
     return [Finding("clocks-differ", text, path)]

@@ -17,6 +17,7 @@ from tracebraid.model.timeline import Timeline
 __all__ = ["et_findings", "identity_findings", "pair_findings", "recording_findings"]
 
 _HARDLY = 0.5
+"""Where less of either trace is linked, the two hardly overlap. Chosen."""
 _OTHER_ORIGIN = {"another-run", "another-rank", "another-window"}
 
 
@@ -114,7 +115,7 @@ def _never_written(et: ExecutionTrace) -> list[Finding]:
     marked = et.extra_attrs.filter(as_text("key") == MISSING_PARENT).get_column("node_id")
     if marked.is_empty():
         return []
-    text = "operators that were open at the stop, or raised, were never written; what ran inside hangs higher"
+    text = "operators that were open at the stop, or raised, were never written; what ran inside has another parent"
     return [Finding("parent-never-written", text, et.path, f"node {marked.item(0)}, ...", len(marked))]
 
 

@@ -1,4 +1,4 @@
-"""Does a manifest tell the truth about the files beside it?"""
+"""Is what a manifest says of the files beside it true?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOSSES = ("execution-trace-unfinished", "execution-trace-empty")
 
 
 def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
-    """What a manifest says went wrong, and where the files beside it are not those that it tells of.
+    """What a manifest says went wrong, and where the files beside it are not those that it lists.
 
     Args:
         manifest: its content.

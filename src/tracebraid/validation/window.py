@@ -13,6 +13,7 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.step import PROFILER_STEP, is_profiler_step, step_events
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_MS
 
 __all__ = ["Step", "rank_step_findings", "steps_of", "window_findings"]
 
@@ -80,7 +81,7 @@ def _apart(steps: dict[int, tuple[Step, ...]], names: list[str], path: str) -> l
         gap_ns = at[late].start_ns - at[early].end_ns
         if gap_ns > worst_ns:
             worst_ns = gap_ns
-            said = f"{name} of rank {late} begins {gap_ns / 1e6:,.3f} ms after that of rank {early} has ended"
+            said = f"{name} of rank {late} begins {gap_ns / NS_PER_MS:,.3f} ms after that of rank {early} has ended"
     return [Finding("clocks-differ", f"clocks disagree, or ranks ran apart: {said}", path)] if said else []
 
 

@@ -22,7 +22,7 @@ def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
     """The device's time by what launched it: `model.answers.LAUNCHERS`.
 
     Each device event counts once, by the first of these: `graph`, a call that launches a graph; `op`, an operator
-    directly around the launching call; `annotation`, an annotation there; `call`, a call outside of both;
+    that directly encloses the launching call; `annotation`, an annotation there; `call`, a call outside of both;
     `unknown`, no launch is in the trace.
 
     Args:

@@ -14,12 +14,12 @@ _Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Cover:
-    """The union of some intervals, as disjoint pieces in order, and how much lies before each piece.
+    """The union of some intervals, disjoint and in order, and how much lies before each of them.
 
     Args:
-        starts: starts of the pieces, rising.
+        starts: starts of the intervals, rising.
         ends: their ends; each is at most the next start.
-        before: length of all pieces before each piece.
+        before: length of all intervals before each.
     """
 
     starts: _Ints

@@ -23,7 +23,7 @@ def steps(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
 
 
 def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
-    """Add the column `step` to a frame: of the windows around its `ts_ns` the last to start; null outside of all."""
+    """Add the column `step` to a frame: of the windows that hold its `ts_ns` the last to start; null outside of all."""
     found = moments.with_row_index("moment")
     enclosing = found.select("moment", "ts_ns").join_where(
         windows.with_row_index("window").select("window", "step", "start_ns", "end_ns"),

@@ -7,6 +7,7 @@ import polars as pl
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.reason import OrphanReason
+from tracebraid.model.units import NS_PER_US
 
 __all__ = ["decimal_us", "device_events", "host_times"]
 
@@ -47,4 +48,4 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
 def decimal_us(ns: int) -> str:
     """Nanoseconds as decimal microseconds, without going through a float."""
     sign, ns = ("-", -ns) if ns < 0 else ("", ns)
-    return f"{sign}{ns // 1000}.{ns % 1000:03d}"
+    return f"{sign}{ns // NS_PER_US}.{ns % NS_PER_US:03d}"

@@ -15,10 +15,19 @@ from typing import Any
 
 import polars as pl
 
-from tracebraid.exporters.et_json import FLAT_SCHEMA, Bodies, ValueLists, as_json, document, et_of, header_of
+from tracebraid.exporters.et_json import (
+    FLAT_SCHEMA,
+    Bodies,
+    ValueLists,
+    as_json,
+    document,
+    et_of,
+    header_of,
+    write_lines,
+)
+from tracebraid.exporters.et_plus.nodes import first_device_id, host_nodes, process_node
 from tracebraid.exporters.et_plus.times import decimal_us, device_events, host_times
 from tracebraid.exporters.kineto_args import device_args
-from tracebraid.files import write_whole
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -28,17 +37,8 @@ __all__ = ["trace_link_lines", "write_trace_link_et"]
 
 
 def write_trace_link_et(linked: LinkedTrace, path: str | Path) -> None:
-    """Write ET+ in trace_link's form, as gzip where the path ends in `.gz`. The same input gives the same bytes.
-
-    Args:
-        linked: a rank with an Execution Trace.
-        path: where to; an existing file is replaced once the new one is whole.
-
-    Raises:
-        ArgumentError: the rank has no Execution Trace.
-        OutputError: the file cannot be written.
-    """
-    write_whole(Path(path), (line.encode() for line in trace_link_lines(linked)), overwrite=True)
+    """Write ET+ in trace_link's form; arguments and errors are those of `write_et_plus`."""
+    write_lines(path, trace_link_lines(linked))
 
 
 def trace_link_lines(linked: LinkedTrace) -> Iterator[str]:
@@ -103,16 +103,13 @@ def _nodes(linked: LinkedTrace, et: ExecutionTrace, form: _Flat | _Nested) -> It
     """Host nodes in the order of ids, then device nodes in the order of their starts, with ids above all others."""
     base_ns = linked.timeline.base_time_ns
     times = {node: _timing(time, base_ns, form) for node, time in _all_times(linked, et).items()}
-    for node_id, name, parent in et.nodes.select("node_id", as_text("name"), "parent_id").iter_rows():
-        head = f'"id": {node_id}, "name": {as_json(name)}, "{form.parent_key}": '
-        head += str(node_id if parent is None else parent)
+    for node_id, name, parent in host_nodes(et):
+        head = f'"id": {node_id}, "name": {as_json(name)}, "{form.parent_key}": {parent}'
         yield f"{{{head}, {form.host(node_id)}{times.get(node_id, '')}}}"
-    highest = et.nodes.get_column("node_id").max()
-    root = et.nodes.get_column("node_id").min()
-    assert isinstance(highest, int) and isinstance(root, int), "an Execution Trace has nodes"
+    root = process_node(et)
     events = _device_rows(linked)
     args = device_args(linked.timeline, events.get_column("event_id"))
-    for number, event in enumerate(events.iter_rows(named=True), start=highest + 1):
+    for number, event in enumerate(events.iter_rows(named=True), start=first_device_id(et)):
         parent = root if event["node_id"] is None else event["node_id"]
         head = _device_head(number, event, parent, form.is_flat)
         times_of = (event["ts_ns"], event["dur_ns"], event["dur_ns"])

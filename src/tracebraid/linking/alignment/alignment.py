@@ -1,4 +1,4 @@
-"""Execution Trace node to host op without ids: by what both tell of an op, and by its place among the others."""
+"""Execution Trace node to host op without ids: by what both record of an op, and by its position among the others."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _Ints = NDArray[np.int64]
 CONFIDENCE = {"alignment": 0.999, "alignment_name": 0.97, "position": 0.99}
 """How likely a link is right, by method; measured, see docs/linking.md."""
 _OTHER_PARENT = 0.998
-"""By how much less where what is around the two is no pair: PyTorch's recorder gets parents wrong."""
+"""By how much less where the ops that enclose the two are no pair: PyTorch's recorder gets parents wrong."""
 _LONGEST_GAP = 4
+"""Up to how many ops in a row are paired by position alone: chosen, since a longer row may hide a missing op."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Aligned:
 
 @dataclass(frozen=True)
 class _Matches:
-    """Rows of ops by rows of nodes, `NONE` where there is none: sure ones, and candidates of the others."""
+    """Rows of ops by rows of nodes, `NONE` where there is none: unambiguous ones, and candidates of the others."""
 
     op: _Ints
     method: NDArray[np.int8]
@@ -50,11 +51,11 @@ _METHODS = tuple(CONFIDENCE)
 
 
 def align_ops(nodes: OpSequence, ops: OpSequence) -> Aligned:
-    """Pair the ops of both sides, thread by thread.
+    """Pair the ops of both traces, thread by thread.
 
-    A pair is made where every best alignment of the two threads makes it: first of all that the ops tell (name,
-    sequence number, shapes), between those pairs of names alone, and last of ops of another name that stand alone
-    between the same neighbours and under the same parent.
+    A pair is made where every best alignment of the two threads makes it: first by all that is recorded of the ops
+    (name, sequence number, shapes), between those pairs by names alone, and last of ops of another name that stand
+    alone between the same neighbours and under the same parent.
     """
     codes = codes_of(nodes, ops)
     matches = _Matches(
@@ -80,7 +81,7 @@ def _rows_by_thread(sequence: OpSequence) -> dict[int, _Ints]:
 
 
 def _parent_rows(rows: pl.DataFrame) -> _Ints:
-    """The row of each row's parent, `NONE` where it has none on this side."""
+    """The row of each row's parent, `NONE` where it has none in this trace."""
     placed = rows.select("id").with_row_index("row")
     found = rows.select("parent").join(
         placed, left_on="parent", right_on="id", how="left", maintain_order="left"
@@ -98,7 +99,7 @@ def _align_thread(node_rows: _Ints, op_rows: _Ints, codes: tuple[Codes, Codes], 
         by_name = align(codes[0].names[rows], codes[1].names[candidates])
         found = by_name.unambiguous
         if len(rows) != len(candidates) or np.any((found != NONE) & (found != np.arange(len(rows)))):
-            # They tell something else, and are not as many: which is missing?
+            # Signatures differ, and so do the numbers of ops: nothing shows which op is missing.
             found = np.full(len(rows), NONE)
         matches.op[rows] = np.where(found == NONE, NONE, candidates[found])
         matches.method[rows] = 1
@@ -115,7 +116,7 @@ def _align_by_position(
     doubtful: tuple[set[int], set[int]],
     matches: _Matches,
 ) -> None:
-    """Pair what stands alone between the same neighbours: as many ops on both sides, under the same parents."""
+    """Pair what stands alone between the same neighbours: as many ops in both traces, under the same parents."""
     node_rows, op_rows = rows
     position = np.full(int(op_rows.max()) + 1, NONE)
     position[op_rows] = np.arange(len(op_rows))

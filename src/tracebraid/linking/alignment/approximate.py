@@ -1,4 +1,4 @@
-"""Execution Trace node to host op where ids do not tell: sides, interval, alignment, and what comes of it."""
+"""Execution Trace node to host op where ids do not prove links: sequences, interval, alignment, link tables."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ _LEAST_AGREEMENT = 0.5
 _LEAST_LIKENESS = 0.9
 """Unless so many have a partner, or could be several."""
 _FEW = 20
+"""Ops; of fewer in the smaller trace, shares say nothing on whether both are of one program. Chosen."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def _tables(
 
 
 def _shares(interval: Interval, aligned: Aligned) -> tuple[float, float]:
-    """The shares of the smaller side's ops that are paired, and that could be several."""
+    """The shares of the smaller trace's ops that are paired, and that could be several."""
     nodes, ops = interval.nodes.rows.height, interval.ops.rows.height
     if min(nodes, ops) == 0:
         return 1.0, 0.0

@@ -22,6 +22,10 @@ _Ints = NDArray[np.int64]
 
 _MUCH_LONGER = 1.5
 """Traces whose numbers of ops are closer than by this factor are taken to hold the same."""
+_EQUAL = 1e-9
+"""Shares of ops that differ by less are equal: far below one op of any trace, far above rounding."""
+_SAME_RUN = 0.5
+"""Where more than this share of the shorter trace's sequence numbers is found again, it is of the same run."""
 _NEARLY = 0.01
 """An iteration that agrees with so much less is as good, where one of median length is asked for."""
 
@@ -33,10 +37,10 @@ class Interval:
     Args:
         nodes: the nodes in scope.
         ops: the ops in scope.
-        longer: the whole longer side, and `of_row` the iteration of each of its rows; None where all is in scope.
-        chosen: the first iteration of the longer side that is in scope.
+        longer: the whole longer trace, and `of_row` the iteration of each of its rows; None where all is in scope.
+        chosen: the first iteration of the longer trace that is in scope.
         count: how many iterations are.
-        table: the iterations of the longer side, `model.schema.ITERATIONS`.
+        table: the iterations of the longer trace, `model.schema.ITERATIONS`.
         why: what was chosen and why, in a sentence; empty where all is in scope.
     """
 
@@ -53,7 +57,7 @@ class Interval:
 def choose_interval(nodes: OpSequence, ops: OpSequence, matching: Matching) -> Interval:
     """The iterations of the longer trace that agree best with the shorter one; all where both are about as long.
 
-    The shorter one's iterations must lie within the longer one's, in a row. Of equally good places the one with
+    The shorter one's iterations must lie within the longer one's, in a row. Of equally good positions the one with
     the same sequence numbers is taken (it is the same run), else the one with the same numbers in its annotations,
     else the one of median length.
 
@@ -111,7 +115,7 @@ def _hold_other_iterations(shorter: OpSequence, longer: OpSequence, many: Iterat
 
 
 class _Positions:
-    """The shorter side's iterations, and where in the longer side they could lie."""
+    """The shorter trace's iterations, and where in the longer trace they could lie."""
 
     def __init__(self, shorter: OpSequence, few: Iterations, longer: OpSequence, many: Iterations) -> None:
         self.few, self.many = few, many
@@ -129,7 +133,7 @@ class _Positions:
         return len(self.many) - len(self.few) + 1
 
     def agreement(self) -> NDArray[np.float64]:
-        """For each place the share of the shorter side's ops that have the same name in the same order there."""
+        """For each position the share of the shorter trace's ops that have the same name in the same order there."""
         size = max(int((self.few.of_row >= 0).sum()), 1)
         parts = [self._parts(self.shorter, self.few, self._codes[0], member=0)]
         parts.append(self._parts(self.longer, self.many, self._codes[1], member=1))
@@ -146,7 +150,7 @@ class _Positions:
         )
 
     def same_numbers(self) -> NDArray[np.float64]:
-        """For each place the share of the shorter side's sequence numbers that its ops have there too."""
+        """For each position the share of the shorter trace's sequence numbers that its ops have there too."""
         numbers = self.shorter.filter(pl.col("seq").is_not_null()).select("name", "seq").unique()
         found = (
             self.longer.with_columns(pl.Series("iteration", self.many.of_row))
@@ -162,7 +166,7 @@ class _Positions:
         return np.convolve(counts, np.ones(len(self.few)), "valid") / max(numbers.height, 1)
 
     def lengths(self) -> NDArray[np.float64]:
-        """For each place how long it is, in what the longer side's order counts."""
+        """For each position how long it is, in the unit of the longer trace's order."""
         spans = (
             self.longer.with_columns(pl.Series("iteration", self.many.of_row))
             .filter(pl.col("iteration") >= 0)
@@ -202,11 +206,13 @@ def _choose(positions: _Positions, agreement: NDArray[np.float64], matching: Mat
                 f"{positions.many.names[0]} to {positions.many.names[len(positions) - 1]}"
             )
         return asked, "it was asked for"
-    best = np.flatnonzero(agreement >= agreement.max() - (_NEARLY if matching.iteration == MEDIAN else 1e-9))
+    best = np.flatnonzero(
+        agreement >= agreement.max() - (_NEARLY if matching.iteration == MEDIAN else _EQUAL)
+    )
     others = f"{len(best) - 1} others agree as well" if len(best) > 1 else "no other does so well"
     if matching.iteration == BEST:
         same = positions.same_numbers()[best]
-        if len(best) > 1 and same.max() > 0.5 and np.count_nonzero(same == same.max()) == 1:
+        if len(best) > 1 and same.max() > _SAME_RUN and np.count_nonzero(same == same.max()) == 1:
             return int(best[same.argmax()]), f"{others}, but this one has the same sequence numbers"
         named = [
             position for position in best.tolist() if positions.many.names[position] == positions.few.names[0]

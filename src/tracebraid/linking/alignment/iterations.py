@@ -21,12 +21,12 @@ ANNOTATIONS = (PROFILER_STEP, "DataLoader", "## LOOP")
 
 @dataclass(frozen=True)
 class Iterations:
-    """The iterations of one side, in order.
+    """The iterations of one trace, in order.
 
     Args:
         marks: what they were found by.
         names: of each; with `#` and its number where its annotation has one.
-        of_row: for each row of the side its iteration; -1 before the first.
+        of_row: for each row of the trace its iteration; -1 before the first.
     """
 
     marks: str
@@ -41,7 +41,7 @@ def marked(sequence: OpSequence, annotation: str | None) -> Iterations | None:
     """The iterations that an annotation begins, or the first of `ANNOTATIONS`; None where it is not there.
 
     Args:
-        side: the ops of one trace.
+        sequence: the ops of one trace.
         annotation: what the name of an op that begins an iteration contains.
     """
     for mark in (annotation,) if annotation is not None else ANNOTATIONS:
@@ -85,7 +85,7 @@ def recurring(longer: OpSequence, shorter: OpSequence) -> Iterations | None:
 
 
 def numbered(iterations: Iterations, number: int) -> int | None:
-    """The place of an iteration by the number of its annotation, else by its place; None where there is none."""
+    """The index of an iteration by the number of its annotation, else by its index; None where there is none."""
     suffix = f"#{number}"
     for position, name in enumerate(iterations.names):
         if name.endswith(suffix):

@@ -53,7 +53,7 @@ def node_times(interval: Interval, pairs: pl.DataFrame, timeline: Timeline) -> p
 
 
 def _of_thread(thread: pl.DataFrame, chosen: int) -> pl.DataFrame:
-    """The events of all iterations by node: of each iteration those in the places of the matched one's."""
+    """The events of all iterations by node: of each iteration those at the positions of the matched one's."""
     iterations = {int(key[0]): part for key, part in thread.partition_by("iteration", as_dict=True).items()}
     matched = iterations.get(chosen, thread.clear())
     codes = matched.get_column("code").to_numpy()

@@ -20,6 +20,10 @@ _Ints = NDArray[np.int64]
 _ENOUGH = 0.5
 """Where fewer than this share of ops agree in what both have, it is not the same thing, and left out."""
 _MOST_LIKELY = 0.8
+"""Where this share of nodes has an op with the same sequence number and names, the numbers are the same. Chosen."""
+_MOST_PAIRS = 10_000
+"""Names that occur in more pairs of a node and an op cast no votes: they are too frequent to identify a shift, and
+would cost time in proportion to the pairs."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,8 @@ class OpSequence:
 
     Args:
         rows: one row per op, by thread and start: `id`, `thread`, `order` (of their starts in the trace), `parent` (id
-            of the op around it, or null), `title` (the whole name), `name` (as both sides write it), `seq` (null:
-            none), `shapes` (null: none).
+            of the op that encloses it, or null), `title` (the whole name), `name` (as both traces write it), `seq`
+            (null: none), `shapes` (null: none).
     """
 
     rows: pl.DataFrame
@@ -41,11 +45,11 @@ class OpSequence:
 
 @dataclass(frozen=True)
 class Codes:
-    """What each op of a side tells, as numbers that are equal on both sides where the same is told.
+    """What is recorded of each op of a trace, as numbers that are equal in both traces where that is the same.
 
     Args:
         names: the name alone.
-        told: name, sequence number and input shapes, as far as both sides have them.
+        signatures: name, sequence number and input shapes, as far as both traces have them.
     """
 
     names: _Ints
@@ -100,7 +104,7 @@ def sequence_of_ops(timeline: Timeline, tree: pl.DataFrame) -> OpSequence:
 
 
 def codes_of(nodes: OpSequence, ops: OpSequence) -> tuple[Codes, Codes]:
-    """What the ops of both sides tell. Sequence numbers may be larger on one side by the same amount throughout."""
+    """The codes of both traces' ops. Sequence numbers may be larger in one trace by the same amount throughout."""
     both = pl.concat(
         [
             nodes.rows.select("name", "seq", "shapes").with_columns(pl.lit(True).alias("is_node")),
@@ -114,7 +118,7 @@ def codes_of(nodes: OpSequence, ops: OpSequence) -> tuple[Codes, Codes]:
     shapes = pl.col("shapes")
     if not _agrees_in_both(both, "shapes", shapes):
         shapes = pl.lit(None, dtype=pl.String)
-    # What one side alone tells of the ops of a name is no difference.
+    # What only one trace records of the ops of a name is no difference.
     in_single_trace = both.group_by("name").agg(
         *(
             (pl.col(what).filter(pl.col("is_node")).count() > 0)
@@ -153,7 +157,7 @@ def _normal_shapes(shapes: pl.Expr) -> pl.Expr:
 
 
 def _agrees_in_both(both: pl.DataFrame, what: str, value: pl.Expr) -> bool:
-    """Whether most nodes that tell it have an op of the same name that tells the same."""
+    """Whether most nodes with a value have an op of the same name with the same value."""
     telling = both.filter(pl.col(what).is_not_null()).select("is_node", "name", value.alias("value"))
     asked = telling.filter("is_node")
     names = telling.filter(~pl.col("is_node")).select("name").unique()
@@ -167,7 +171,7 @@ def _agrees_in_both(both: pl.DataFrame, what: str, value: pl.Expr) -> bool:
 def _shift(both: pl.DataFrame) -> int | None:
     """By how much the sequence numbers of ops are larger than those of nodes; None where no amount fits.
 
-    Each number is told apart by the names that carry it on both sides; rare ones vote for the differences at which
+    Each number is identified by the names that carry it in both traces; rare ones vote for the differences at which
     they are found again.
     """
     telling = both.filter(pl.col("seq").is_not_null())
@@ -194,7 +198,7 @@ def _shift(both: pl.DataFrame) -> int | None:
         nodes.group_by("names")
         .len("in_nodes")
         .join(ops.group_by("names").len("in_ops"), on="names")
-        .filter(pl.col("in_nodes") * pl.col("in_ops") <= 10_000)
+        .filter(pl.col("in_nodes") * pl.col("in_ops") <= _MOST_PAIRS)
     )
     votes = (
         nodes.join(rare, on="names")

@@ -11,11 +11,14 @@ from tracebraid.linking.alignment.op_sequences import OpSequence
 
 __all__ = ["program_of"]
 
+_DIGITS = 16
+"""Hexadecimal digits of a hash: 64 bits, so that no two of a million programs have one by chance (birthday bound)."""
+
 
 def program_of(sequence: OpSequence) -> str:
     """A hash of the op trees of all threads: names and nesting in order; numbers of annotations do not count.
 
-    Two sides with the same hash hold the same program, whatever their threads are called.
+    Two traces with the same hash hold the same program, whatever their threads are called.
     """
     rows = sequence.rows.with_row_index("row")
     enclosing = rows.select("parent").join(
@@ -34,4 +37,4 @@ def program_of(sequence: OpSequence) -> str:
     lines = rows.select("thread", pl.format("{} {}", pl.Series("depth", depth), "name").alias("line"))
     trees = lines.group_by("thread").agg(pl.col("line").str.join("\n"))
     threads = sorted(hashlib.sha256(tree.encode()).hexdigest() for tree in trees.get_column("line"))
-    return hashlib.sha256("".join(threads).encode()).hexdigest()[:16]
+    return hashlib.sha256("".join(threads).encode()).hexdigest()[:_DIGITS]

@@ -1,4 +1,4 @@
-"""Which place in one sequence is which place in another, where both tell of the same things?"""
+"""Which position in one sequence is which position in another, where both hold the same program?"""
 
 from __future__ import annotations
 
@@ -12,20 +12,25 @@ from rapidfuzz.distance import LCSseq
 __all__ = ["NONE", "Alignment", "align", "gaps"]
 
 NONE = -1
-"""What stands for no place."""
+"""What stands for no position."""
 
 _WINDOW = 4096
+"""Ops that are aligned at once; time per op grows with it. See docs/linking.md."""
 _WIDEST = 8 * _WINDOW
+"""Up to which width a window without a solid stretch is doubled."""
+_TAKEN = 0.75
+"""The share of a window whose matches count: near its end they depend on what lies behind it."""
 _SOLID = 8
 """So many matches in a row are no chance: the next window may begin behind them."""
 _SEGMENT = 512
+"""Ops between two fixed codes at least, so that segments are few. Chosen."""
 
 _Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """For each place of the first sequence its place in the second one, or `NONE`.
+    """For each position of the first sequence its position in the second one, or `NONE`.
 
     Args:
         first: by the best alignment that matches as early as it can.
@@ -62,10 +67,10 @@ def align(left: _Ints, right: _Ints) -> Alignment:
 
 
 def gaps(matched: _Ints, length: int) -> list[tuple[slice, slice]]:
-    """The stretches between the matched places where both sequences have something that is not matched.
+    """The stretches between the matched positions where both sequences have something that is not matched.
 
     Args:
-        matched: for each place of the first sequence its rising place in the second one, or `NONE`.
+        matched: for each position of the first sequence its rising position in the second one, or `NONE`.
         length: of the second sequence.
     """
     matched_at = np.flatnonzero(matched != NONE)
@@ -76,7 +81,7 @@ def gaps(matched: _Ints, length: int) -> list[tuple[slice, slice]]:
 
 
 def _splits(left: _Ints, right: _Ints) -> list[tuple[int, int]]:
-    """Pairs of places of codes that both have once, both rising, not too close to each other."""
+    """Pairs of positions of codes that both have once, both rising, not too close to each other."""
     codes, first_at_left, counts = np.unique(left, return_index=True, return_counts=True)
     right_codes, first_at_right, right_counts = np.unique(right, return_index=True, return_counts=True)
     common, i, j = np.intersect1d(
@@ -98,7 +103,7 @@ def _splits(left: _Ints, right: _Ints) -> list[tuple[int, int]]:
 
 
 def _longest_rising(values: _Ints) -> _Ints:
-    """The places of a longest rising subsequence (patience sorting)."""
+    """The positions of a longest rising subsequence (patience sorting)."""
     if np.all(np.diff(values) > 0):
         return np.arange(len(values))
     tops: list[int] = []
@@ -135,22 +140,22 @@ def _in_windows(left: _Ints, right: _Ints) -> _Ints:
         if (i_end, j_end) == (len(left), len(right)):
             taken = i_end - i
         else:
-            taken = _solid(first, last, 3 * width // 4)
+            taken = _solid(first, last, int(_TAKEN * width))
             if taken == 0 and width < _WIDEST:
                 width *= 2
                 continue
-        taken = taken or 3 * width // 4
+        taken = taken or int(_TAKEN * width)
         width = _WINDOW
         part = first[:taken]
         matched[i : i + taken] = np.where(part == NONE, NONE, part + j)
         within = part[part != NONE]
-        j += int(within[-1]) + 1 if len(within) else 3 * width // 4
+        j += int(within[-1]) + 1 if len(within) else int(_TAKEN * width)
         i += taken
     return matched
 
 
 def _solid(first: _Ints, last: _Ints, limit: int) -> int:
-    """How many places lie before the end of the last solid stretch within the limit; 0: there is none."""
+    """How many positions lie before the end of the last solid stretch within the limit; 0: there is none."""
     agreed = (first == last) & (first != NONE)
     step = agreed[1:] & agreed[:-1] & (np.diff(first) == 1)
     begins = np.concatenate([[0], np.flatnonzero(~step) + 1])
@@ -172,7 +177,7 @@ def _both_ways(left: _Ints, right: _Ints) -> tuple[_Ints, _Ints]:
 
 
 def _reversed(matched: _Ints, length: int) -> _Ints:
-    """What was matched from the back, told from the front; `length` is the second sequence's."""
+    """Matches of reversed sequences as matches of the sequences themselves; `length` is the second sequence's."""
     return np.where(matched == NONE, NONE, length - 1 - matched)[::-1]
 
 

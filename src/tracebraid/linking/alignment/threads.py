@@ -13,10 +13,13 @@ from tracebraid.linking.alignment.op_sequences import Codes, OpSequence
 __all__ = ["threads_of"]
 
 _LEAST_ALIKE = 0.1
+"""Threads that share less (Dice's coefficient) are no pair.."""
 _DIGITS = 2
-"""Threads that are alike to so many digits are told apart by when they ran."""
+"""Threads that are alike to so many digits are distinguished by when they ran."""
 _NEARLY = 0.03
+"""Pairs whose likeness differs by less could be exchanged: so much a few lost ops of a hundred make up. Chosen."""
 _MOMENTS = np.linspace(0, 1, 11)
+"""The shares of a thread's ops at which threads are compared: none, a tenth, ... all."""
 
 _Floats = NDArray[np.float64]
 
@@ -25,7 +28,7 @@ def threads_of(nodes: OpSequence, ops: OpSequence, codes: tuple[Codes, Codes]) -
     """Pairs of a thread of the nodes and one of the ops, one to one, the most alike first.
 
     Two threads are alike by the share of ops that both have (Dice's coefficient). Where several are equally alike,
-    those are a pair that come at the same place in the order of their starts, of their first tenths, and so on.
+    those are a pair that have the same rank in the order of their starts, of their first tenths, and so on.
     """
     alike = _alike(nodes, ops, codes)
     moments = _moments(nodes.rows), _moments(ops.rows)
@@ -97,7 +100,7 @@ def _interchangeable(
 
 
 def _ranks(moments: dict[int, _Floats], threads: list[int]) -> _Floats:
-    """For each of some threads its place among them by each of its moments."""
+    """For each of some threads its rank among them by each of its moments."""
     reached = np.array([moments[thread] for thread in threads])
     ranks: _Floats = np.argsort(np.argsort(reached, axis=0, kind="stable"), axis=0).astype(np.float64)
     return ranks

@@ -80,7 +80,7 @@ def _edges(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unrecorded(timeline: Timeline) -> pl.DataFrame:
-    """Calls that synchronise by their name, of which no `cuda_sync` event tells."""
+    """Calls that synchronise by their name, for which there is no `cuda_sync` event."""
     recorded = timeline.tables["syncs"].get_column("correlation").drop_nulls()
     name = as_text("name")
     times = timeline.events.select(

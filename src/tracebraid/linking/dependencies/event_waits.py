@@ -17,7 +17,7 @@ _WAIT = "Stream Wait Event"
 def event_waits(timeline: Timeline, issued: pl.DataFrame) -> pl.DataFrame:
     """From the last work before the record of the event, to the first work after the wait on the other stream.
 
-    Before and after go by when the calls were made: the host queues work, records and waits on a stream in turn.
+    Before and after go by when the calls were made: the host queues work, records and waits on a stream in that order.
     """
     calls = calls_by_correlation(timeline)
     recorded = calls.select(

@@ -23,13 +23,13 @@ _ON_THE_HOST = (Role.OP, Role.ANNOTATION, Role.CALL)
 
 @dataclass(frozen=True)
 class Moments:
-    """The times of all events, and the place of each start and end in one order; arrays by event id.
+    """The times of all events, and the position of each start and end in one order; arrays by event id.
 
     Args:
         start_ns: starts.
         end_ns: ends.
-        start_place: place of each start in the order; -1 for events that depend on nothing, as instants.
-        end_place: place of each end.
+        start_position: position of each start in the order; -1 for events that depend on nothing, as instants.
+        end_position: position of each end.
     """
 
     start_ns: _Ints
@@ -42,7 +42,7 @@ class Moments:
         return self._pick(events, moments, self.start_ns, self.end_ns)
 
     def positions(self, events: pl.Series, moments: pl.Series) -> _Ints:
-        """The place of one moment of each event."""
+        """The position of one moment of each event."""
         return self._pick(events, moments, self.start_position, self.end_position)
 
     @staticmethod

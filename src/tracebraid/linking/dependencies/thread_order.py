@@ -1,4 +1,4 @@
-"""Host threads that take turns: where one falls silent and another begins, the second waits for the first."""
+"""Hand-overs between host threads: where one falls silent and another begins, the second waits for the first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class _Bursts:
-    """Stretches of a thread between two silences, in the order of threads and time.
+    """Bursts: stretches of a thread between two silences, in the order of threads and time.
 
     Args:
         lane: the thread.
@@ -39,8 +39,8 @@ class _Bursts:
         last: row of the moment that ends it.
         begin_ns: time of the first.
         end_ns: time of the last.
-        silent_since_ns: end of the turn before on the thread; the lowest int64 without one.
-        silent_until_ns: begin of the next turn on the thread; the highest int64 without one.
+        silent_since_ns: end of the burst before on the thread; the lowest int64 without one.
+        silent_until_ns: begin of the next burst on the thread; the highest int64 without one.
     """
 
     lane: _Ints
@@ -59,7 +59,7 @@ def thread_order(
 
     A thread takes over from another that was alive after the first fell silent, and that is silent when it begins.
     Proof is one of these: it runs the backward ops of that other one; or that one runs its backward ops and stays
-    silent until its turn is over; or all other threads do so, and the two alternate.
+    silent until its burst is over; or all other threads do so, and the two alternate.
     """
     signs = _signs(timeline, tree, moments)
     if signs.is_empty() or signs.get_column("lane").n_unique() < 2:
@@ -139,7 +139,7 @@ def _bursts(signs: pl.DataFrame) -> _Bursts:
 
 
 def _handed_over(bursts: _Bursts, autograd: set[tuple[int, int]]) -> tuple[_Ints, NDArray[np.str_]]:
-    """For each turn the turn of another thread that it took over from, or -1, and the key of its proof.
+    """For each burst the burst of another thread that it took over from, or -1, and the key of its proof.
 
     Of several, the proof that `_EVIDENCE` has first is taken, and then the one that fell silent last.
     """
@@ -171,7 +171,7 @@ def _handed_over(bursts: _Bursts, autograd: set[tuple[int, int]]) -> tuple[_Ints
 
 
 def _alternate(bursts: _Bursts, before: _Ints) -> NDArray[np.bool_]:
-    """Whether the thread of each turn had the turn ahead of `before` as well, or that of `before` has the next one."""
+    """Whether the thread of each burst had the burst ahead of `before` too, or that of `before` has the next one."""
     order = np.lexsort((bursts.lane, bursts.begin_ns))
     position = np.empty(len(order), dtype=np.int64)
     position[order] = np.arange(len(order))
