@@ -89,6 +89,7 @@ class _Evidence:
 
     Args:
         nodes: each node.
+        parent_of: each node's parent in the Execution Trace.
         node_of: linked event to node.
         event_of: the same the other way round.
         enclosing: event to the innermost op that encloses it.
@@ -100,6 +101,7 @@ class _Evidence:
     """
 
     nodes: Mapping[int, _Node]
+    parent_of: Mapping[int, int | None]
     node_of: Mapping[int, int]
     event_of: Mapping[int, int]
     enclosing: Mapping[int, int | None]
@@ -116,10 +118,7 @@ class _Evidence:
 
     def claimed(self, node: int) -> int | None:
         """The nearest linked ancestor that the Execution Trace gives to a node."""
-        start = self.nodes[node].parent
-        while start is not None and start not in self.event_of:
-            start = self.nodes[start].parent if start in self.nodes else None
-        return start
+        return nearest(self.parent_of[node], self.parent_of, self.event_of)
 
     def calls(self, node: int) -> bool:
         """Whether what runs inside of a node's op on its thread is called by it: not so of asynchronous ranges."""
@@ -259,6 +258,7 @@ def _evidence(et: ExecutionTrace, timeline: Timeline, tree: pl.DataFrame, linked
     marks = et.extra_attrs.filter(as_text("key") == MISSING_PARENT).get_column("node_id")
     return _Evidence(
         nodes=nodes,
+        parent_of={node: said.parent for node, said in nodes.items()},
         node_of=node_of,
         event_of={node: event for event, node in node_of.items()},
         enclosing=dict(tree.select("event_id", "op_event").iter_rows()),
