@@ -12,6 +12,7 @@ from tracebraid.model.timeline import Timeline
 __all__ = ["parents_that_differ"]
 
 _SHOWN = 3
+"""How many nodes a finding names; its count says how many there are."""
 _WHY = {
     "torch": " (PyTorch's observer loses track where ops end on another thread)",
     "native": " (the native recorder wrote them)",
@@ -30,13 +31,13 @@ def parents_that_differ(
     judged = judge_parents(et, timeline, tree, host_links)
     of = f"of {host_links.get_column('node_id').count():,} linked nodes, these"
     findings = []
-    if wrong := [one for one in judged if one.is_proven]:
+    if wrong := [parent for parent in judged if parent.is_proven]:
         text = f"{of} have another parent than the op that called them{_WHY.get(et.recorder, '')}"
         findings.append(_finding("parents-differ", f"{text}; times follow the latter", et, wrong))
-    if left := [one for one in judged if one.verdict is Verdict.UNPROVEN]:
-        text = f"{of} have another parent than the op around them in time, and nothing proves which of the two is right"
+    if left := [parent for parent in judged if parent.verdict is Verdict.UNPROVEN]:
+        text = f"{of} have another parent than the op that encloses them, and nothing proves which of the two is right"
         findings.append(_finding("parents-unproven", text, et, left))
-    meanwhile = [one for one in judged if one.verdict is Verdict.ASYNCHRONOUS]
+    meanwhile = [parent for parent in judged if parent.verdict is Verdict.ASYNCHRONOUS]
     if meanwhile and et.recorder != "native":
         text = f"{of} ran while a range was open on their thread that has no children here: it may be asynchronous"
         findings.append(_finding("parents-asynchronous", text, et, meanwhile))
@@ -44,6 +45,6 @@ def parents_that_differ(
 
 
 def _finding(code: str, text: str, et: ExecutionTrace, judged: list[JudgedParent]) -> Finding:
-    first = ", ".join(str(one.node_id) for one in judged[:_SHOWN])
+    first = ", ".join(str(parent.node_id) for parent in judged[:_SHOWN])
     more = ", ..." if len(judged) > _SHOWN else ""
     return Finding(code, text, et.path, f"nodes {first}{more}", len(judged))

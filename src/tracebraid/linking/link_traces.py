@@ -27,7 +27,7 @@ _AUTO = Matching()
 
 
 _MANY = 0.1
-"""Where more ops than this share could be several, there is something that recurs, and that can be told apart."""
+"""Where more ops than this share could be several, something recurs, and annotations would distinguish it."""
 
 
 def link_traces(
@@ -38,7 +38,7 @@ def link_traces(
     """Link a rank's Kineto trace with its Execution Trace, or on its own; stage by stage, when asked.
 
     Everything is linked by evidence alone: what it does not prove stays unlinked, and `coverage` says why. Each
-    link says by which method it was made, and how sure that is.
+    link says by which method it was made, and with what confidence.
 
     Args:
         timeline: the Kineto trace.
@@ -95,7 +95,7 @@ def _findings(
         return ()
     findings = [*hosts.origin, *parents_that_differ(et, timeline, tree, hosts.hosts)]
     if hosts.matched is not None:
-        findings.append(Finding("matched", _told(hosts.matched), timeline.path))
+        findings.append(Finding("matched", _matched_text(hosts.matched), timeline.path))
         if hosts.matched.ambiguous > _MANY:
             text = f"{hosts.matched.ambiguous:.1%} of the smaller trace's ops could be several, and are linked to none"
             findings.append(Finding("ambiguous", text, timeline.path))
@@ -105,8 +105,8 @@ def _findings(
     return tuple(findings)
 
 
-def _told(matched: Matched) -> str:
-    program = "the same program" if matched.is_same_program else "their op trees differ in places"
+def _matched_text(matched: Matched) -> str:
+    program = "the same program" if matched.is_same_program else "their op trees differ in part"
     text = f"matched by alignment, without ids: {matched.agreement:.1%} of the smaller trace's ops, {program}"
     left_out = "; ET+ holds the device events of the iterations that were matched"
     return f"{text}; {matched.why}{left_out}" if matched.why else text

@@ -20,7 +20,7 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     "not-a-trace": (_WARNING, "Remove it from the folder, or capture it again if it should be a trace"),
     "rank-unreadable": (_ERROR, _CAPTURE_AGAIN),
     "gzip-damaged": (_ERROR, f"The file was cut off or damaged in transit. Copy it again. {_CAPTURE_AGAIN}"),
-    "truncated": (_ERROR, f"What stood behind that place is lost. {_CAPTURE_AGAIN}"),
+    "truncated": (_ERROR, f"What stood behind that byte is lost. {_CAPTURE_AGAIN}"),
     "manifest-unreadable": (_ERROR, "Copy it again, or remove it"),
     "beside-windows": (_WARNING, "Keep one run in one folder"),
     "window-unreadable": (_ERROR, _CAPTURE_AGAIN),
@@ -74,7 +74,7 @@ ADVICE: dict[str, tuple[Severity, str]] = {
         "No Execution Trace observer ran while Kineto recorded. Start and stop both together: tracebraid.capture does",
     ),
     "too-old-for-ids": (_ERROR, "torch before 2.4 writes none: capture with a newer one"),
-    "matched": (_NOTE, "Nothing: it says what was linked with what, since ids did not tell"),
+    "matched": (_NOTE, "Nothing: it says what was linked with what, since ids prove no links"),
     "ambiguous": (
         _WARNING,
         "Both hold equal iterations, not as many: mark them (record_function, or the profiler's step), or record both "
@@ -144,16 +144,19 @@ ADVICE: dict[str, tuple[Severity, str]] = {
     "nsys-not-exported": (_WARNING, "Run: nsys export --type sqlite FILE"),
 }
 
-_ORDER = {severity: place for place, severity in enumerate(Severity)}
+_ORDER = {severity: position for position, severity in enumerate(Severity)}
 
 
 def diagnose(findings: Iterable[Finding]) -> tuple[Diagnosis, ...]:
     """Each fault with its weight and advice; errors first, else in their order."""
     return tuple(
-        sorted(map(diagnosis_of, without_consequences(findings)), key=lambda one: _ORDER[one.severity])
+        sorted(
+            map(diagnosis_of, without_consequences(findings)),
+            key=lambda diagnosis: _ORDER[diagnosis.severity],
+        )
     )
 
 
 def diagnosis_of(finding: Finding) -> Diagnosis:
     """A finding with its weight and advice."""
-    return Diagnosis(finding, *ADVICE.get(finding.code, (_WARNING, "Look at the place named")))
+    return Diagnosis(finding, *ADVICE.get(finding.code, (_WARNING, "Inspect what the finding names")))

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 import polars as pl
 
 from tracebraid.model.category import Role
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_MS
 
 __all__ = ["collective_clock_findings", "collectives_of"]
 
@@ -23,16 +25,16 @@ def collectives_of(timeline: Timeline) -> pl.DataFrame:
 
     NCCL's kernels where there is a device; gloo's operators else.
     """
-    text = pl.col("name").cast(pl.String)
+    text = as_text("name")
     kernels = (
         timeline.of_role(Role.DEVICE_WORK)
         .join(timeline.collectives.select("event_id", "collective_name", "pg_name"), on="event_id")
-        .filter(pl.col("collective_name").cast(pl.String).str.contains(_WAITS_FOR_ALL))
+        .filter(as_text("collective_name").str.contains(_WAITS_FOR_ALL))
         .select(
             pl.concat_str(
-                pl.col("pg_name").cast(pl.String),
+                as_text("pg_name"),
                 pl.lit("/"),
-                pl.col("collective_name").cast(pl.String),
+                as_text("collective_name"),
             ).alias("key"),
             "ts_ns",
             "dur_ns",
@@ -86,7 +88,7 @@ def collective_clock_findings(collectives: Mapping[int, pl.DataFrame], path: str
     if worst["gap_ns"] <= _TOLERANCE_NS:
         return []
     text = (
-        f"clocks disagree by at least {worst['gap_ns'] / 1e6:,.3f} ms: {worst['key']} number {worst['number']} ended "
-        f"on rank {worst['early']} before rank {worst['late']} began it"
+        f"clocks disagree by at least {worst['gap_ns'] / NS_PER_MS:,.3f} ms: {worst['key']} number {worst['number']} "
+        f"ended on rank {worst['early']} before rank {worst['late']} began it"
     )
     return [Finding("clocks-differ", text, path)]

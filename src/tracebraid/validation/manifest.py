@@ -1,4 +1,4 @@
-"""Does a manifest tell the truth about the files beside it?"""
+"""Is what a manifest says of the files beside it true?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOSSES = ("execution-trace-unfinished", "execution-trace-empty")
 
 
 def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
-    """What a manifest says went wrong, and where the files beside it are not those that it tells of.
+    """What a manifest says went wrong, and where the files beside it are not those that it lists.
 
     Args:
         manifest: its content.
@@ -35,19 +35,25 @@ def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
                 f"the loop ended inside of the window ({manifest.get('ended_by')}), which has steps {steps}"
             )
             found.append(Finding("window-incomplete", text, str(path)))
-        found += [_lost(path, one) for one in _dicts(window.get("findings")) if one.get("code") in _LOSSES]
-        found += [one for file in _dicts(window.get("files")) for one in _untrue(path, file)]
+        found += [
+            _lost(path, finding)
+            for finding in _dicts(window.get("findings"))
+            if finding.get("code") in _LOSSES
+        ]
+        found += [finding for file in _dicts(window.get("files")) for finding in _untrue(path, file)]
     return found
 
 
 def _dicts(value: object) -> list[Mapping[str, Any]]:
     """The objects of a list; a manifest may hold anything."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
-def _lost(path: Path, one: Mapping[str, Any]) -> Finding:
-    file = path.parent / str(one.get("file", ""))
-    return Finding(str(one["code"]), str(one.get("message", "")), str(file), str(one.get("where", "")))
+def _lost(path: Path, finding: Mapping[str, Any]) -> Finding:
+    file = path.parent / str(finding.get("file", ""))
+    return Finding(
+        str(finding["code"]), str(finding.get("message", "")), str(file), str(finding.get("where", ""))
+    )
 
 
 def leftover_findings(folder: Path) -> list[Finding]:
@@ -60,13 +66,13 @@ def leftover_findings(folder: Path) -> list[Finding]:
 
 
 def _untrue(path: Path, file: Mapping[str, Any]) -> list[Finding]:
-    name, told = str(file.get("path")), file.get("size_bytes")
+    name, noted = str(file.get("path")), file.get("size_bytes")
     size = size_beside(path, name)
     if size is None:
         return [Finding("manifest-untrue", f"{name} is not there", str(path), name)]
-    if type(told) is int and told == size:
+    if type(noted) is int and noted == size:
         return []
-    return [Finding("manifest-untrue", f"{name} has {size} bytes, not {told!r}", str(path), name)]
+    return [Finding("manifest-untrue", f"{name} has {size} bytes, not {noted!r}", str(path), name)]
 
 
 def size_beside(path: Path, name: str) -> int | None:

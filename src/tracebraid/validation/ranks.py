@@ -9,22 +9,23 @@ from tracebraid.model.finding import Finding
 __all__ = ["rank_findings"]
 
 _SHOWN = 8
+"""How many missing ranks a finding names."""
 
 
 def rank_findings(world_sizes: Mapping[int, int | None], path: str) -> list[Finding]:
     """Ranks that are missing from the world, and worlds that differ.
 
     Args:
-        world_sizes: each rank that is there, and the number of ranks that its trace tells; None where it tells none.
+        world_sizes: each rank that is there, and the number of ranks that its trace states; None where it states none.
         path: the folder.
     """
-    told = {rank: size for rank, size in world_sizes.items() if size is not None}
-    if not told:
+    stated = {rank: size for rank, size in world_sizes.items() if size is not None}
+    if not stated:
         return []
-    sizes = sorted(set(told.values()))
+    sizes = sorted(set(stated.values()))
     found = []
     if len(sizes) > 1:
-        text = f"traces tell of worlds of {', '.join(map(str, sizes))} ranks"
+        text = f"traces state worlds of {', '.join(map(str, sizes))} ranks"
         found.append(Finding("world-differs", text, path))
     size = sizes[-1]
     beyond = [rank for rank in world_sizes if rank >= size]
