@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.growth import growth
 from tracebraid.linking.alignment.op_sequences import OpSequence
 from tracebraid.linking.alignment.program import depths_of, program_of
 
@@ -70,14 +69,5 @@ def test_the_passes_grow_with_the_bits_of_the_depth(monkeypatch: pytest.MonkeyPa
 
 
 def test_deep_nesting_costs_no_more_than_linear_time_with_room() -> None:
-    """Ratios of processor time within one run, the best of three each."""
-    seconds = []
-    for size in (SIZE, SIZE * GROWTH):
-        deep = sequence([None, *range(size - 1)])
-        rounds = []
-        for _ in range(3):
-            begin = time.process_time()
-            program_of(deep)
-            rounds.append(time.process_time() - begin)
-        seconds.append(min(rounds))
-    assert seconds[1] < seconds[0] * GROWTH * LINEAR_WITH_ROOM
+    small, large = (sequence([None, *range(size - 1)]) for size in (SIZE, SIZE * GROWTH))
+    assert growth(program_of, small, large) < GROWTH * LINEAR_WITH_ROOM
