@@ -12,6 +12,7 @@ from tracebraid.errors import ArgumentError, CaptureWarning, InputError
 from tracebraid.importers.discovery.capture_folder import manifests_of
 from tracebraid.model.capture_outcome import CaptureOutcome, Recorded
 from tracebraid.model.check import Severity
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.recorders.launcher.launch import launch
 from tracebraid.recorders.launcher.nsys_command import export_reports
 from tracebraid.recorders.session.schedule import Schedule
@@ -160,5 +161,5 @@ def _check_own(capture: Capture) -> None:
         return
     for one in capture.checked.diagnoses:
         # Of windows that are lost it was told when that happened.
-        if one.severity is Severity.ERROR and one.finding.code != "window-lost":
+        if one.severity is Severity.ERROR and one.finding.code is not FindingCode.WINDOW_LOST:
             warnings.warn(f"{one.finding}. {one.advice}", CaptureWarning, stacklevel=5)

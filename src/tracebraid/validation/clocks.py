@@ -8,6 +8,7 @@ import polars as pl
 
 from tracebraid.model.category import Role
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["collective_clock_findings", "collectives_of"]
@@ -85,8 +86,11 @@ def collective_clock_findings(collectives: Mapping[int, pl.DataFrame], path: str
     )
     if worst["gap_ns"] <= _TOLERANCE_NS:
         return []
-    text = (
-        f"clocks disagree by at least {worst['gap_ns'] / 1e6:,.3f} ms: {worst['key']} number {worst['number']} ended "
-        f"on rank {worst['early']} before rank {worst['late']} began it"
-    )
-    return [Finding("clocks-differ", text, path)]
+    details = {
+        "gap_ms": worst["gap_ns"] / 1e6,
+        "collective": worst["key"],
+        "number": worst["number"],
+        "early": worst["early"],
+        "late": worst["late"],
+    }
+    return [Finding(FindingCode.CLOCKS_DIFFER, path, details=details)]

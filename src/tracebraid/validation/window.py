@@ -10,6 +10,7 @@ import polars as pl
 
 from tracebraid.model.category import Role
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["Step", "rank_step_findings", "steps_of", "window_findings"]
@@ -42,19 +43,18 @@ def steps_of(timeline: Timeline) -> tuple[Step, ...]:
 def window_findings(timeline: Timeline, steps: Sequence[Step]) -> list[Finding]:
     """Whether there are steps, and whether they are steady: no slow first one, no compilation."""
     if not steps:
-        return [Finding("no-steps", "there is no ProfilerStep annotation", timeline.path)]
+        return [Finding(FindingCode.NO_STEPS, timeline.path)]
     found = []
     durations = [step.end_ns - step.start_ns for step in steps]
     if len(steps) > 1 and durations[0] > _SLOW_FIRST * (usual := median(durations[1:])):
         times = durations[0] / usual if usual else float("inf")
-        text = f"{steps[0].name} took {times:.1f} times as long as the median of the steps after it"
-        found.append(Finding("warmup-caught", text, timeline.path))
+        found.append(Finding.of(FindingCode.WARMUP_CAUGHT, timeline.path, step=steps[0].name, times=times))
     compiling = timeline.of_role(Role.ANNOTATION, Role.OP).filter(
         pl.col("name").cast(pl.String).str.contains(_COMPILING)
     )
     if not compiling.is_empty():
-        text = "torch.compile was compiling inside the window"
-        found.append(Finding("warmup-caught", text, timeline.path, count=compiling.height))
+        count, case = compiling.height, FindingCase.COMPILING
+        found.append(Finding.of(FindingCode.WARMUP_CAUGHT, timeline.path, count=count, case=case))
     return found
 
 
@@ -71,13 +71,13 @@ def rank_step_findings(steps: dict[int, tuple[Step, ...]], path: str) -> list[Fi
     other = [rank for rank in others if named[rank] != named[first]]
     if other:
         shown = ", ".join(f"rank {rank}: {_span(named[rank])}" for rank in (first, *other[:2]))
-        text = f"the ranks' windows hold different steps ({shown})"
-        return [Finding("steps-differ", text, path, count=len(other))]
+        return [Finding.of(FindingCode.STEPS_DIFFER, path, count=len(other), steps=shown)]
     return _apart(steps, named[first], path)
 
 
 def _apart(steps: dict[int, tuple[Step, ...]], names: list[str], path: str) -> list[Finding]:
-    worst_ns, said = 0, ""
+    worst_ns = 0
+    worst: dict[str, object] = {}
     for place, name in enumerate(names):
         at = {rank: mine[place] for rank, mine in steps.items() if mine}
         early = min(at, key=lambda rank: at[rank].end_ns)
@@ -85,8 +85,10 @@ def _apart(steps: dict[int, tuple[Step, ...]], names: list[str], path: str) -> l
         gap_ns = at[late].start_ns - at[early].end_ns
         if gap_ns > worst_ns:
             worst_ns = gap_ns
-            said = f"{name} of rank {late} begins {gap_ns / 1e6:,.3f} ms after that of rank {early} has ended"
-    return [Finding("clocks-differ", f"clocks disagree, or ranks ran apart: {said}", path)] if said else []
+            worst = {"step": name, "late": late, "early": early, "gap_ms": gap_ns / 1e6}
+    if not worst:
+        return []
+    return [Finding(FindingCode.CLOCKS_DIFFER, path, details={"case": FindingCase.STEPS_APART, **worst})]
 
 
 def _span(names: list[str]) -> str:
