@@ -48,11 +48,12 @@ if _TYPE_CHECKING:
     from tracebraid.model.execution_trace import ExecutionTrace
     from tracebraid.model.file_info import FileInfo
     from tracebraid.model.finding import Finding
+    from tracebraid.model.finding_code import FindingCode
     from tracebraid.model.job import Job
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import Matched
     from tracebraid.model.matching import Matching
-    from tracebraid.model.reason import OrphanReason
+    from tracebraid.model.reason import OrphanKind, OrphanReason
     from tracebraid.model.timeline import Timeline
     from tracebraid.recorders.observer import ExecutionTraceObserver
     from tracebraid.recorders.session.capture import Capture
@@ -72,6 +73,7 @@ __all__ = [
     "ExecutionTraceObserver",
     "FileInfo",
     "Finding",
+    "FindingCode",
     "InputError",
     "Job",
     "LinkedTrace",
@@ -79,6 +81,7 @@ __all__ = [
     "Matching",
     "MissingLibraryError",
     "NotATraceError",
+    "OrphanKind",
     "OrphanReason",
     "OutputError",
     "ProgramError",
@@ -122,11 +125,12 @@ _HOMES = {
     "tracebraid.model.execution_trace": "ExecutionTrace",
     "tracebraid.model.file_info": "FileInfo",
     "tracebraid.model.finding": "Finding",
+    "tracebraid.model.finding_code": "FindingCode",
     "tracebraid.model.job": "Job",
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "Matched",
     "tracebraid.model.matching": "Matching",
-    "tracebraid.model.reason": "OrphanReason",
+    "tracebraid.model.reason": "OrphanKind OrphanReason",
     "tracebraid.model.timeline": "Timeline",
     "tracebraid.version": "__version__",
 }

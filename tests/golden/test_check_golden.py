@@ -14,6 +14,7 @@ from tests.builders import Json
 from tests.unit.validation.made import codes, diagnosis
 from tracebraid.api import check
 from tracebraid.model.check import Check, Diagnosis, Severity
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.reason import OrphanReason
 
 pytestmark = pytest.mark.traces
@@ -209,7 +210,7 @@ def test_steps_unfinished_ops_and_unknown_launches_are_those_of_the_file(
     )
     assert [one["name"] for one in steps] == list(found.ranks[0].steps)
     count = {one.finding.code: one.finding.count for one in found.diagnoses}
-    assert count.get("op-unfinished", 0) == sum(
+    assert count.get(FindingCode.OP_UNFINISHED, 0) == sum(
         one["args"].get("finished") in (False, "false") for one in host if "args" in one
     )
     calls = {

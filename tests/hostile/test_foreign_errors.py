@@ -24,6 +24,7 @@ from tracebraid.errors import InputError, NotATraceError
 from tracebraid.importers.execution_trace.arrow_trial import survives_decoding
 from tracebraid.importers.reading import reading
 from tracebraid.model.et_arrow import HEADER, RECORDED_TABLES
+from tracebraid.model.finding_code import FindingCode
 
 TABLES = {table.name: table for table in RECORDED_TABLES}
 
@@ -91,7 +92,7 @@ def test_nodes_in_columns_that_are_repeated_or_without_id_are_said(tmp_path: Pat
     et = tracebraid.read_execution_trace(archive(tmp_path, members(nodes=nodes)))
     assert et.nodes.get_column("node_id").to_list() == [4, 5]
     codes = {one.code: one.count for one in et.findings}
-    assert (codes["duplicate-id"], codes["node-unreadable"]) == (1, 1)
+    assert (codes[FindingCode.DUPLICATE_ID], codes[FindingCode.NODE_UNREADABLE]) == (1, 1)
 
 
 @pytest.mark.parametrize("header", [b'{"schema": "\xff"}', b'{"schema": "\xc3"}', b"[" * 100_000])

@@ -28,6 +28,7 @@ from tracebraid.errors import InputError
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.finding import Finding, Loss
+from tracebraid.model.finding_code import FindingCode
 
 SEEDS = range(25)
 X = tensor(10, 100, [4])
@@ -165,7 +166,9 @@ def test_a_name_does_not_run_on_into_the_next_event(tmp_path: Path) -> None:
     found = read_timeline(path)
     assert found.events.get_column("name").to_list() == ["a", "B", "b"]
     losses = {one.code: one.loss for one in found.findings if one.loss is not None}
-    assert losses["event-unreadable"] == Loss(1, None, len('{"ph": "X", "cat": "cpu_op", "name": "A",'))
+    assert losses[FindingCode.EVENT_UNREADABLE] == Loss(
+        1, None, len('{"ph": "X", "cat": "cpu_op", "name": "A",')
+    )
 
 
 def test_a_zeroed_block_is_no_name(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tracebraid.importers.chunk_workers.parallel as parallel
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+import tracebraid.importers.chunk_workers.parallel as parallel
 from tests.builders import Json, kineto_text, op
 from tests.unit.importers.reading import plain
 from tracebraid.importers.json_stream.source import Source

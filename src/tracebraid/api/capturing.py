@@ -12,6 +12,7 @@ from tracebraid.errors import ArgumentError, CaptureWarning, InputError
 from tracebraid.importers.discovery.capture_folder import manifests_of
 from tracebraid.model.capture_outcome import CaptureOutcome, Recorded
 from tracebraid.model.check import Severity
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.recorders.launcher.launch import launch
 from tracebraid.recorders.launcher.nsys_command import export_reports
 from tracebraid.recorders.session.schedule import Schedule
@@ -162,5 +163,5 @@ def _check_own(capture: Capture) -> None:
         return
     for diagnosis in capture.checked.diagnoses:
         # A window that is lost was reported when that happened.
-        if diagnosis.severity is Severity.ERROR and diagnosis.finding.code != "window-lost":
+        if diagnosis.severity is Severity.ERROR and diagnosis.finding.code is not FindingCode.WINDOW_LOST:
             warnings.warn(f"{diagnosis.finding}. {diagnosis.advice}", CaptureWarning, stacklevel=5)

@@ -20,6 +20,7 @@ from tracebraid.importers.trace import read_trace
 from tracebraid.model.check import Check, CheckedRank, Severity
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.job import RankFiles
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
@@ -84,7 +85,7 @@ def check(
     findings += [finding for file, content in manifests for finding in manifest_findings(content, file)]
     windows = windows_of(where)
     if windows[0][0] and _has_traces(where):
-        findings.append(Finding("beside-windows", "there are traces beside folders of windows", str(where)))
+        findings.append(Finding(FindingCode.BESIDE_WINDOWS, str(where)))
         windows = [("", where), *windows]
     ranks: list[CheckedRank] = []
     for name, folder in windows:
@@ -95,7 +96,9 @@ def check(
             if not manifests and len(windows) == 1:
                 raise
             if name or _has_traces(folder):
-                window.findings.append(Finding("window-unreadable", error.problem, error.path))
+                window.findings.append(
+                    Finding.of(FindingCode.WINDOW_UNREADABLE, error.path, problem=error.problem)
+                )
         for file, content in manifests:
             window.findings += manifest_process_findings(content, file, window.processes)
         findings += window.findings
@@ -134,8 +137,10 @@ def _check_window(window: _Window, only_rank: int | None, progress: Progress | N
         window.findings += [*unpaired, *leftover_findings(window.path), *rank_findings(window.worlds, path)]
         steps = rank_step_findings(window.steps, path)
         # Clocks of ranks of two runs have nothing to agree on.
-        window.findings += [finding for finding in steps if not mixed or finding.code != "clocks-differ"]
-        if not mixed and not any(finding.code == "clocks-differ" for finding in steps):
+        window.findings += [
+            finding for finding in steps if not mixed or finding.code is not FindingCode.CLOCKS_DIFFER
+        ]
+        if not mixed and not any(finding.code is FindingCode.CLOCKS_DIFFER for finding in steps):
             window.findings += collective_clock_findings(window.collectives, path)
 
 
@@ -153,8 +158,10 @@ def _check_rank(window: _Window, files: RankFiles, progress: Progress | None) ->
                 files.et, read_timeline(files.kineto, None, progress), window.matching
             )
         except InputError as error:
-            text = f"rank {files.rank} cannot be read: {error.problem}"
-            window.findings.append(Finding("rank-unreadable", text, error.path, error.where))
+            details = {"rank": files.rank, "problem": error.problem}
+            window.findings.append(
+                Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details)
+            )
         else:
             steps = steps_of(linked.timeline)
             window.processes.append(_processes(files, linked, steps))

@@ -8,6 +8,7 @@ from tracebraid.api.traces import link
 from tracebraid.errors import ProgramError
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.judgement import Judgement
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
@@ -39,6 +40,6 @@ def link_and_judge(
         linked = link(et, timeline, matching=matching)
     except ProgramError as error:
         linked = link(et, timeline, matching=replace(matching, match="exact"))
-        refusal = Finding("another-program", error.problem, error.path)
+        refusal = Finding.of(FindingCode.ANOTHER_PROGRAM, error.path, problem=error.problem)
         return linked, Judgement.of(linked, [*linked.all_findings, refusal])
     return linked, judge(linked.compute_all())

@@ -16,6 +16,7 @@ from tracebraid.cli.ranks import UNREADABLE, ask_ranks
 from tracebraid.errors import CoverageError, InputError, OutputError
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import BEST, Matching
 from tracebraid.reports.machine import coverage_data, finding_data
@@ -106,7 +107,7 @@ def _check(ledger: Ledger, findings: list[Finding], min_coverage: float | None) 
 
     A rank without Execution Trace has linked none of its host ops, if other ranks have one.
     """
-    unread = [finding for finding in findings if finding.code == UNREADABLE]
+    unread = [finding for finding in findings if finding.code is UNREADABLE]
     if unread:
         raise InputError(
             unread[0].path, f"{len(unread)} of {len(unread) + len(ledger)} ranks cannot be read", "See above"
@@ -202,9 +203,9 @@ def link_into(linked: LinkedTrace, folder: Path | None) -> LinkedRank:
         return _link_rank(linked, None)
     if linked.has_et:
         return _link_rank(linked, folder / f"et_plus_{linked.rank}.json")
-    text = f"rank {linked.rank} has no Execution Trace, so no ET+ was written for it"
+    unwritten = Finding.of(FindingCode.NO_ET_PLUS, linked.timeline.path, rank=linked.rank)
     rank = _link_rank(linked, None)
-    return replace(rank, findings=(Finding("no-et-plus", text, linked.timeline.path), *rank.findings))
+    return replace(rank, findings=(unwritten, *rank.findings))
 
 
 def _link_rank(linked: LinkedTrace, out: Path | None, write: Write = api.write_et_plus) -> LinkedRank:

@@ -9,6 +9,7 @@ from tracebraid.api import Progress
 from tracebraid.cli.output import OfAll
 from tracebraid.errors import InputError
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -16,7 +17,7 @@ __all__ = ["UNREADABLE", "ask_ranks"]
 
 T = TypeVar("T")
 
-UNREADABLE = "rank-unreadable"
+UNREADABLE = FindingCode.RANK_UNREADABLE
 """The code of the finding that a rank's files cannot be read."""
 
 
@@ -39,9 +40,8 @@ def ask_ranks(
             answer = next(job.each(question, [rank], whole))
         except InputError as error:
             failed.append(error)
-            findings.append(
-                Finding(UNREADABLE, f"rank {rank} is left out: {error.problem}", error.path, error.where)
-            )
+            details = {"case": FindingCase.RANK_LEFT_OUT, "rank": rank, "problem": error.problem}
+            findings.append(Finding(UNREADABLE, error.path, error.where, details=details))
             continue
         whole.next()
         yield answer

@@ -43,7 +43,7 @@ def summary(
     else:
         show_tables(found, top, annotation)
         say_findings(found.findings)
-    if any(finding.code == UNREADABLE for finding in found.findings):
+    if any(finding.code is UNREADABLE for finding in found.findings):
         raise typer.Exit(1)
 
 

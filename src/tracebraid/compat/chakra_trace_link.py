@@ -10,6 +10,7 @@ import typer
 from tracebraid.compat.link_call import LinkCall
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 
 __all__ = ["DeviceTrace", "HostTrace", "OutputFile", "Rank", "call_of_chakra_trace_link", "with_rank"]
 
@@ -39,11 +40,11 @@ def with_rank(
     """Both with the rank that was named, where the trace has none; a finding more where it has another."""
     if call.rank is None or not ledger:
         return ledger, findings
-    if any(finding.code == "rank-unknown" for finding in findings):
-        known = [finding for finding in findings if finding.code != "rank-unknown"]
+    if any(finding.code is FindingCode.RANK_UNKNOWN for finding in findings):
+        known = [finding for finding in findings if finding.code is not FindingCode.RANK_UNKNOWN]
         return [(call.rank, coverage) for _, coverage in ledger], known
     recorded = ledger[0][0]
     if recorded == call.rank:
         return ledger, findings
-    text = f"this is rank {recorded} by the trace, and rank {call.rank} by --rank; taken as rank {recorded}"
-    return ledger, [*findings, Finding("ranks-differ", text, str(call.kineto))]
+    details = {"case": FindingCase.OPTION, "rank": recorded, "named": call.rank}
+    return ledger, [*findings, Finding(FindingCode.RANKS_DIFFER, str(call.kineto), details=details)]

@@ -22,8 +22,10 @@ from tracebraid.compat.hta_trace import Trace, TraceAnalysis
 from tracebraid.compat.rows import host_rows, nodes_of_rows, timeline_of_rows
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.reason import OrphanKind
 from tracebraid.model.sentences import reason_sentence
 from tracebraid.model.timeline import Timeline
 
@@ -203,16 +205,18 @@ def _check_et(et: object) -> None:
         )
 
 
+_WARNED_OF = (FindingCode.RANKS_DIFFER, FindingCode.ANOTHER_RANK, FindingCode.ANOTHER_RUN)
+"""What makes links doubtful; of what was found, a warning says the first."""
+
+
 def _check_links(linked: LinkedTrace, et: ExecutionTrace) -> None:
     if linked.host_links.get_column("node_id").null_count() < linked.host_links.height:
         by_code = {finding.code: finding for finding in reversed(linked.known_findings)}
-        warned = [
-            by_code[code] for code in ("ranks-differ", "another-rank", "another-run") if code in by_code
-        ]
+        warned = [by_code[code] for code in _WARNED_OF if code in by_code]
         if warned:
             warnings.warn(warned[0].message, stacklevel=3)
         return
-    reasons = [orphan.reason for orphan in linked.coverage.orphans if orphan.kind == "host_op"]
+    reasons = [orphan.reason for orphan in linked.coverage.orphans if orphan.kind is OrphanKind.HOST_OP]
     why = f": {reason_sentence(reasons[0])}" if reasons else ""
     raise InputError(
         et.path,

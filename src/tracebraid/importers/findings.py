@@ -5,28 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tracebraid.importers.json_stream.chunks import ArrayFile
-from tracebraid.importers.json_stream.recover import Issue
+from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.model.finding import Finding, Loss
+from tracebraid.model.finding_code import FindingCode
 
 __all__ = ["findings_of"]
 
 _PLACES_SHOWN = 3
-_LOSS_AROUND = {"truncated": Loss(), "text-between": Loss()}
-"""What is found around the array and costs events: how many, such as behind the end of a cut file, nobody can know."""
 
 
 def findings_of(file: ArrayFile, issues: list[Issue]) -> list[Finding]:
     """What was found in a file, in the order of the first place of each kind."""
     path = file.source.path
     found = [
-        Finding("gzip-damaged", text, path, f"byte {byte:,}", loss=Loss())
-        for text, byte in file.source.damage
+        Finding(one.code, path, f"byte {one.byte:,}", 1, one.loss, one.details)
+        for one in (*file.source.damage, *file.problems)
     ]
-    found += [
-        Finding(code, text, path, f"byte {byte:,}", loss=_LOSS_AROUND.get(code))
-        for code, text, byte in file.problems
-    ]
-    by_code: dict[str, list[Issue]] = defaultdict(list)
+    by_code: dict[FindingCode, list[Issue]] = defaultdict(list)
     for issue in issues:
         by_code[issue.code].append(issue)
     for code, group in by_code.items():
@@ -35,7 +30,7 @@ def findings_of(file: ArrayFile, issues: list[Issue]) -> list[Finding]:
         more = ", ..." if len(group) > _PLACES_SHOWN else ""
         word = "byte" if len(group) == 1 else "bytes"
         where = f"{word} {places}{more}"
-        found.append(Finding(code, group[0].message, path, where, len(group), _loss_of(group)))
+        found.append(Finding(code, path, where, len(group), _loss_of(group), group[0].details))
     return found
 
 

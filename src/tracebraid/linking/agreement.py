@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.parents import JudgedParent, Verdict, judge_parents
 from tracebraid.model.timeline import Timeline
 
@@ -13,10 +16,7 @@ __all__ = ["parents_that_differ"]
 
 _SHOWN = 3
 """How many nodes a finding names; its count says how many there are."""
-_WHY = {
-    "torch": " (PyTorch's observer loses track where ops end on another thread)",
-    "native": " (the native recorder wrote them)",
-}
+_CASE_OF_RECORDER = {"torch": FindingCase.BY_TORCH, "native": FindingCase.BY_NATIVE_RECORDER}
 
 
 def parents_that_differ(
@@ -29,22 +29,22 @@ def parents_that_differ(
     no difference where the native recorder wrote the file, which makes such ranges nobody's parent.
     """
     judged = judge_parents(et, timeline, tree, host_links)
-    of = f"of {host_links.get_column('node_id').count():,} linked nodes, these"
+    details: dict[str, object] = {"linked": host_links.get_column("node_id").count()}
     findings = []
     if wrong := [parent for parent in judged if parent.is_proven]:
-        text = f"{of} have another parent than the op that called them{_WHY.get(et.recorder, '')}"
-        findings.append(_finding("parents-differ", f"{text}; times follow the latter", et, wrong))
+        case = _CASE_OF_RECORDER.get(et.recorder)
+        findings.append(_finding(FindingCode.PARENTS_DIFFER, et, wrong, {**details, "case": case}))
     if left := [parent for parent in judged if parent.verdict is Verdict.UNPROVEN]:
-        text = f"{of} have another parent than the op that encloses them, and nothing proves which of the two is right"
-        findings.append(_finding("parents-unproven", text, et, left))
+        findings.append(_finding(FindingCode.PARENTS_UNPROVEN, et, left, details))
     meanwhile = [parent for parent in judged if parent.verdict is Verdict.ASYNCHRONOUS]
     if meanwhile and et.recorder != "native":
-        text = f"{of} ran while a range was open on their thread that has no children here: it may be asynchronous"
-        findings.append(_finding("parents-asynchronous", text, et, meanwhile))
+        findings.append(_finding(FindingCode.PARENTS_ASYNCHRONOUS, et, meanwhile, details))
     return findings
 
 
-def _finding(code: str, text: str, et: ExecutionTrace, judged: list[JudgedParent]) -> Finding:
+def _finding(
+    code: FindingCode, et: ExecutionTrace, judged: list[JudgedParent], details: Mapping[str, object]
+) -> Finding:
     first = ", ".join(str(parent.node_id) for parent in judged[:_SHOWN])
     more = ", ..." if len(judged) > _SHOWN else ""
-    return Finding(code, text, et.path, f"nodes {first}{more}", len(judged))
+    return Finding(code, et.path, f"nodes {first}{more}", len(judged), details=details)

@@ -6,7 +6,7 @@ import polars as pl
 
 from tracebraid.model.coverage import Count, Coverage, Orphans
 from tracebraid.model.expressions import as_text
-from tracebraid.model.reason import OrphanReason
+from tracebraid.model.reason import OrphanKind, OrphanReason
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["count_coverage"]
@@ -31,16 +31,18 @@ def count_coverage(
     durations = device_links.join(timeline.events.select("event_id", "dur_ns"), on="event_id")
     attributed = durations.filter(pl.col("op_event").is_not_null())
     orphans = [
-        *(_orphans("host_op", host_links.filter(pl.col("node_id").is_null())) if has_et else []),
-        *_orphans("et_node", nodes.filter(pl.col("event_id").is_null())),
-        *_orphans("gpu_event", device_links.filter(pl.col("op_event").is_null())),
+        *(_orphans(OrphanKind.HOST_OP, host_links.filter(pl.col("node_id").is_null())) if has_et else []),
+        *_orphans(OrphanKind.ET_NODE, nodes.filter(pl.col("event_id").is_null())),
+        *_orphans(OrphanKind.GPU_EVENT, device_links.filter(pl.col("op_event").is_null())),
     ]
     return Coverage(
         host_ops=_count(host_links.filter(in_scope)),
         et_nodes=Count(expected.height, node_count, {}),
         gpu_events=_count(device_links),
         gpu_time_ns=(int(durations.get_column("dur_ns").sum()), int(attributed.get_column("dur_ns").sum())),
-        orphans=tuple(sorted(orphans, key=lambda orphan: (-orphan.count, orphan.kind, orphan.reason.value))),
+        orphans=tuple(
+            sorted(orphans, key=lambda orphan: (-orphan.count, orphan.kind.value, orphan.reason.value))
+        ),
         has_et=has_et,
     )
 
@@ -51,6 +53,6 @@ def _count(links: pl.DataFrame) -> Count:
     return Count(links.height, sum(by_method.values()), by_method)
 
 
-def _orphans(kind: str, links: pl.DataFrame) -> list[Orphans]:
+def _orphans(kind: OrphanKind, links: pl.DataFrame) -> list[Orphans]:
     counts = links.get_column("reason").cast(pl.String).value_counts()
     return [Orphans(kind, OrphanReason(reason), count) for reason, count in counts.iter_rows()]

@@ -15,6 +15,7 @@ from tracebraid.linking.python_frames import late_frame_findings
 from tracebraid.linking.ties import nest_as_execution_trace
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.linked_trace import LinkedTrace, LinkStages, StageFindings
 from tracebraid.model.matched import Matched
 from tracebraid.model.matching import Matching
@@ -95,18 +96,20 @@ def _findings(
         return ()
     findings = [*hosts.origin, *parents_that_differ(et, timeline, tree, hosts.hosts)]
     if hosts.matched is not None:
-        findings.append(Finding("matched", _matched_text(hosts.matched), timeline.path))
+        findings.append(_matched(hosts.matched, timeline))
         if hosts.matched.ambiguous > _MANY:
-            text = f"{hosts.matched.ambiguous:.1%} of the smaller trace's ops could be several, and are linked to none"
-            findings.append(Finding("ambiguous", text, timeline.path))
+            share = hosts.matched.ambiguous
+            findings.append(Finding.of(FindingCode.AMBIGUOUS, timeline.path, share=share))
     if et.rank is not None and et.rank != timeline.rank:
-        text = f"the Execution Trace's name says rank {et.rank}, the Kineto trace is of rank {timeline.rank}"
-        findings.append(Finding("ranks-differ", text, et.path))
+        details = {"et_rank": et.rank, "kineto_rank": timeline.rank}
+        findings.append(Finding(FindingCode.RANKS_DIFFER, et.path, details=details))
     return tuple(findings)
 
 
-def _matched_text(matched: Matched) -> str:
-    program = "the same program" if matched.is_same_program else "their op trees differ in part"
-    text = f"matched by alignment, without ids: {matched.agreement:.1%} of the smaller trace's ops, {program}"
-    left_out = "; ET+ holds the device events of the iterations that were matched"
-    return f"{text}; {matched.why}{left_out}" if matched.why else text
+def _matched(matched: Matched, timeline: Timeline) -> Finding:
+    case = None if matched.is_same_program else FindingCase.SIMILAR_PROGRAM
+    if matched.why:
+        in_part = FindingCase.MATCHED_IN_PART, FindingCase.SIMILAR_PROGRAM_IN_PART
+        case = in_part[not matched.is_same_program]
+    details = {"case": case, "agreement": matched.agreement, "why": matched.why}
+    return Finding(FindingCode.MATCHED, timeline.path, details=details)

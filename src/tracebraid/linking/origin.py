@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.process import (
     Contradiction,
     Process,
@@ -35,10 +36,11 @@ def origin_findings(et: ExecutionTrace, timeline: Timeline) -> list[Finding]:
     world = of_kineto.world_size or of_et.world_size or 1
     recorded_together = of_et.span_ns is not None and of_kineto.span_ns is not None
     is_of_rank = bool(_OF_A_RANK.intersection(found)) or (world > 1 and recorded_together)
-    why = f"{timeline.path}: {'; '.join(_difference(contradiction, of_et, of_kineto) for contradiction in found)}"
+    differences = "; ".join(_difference(contradiction, of_et, of_kineto) for contradiction in found)
+    details: dict[str, object] = {"kineto": timeline.path, "differences": differences}
     if is_of_rank and not _OF_A_RUN.intersection(found):
-        return [Finding("another-rank", f"the Execution Trace is of another rank than {why}", et.path)]
-    return [Finding("another-run", f"the Execution Trace is of another run than {why}", et.path)]
+        return [Finding(FindingCode.ANOTHER_RANK, et.path, details=details)]
+    return [Finding(FindingCode.ANOTHER_RUN, et.path, details=details)]
 
 
 def unproven_findings(
@@ -55,13 +57,15 @@ def unproven_findings(
     if not (et.op_nodes.get_column("rf_id") > 0).any():
         return []
     if other_name > _MOST_NAMED_OTHERWISE * (same_name + other_name):
-        text = f"the Execution Trace is of another run than {timeline.path}: of {same_name + other_name:,} ids that "
-        return [
-            Finding("another-run", f"{text}both have, {other_name:,} stand for ops of other names", et.path)
-        ]
+        details = {
+            "case": FindingCase.OTHER_NAMES,
+            "kineto": timeline.path,
+            "shared": same_name + other_name,
+            "other_names": other_name,
+        }
+        return [Finding(FindingCode.ANOTHER_RUN, et.path, details=details)]
     if same_name + other_name == 0:
-        text = f"no id of the Execution Trace is in {timeline.path}: it is of another window"
-        return [Finding("another-window", text, et.path)]
+        return [Finding.of(FindingCode.ANOTHER_WINDOW, et.path, kineto=timeline.path)]
     return []
 
 

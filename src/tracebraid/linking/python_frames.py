@@ -8,6 +8,7 @@ from tracebraid.linking.rounding import TOLERANCE_NS
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.timeline import Timeline
 from tracebraid.model.units import NS_PER_MS
 
@@ -78,19 +79,8 @@ def late_frame_findings(timeline: Timeline, tree: pl.DataFrame) -> list[Finding]
     if late.is_empty():
         return []
     longest = late.select((pl.col("dur_ns") - pl.col("inclusive_ns")).max()).item() / NS_PER_MS
-    text = (
-        f"Kineto ends these Python frames too late, up to {longest:.3f} ms after other events prove them over; they "
-        "are cut there, and ops and annotations nest by their own times"
-    )
-    return [
-        Finding(
-            "frame-end-late",
-            text,
-            timeline.path,
-            f"event {late.item(0, 'event_id')} ({late.item(0, 'name')})",
-            late.height,
-        )
-    ]
+    where = f"event {late.item(0, 'event_id')} ({late.item(0, 'name')})"
+    return [Finding.of(FindingCode.FRAME_END_LATE, timeline.path, where, late.height, longest_ms=longest)]
 
 
 def _frames(timeline: Timeline) -> pl.DataFrame:

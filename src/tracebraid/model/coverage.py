@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracebraid.model.reason import OrphanReason
+from tracebraid.model.reason import OrphanKind, OrphanReason
 
 __all__ = ["Count", "Coverage", "Orphans"]
 
@@ -28,12 +28,12 @@ class Orphans:
     """What was not linked for one reason.
 
     Args:
-        kind: `host_op`, `et_node` or `gpu_event`.
+        kind: what they are.
         reason: why.
         count: how many.
     """
 
-    kind: str
+    kind: OrphanKind
     reason: OrphanReason
     count: int
 
@@ -69,11 +69,11 @@ class Coverage:
         total_ns, attributed_ns = self.gpu_time_ns
         shares = [self.gpu_events.share, attributed_ns / total_ns if total_ns else 1.0]
         if self.has_et:
-            shares.append(self._share_without(self.et_nodes, "et_node", OrphanReason.BEFORE_START))
-            shares.append(self._share_without(self.host_ops, "host_op", OrphanReason.OUTSIDE_WINDOW))
+            shares.append(self._share_without(self.et_nodes, OrphanKind.ET_NODE, OrphanReason.BEFORE_START))
+            shares.append(self._share_without(self.host_ops, OrphanKind.HOST_OP, OrphanReason.OUTSIDE_WINDOW))
         return min(shares)
 
-    def _share_without(self, count: Count, kind: str, reason: OrphanReason) -> float:
+    def _share_without(self, count: Count, kind: OrphanKind, reason: OrphanReason) -> float:
         """The linked share of those that are no orphans for that reason."""
         left_out = sum(
             orphans.count for orphans in self.orphans if (orphans.kind, orphans.reason) == (kind, reason)

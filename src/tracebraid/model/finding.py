@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.sentences import finding_sentence
 
 __all__ = ["Finding", "Loss"]
 
@@ -42,20 +46,32 @@ class Finding:
     """Something in the input that is not as it should be, and what was done about it.
 
     Args:
-        code: a stable short name for machines, such as `event-unreadable`.
-        message: what was found and what was done with it.
+        code: what it is.
         path: the file; "" where it is not one file's matter.
         where: the first locations in it ("byte 120", "event 7", "node 12"); "" where there is none.
         count: how many times it was found.
         loss: the events or nodes that are lost with it; None where nothing is.
+        details: values of the fields of its sentence in `model.sentences`.
     """
 
-    code: str
-    message: str
+    code: FindingCode
     path: str = ""
     where: str = ""
     count: int = 1
     loss: Loss | None = None
+    details: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def of(
+        cls, code: FindingCode, path: str = "", where: str = "", count: int = 1, **details: object
+    ) -> Finding:
+        """A finding without loss, with the details by their names."""
+        return cls(code, path, where, count, details=details)
+
+    @property
+    def message(self) -> str:
+        """What was found and what was done with it, for people: nothing to compare or to search."""
+        return finding_sentence(self.code, self.details)
 
     def __str__(self) -> str:
         """One line for people."""

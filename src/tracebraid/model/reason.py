@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["OrphanReason"]
+__all__ = ["OrphanKind", "OrphanReason"]
+
+
+class OrphanKind(str, Enum):
+    """What has no partner."""
+
+    HOST_OP = "host_op"
+    ET_NODE = "et_node"
+    GPU_EVENT = "gpu_event"
+
+    def __str__(self) -> str:
+        """The kind itself, in f-strings too, on each version of Python."""
+        return self.value
 
 
 class OrphanReason(str, Enum):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.reason import OrphanReason
 
-__all__ = ["ORPHAN_REASONS", "reason_sentence"]
+__all__ = ["CASE_SENTENCES", "FINDING_SENTENCES", "ORPHAN_REASONS", "finding_sentence", "reason_sentence"]
 
 _REASON = OrphanReason
 
@@ -35,7 +38,207 @@ ORPHAN_REASONS: dict[OrphanReason, str] = {
     _REASON.OUTSIDE_OF_OPS: "it was launched outside of any op",
 }
 
+_MATCHED = "matched by alignment, without ids: {agreement:.1%} of the smaller trace's ops, "
+_SIMILAR = "their op trees differ in places"
+_IN_PART = "; {why}; ET+ holds the device events of the iterations that were matched"
+
+_CODE = FindingCode
+
+FINDING_SENTENCES: dict[FindingCode, str] = {
+    # Files
+    _CODE.NOT_A_TRACE: "left out: {problem}",
+    _CODE.RANK_UNREADABLE: "rank {rank} cannot be read: {problem}",
+    _CODE.GZIP_DAMAGED: "the gzip stream was cut off",
+    _CODE.TRUNCATED: "the file does not end as a trace ends: it was cut off, or something follows it",
+    _CODE.MANIFEST_UNREADABLE: "it is no manifest ({error})",
+    _CODE.BESIDE_WINDOWS: "there are traces beside folders of windows",
+    _CODE.WINDOW_UNREADABLE: "{problem}",
+    _CODE.HEADER_UNREADABLE: "what stands before the array is no valid JSON and was left out",
+    _CODE.EVENT_UNREADABLE: "an object is no valid JSON and was left out ({error})",
+    _CODE.NODE_UNREADABLE: "an object is no valid JSON and was left out ({error})",
+    _CODE.EVENT_MENDED: "text with unescaped characters was mended",
+    _CODE.NODE_MENDED: "text with unescaped characters was mended",
+    _CODE.TEXT_BETWEEN: "text that belongs to no object was left out",
+    _CODE.EVENT_DURATION: "an event without a usable dur (missing, negative or huge) counts as 0 ns long",
+    _CODE.EVENT_WITHOUT_TIME: "an event without a usable ts was put among other_events",
+    _CODE.FLOW_UNREADABLE: "an end of a flow without a usable id or ts was put among other_events",
+    _CODE.BASE_TIME: (
+        "baseTimeNanoseconds is {value!r}, which is no time; the events' times are taken as they stand"
+    ),
+    _CODE.SCHEMA_UNKNOWN: (
+        "schema {schema!r} is not known; its nodes parse like those of a known one and were read so"
+    ),
+    _CODE.CATEGORY_OLD: "categories of before 2022 are read as today's: {pairs}",
+    _CODE.CATEGORY_UNKNOWN: "events of categories that are not known count in no answer: {categories}",
+    _CODE.DEVICE_WORK_UNREAD: (
+        "events of categories that are not known look like a device's, and count in no answer: {categories}"
+    ),
+    _CODE.HOST_OPS_MISSING: (
+        "device events without any host op: nothing says what launched them, and `ops` has no answer"
+    ),
+    _CODE.NAME_ESCAPED: "names held quotes, backslashes, control characters or bytes that are no UTF-8; escaped",
+    # Structure of the Execution Trace
+    _CODE.DUPLICATE_ID: "nodes carry an id that another node has; the first of each id was kept",
+    _CODE.ROWS_WITHOUT_NODE: "rows that belong to no node of the trace were left out",
+    _CODE.PARENT_MISSING: (
+        "nodes name a parent that is not in the trace (it was open when the trace stopped, or was lost)"
+    ),
+    _CODE.PARENT_NEVER_WRITTEN: (
+        "operators that were open at the stop, or raised, were never written; what ran inside hangs higher"
+    ),
+    _CODE.PARENT_CYCLE: (
+        "nodes are their own ancestors; the parent of one node of each such cycle was taken away"
+    ),
+    _CODE.PARENTS_DIFFER: (
+        "of {linked:,} linked nodes, these have another parent than the op that called them; times follow the latter"
+    ),
+    _CODE.PARENTS_UNPROVEN: (
+        "of {linked:,} linked nodes, these have another parent than the op around them in time, and nothing proves "
+        "which of the two is right"
+    ),
+    _CODE.PARENTS_ASYNCHRONOUS: (
+        "of {linked:,} linked nodes, these ran while a range was open on their thread that has no children here: it "
+        "may be asynchronous"
+    ),
+    _CODE.FRAME_END_LATE: (
+        "Kineto ends these Python frames too late, up to {longest_ms:.3f} ms after other events prove them over; they "
+        "are cut there, and ops and annotations nest by their own times"
+    ),
+    _CODE.EXECUTION_TRACE_UNFINISHED: (
+        "the recorder never finished this file; it was ended after its last whole node"
+    ),
+    _CODE.EXECUTION_TRACE_EMPTY: "no node was written before the recorder stopped",
+    _CODE.OP_UNFINISHED: "operators were still open when the profiler stopped: {names}",
+    # Ids and links
+    _CODE.NO_RECORD_FUNCTION_IDS: "no host op carries a record-function id, and External id proves nothing",
+    _CODE.TOO_OLD_FOR_IDS: "host ops have no argument `Record function id`, and External id proves nothing",
+    _CODE.MATCHED: _MATCHED + "the same program",
+    _CODE.AMBIGUOUS: "{share:.1%} of the smaller trace's ops could be several, and are linked to none",
+    _CODE.DEPENDENCY_BACKWARD: "dependencies of kind {kind} that go backward in time, and are left out",
+    _CODE.HARDLY_OVERLAP: "the two traces hardly overlap: {ops:,} ops are in both",
+    _CODE.ET_WITHOUT_IDS: "all rf_ids are 0",
+    _CODE.NO_OVERLAP: (
+        "the two traces do not overlap: record-function ids {et_ids} here, {kineto_ids} in the Kineto trace"
+    ),
+    _CODE.NOT_LINKED: (
+        "of {ids:,} ids that both traces have, these are not linked: their names differ, or several have one id"
+    ),
+    _CODE.LAUNCH_UNKNOWN: "of {events:,} device events, these have no operator: {reason}",
+    _CODE.LAUNCH_OUTSIDE: "of {events:,} device events, these have no operator: {reason}",
+    _CODE.NO_ET_PLUS: "rank {rank} has no Execution Trace, so no ET+ was written for it",
+    # Ranks
+    _CODE.NO_ET: "rank {rank} has no Execution Trace; its Kineto trace is linked on its own",
+    _CODE.NO_KINETO: "rank {rank} has an Execution Trace, but no Kineto trace; left out",
+    _CODE.RANK_MISSING: "of {world_size} ranks, {missing} are missing: {ranks}",
+    _CODE.RANK_UNKNOWN: "neither the file nor its name tells its rank; taken as rank 0",
+    _CODE.SEVERAL_PROCESSES: (
+        "it holds {processes} processes (pid {pids}): all are kept, each with its own lanes and correlations; record "
+        "each rank on its own to have them apart"
+    ),
+    _CODE.RANK_CLAIMED_TWICE: "rank {rank} has {files} {kind}; this one is used, left out: {others}",
+    _CODE.ANOTHER_RUN: "the Execution Trace is of another run than {kineto}: {differences}",
+    _CODE.ANOTHER_RANK: "the Execution Trace is of another rank than {kineto}: {differences}",
+    _CODE.ANOTHER_WINDOW: "no id of the Execution Trace is in {kineto}: it is of another window",
+    _CODE.RUNS_MIXED: "rank {rank} recorded the same steps as rank {first_rank} at another time",
+    _CODE.ANOTHER_PROGRAM: "{problem}",
+    _CODE.PAIRED_BY_NUMBER: "taken as rank {rank}, the number in its name and in that of {partner}, or its rank",
+    _CODE.RANKS_DIFFER: (
+        "the Execution Trace's name says rank {et_rank}, the Kineto trace is of rank {kineto_rank}"
+    ),
+    _CODE.WORLD_DIFFERS: "traces tell of worlds of {sizes} ranks",
+    _CODE.STEPS_DIFFER: "the ranks' windows hold different steps ({steps})",
+    _CODE.CLOCKS_DIFFER: (
+        "clocks disagree by at least {gap_ms:,.3f} ms: {collective} number {number} ended on rank {early} before rank "
+        "{late} began it"
+    ),
+    # The window
+    _CODE.NO_STEPS: "there is no ProfilerStep annotation",
+    _CODE.WARMUP_CAUGHT: "{step} took {times:.1f} times as long as the median of the steps after it",
+    _CODE.WINDOW_INCOMPLETE: "the loop ended inside of the window ({ended_by}), which has steps {steps}",
+    _CODE.WINDOW_CHOSEN: "it holds {windows} windows ({names}); this is {chosen}",
+    _CODE.WINDOW_LOST: "the window of steps {steps} is lost: {failure}",
+    _CODE.PART_LEFT: "a process was killed while it recorded, and left a file that has no final name",
+    _CODE.NOTHING_RECORDED: "nothing was recorded in {steps} steps",
+    _CODE.MANIFEST_UNTRUE: "{name} has {size_bytes} bytes, not {noted_bytes!r}",
+    _CODE.NSYS_NOT_EXPORTED: "left out: a report of Nsight Systems is read after `nsys export --type sqlite`",
+}
+"""The usual sentence of each code, with the names of the finding's details as fields."""
+
+_CASE = FindingCase
+
+CASE_SENTENCES: dict[FindingCase, str] = {
+    _CASE.GZIP_BROKEN: "the gzip stream is damaged here, or some way behind ({error})",
+    _CASE.GZIP_FOLLOWED: "something that is no gzip follows the stream",
+    _CASE.OBJECTS_BEFORE_ARRAY: "what may be events or nodes stands before the array and was left out",
+    _CASE.NO_EVENT: "an object is no event and was left out ({error})",
+    _CASE.NO_NODE: "an object is no node and was left out ({error})",
+    _CASE.TABLE_DAMAGED: "the table is damaged ({error}); the rows before that place are read",
+    _CASE.NODES_INCOMPLETE: "nodes without an id or a name were left out",
+    _CASE.ROWS_WITHOUT_TIME: "rows without a usable time; left out",
+    _CASE.ROWS_WITHOUT_END: "rows without an end, or with one before their start; taken as of no duration",
+    _CASE.SESSION_START_UNKNOWN: (
+        "it does not tell when the session started: times are relative to that, not on the unix clock"
+    ),
+    _CASE.NO_OBJECT: "it is no manifest",
+    _CASE.RANK_LEFT_OUT: "rank {rank} is left out: {problem}",
+    _CASE.AS_RECORDED: "{text}",
+    _CASE.PARENT_REPLACED: (
+        "nodes hung under {absent:,} operators that were never written (open when recording stopped, or they raised); "
+        "they are under their thread now, and the attribute {attribute} names the operator"
+    ),
+    _CASE.BY_TORCH: (
+        "of {linked:,} linked nodes, these have another parent than the op that called them (PyTorch's observer loses "
+        "track where ops end on another thread); times follow the latter"
+    ),
+    _CASE.BY_NATIVE_RECORDER: (
+        "of {linked:,} linked nodes, these have another parent than the op that called them (the native recorder "
+        "wrote them); times follow the latter"
+    ),
+    _CASE.MATCHED_IN_PART: _MATCHED + "the same program" + _IN_PART,
+    _CASE.SIMILAR_PROGRAM: _MATCHED + _SIMILAR,
+    _CASE.SIMILAR_PROGRAM_IN_PART: _MATCHED + _SIMILAR + _IN_PART,
+    _CASE.NO_HOST_OP: "there is no host op in the Kineto trace",
+    _CASE.NO_REASON: "of {events:,} device events, these have no operator",
+    _CASE.FILE_LEFT_OUT: "left out: nothing tells its rank, and there are {files} {kind}",
+    _CASE.LAST_WRITTEN: (
+        "rank {rank} has {files} {kind}; this one was written last and is used, left out: {others}"
+    ),
+    _CASE.OTHER_NAMES: (
+        "the Execution Trace is of another run than {kineto}: of {shared:,} ids that both have, {other_names:,} stand "
+        "for ops of other names"
+    ),
+    _CASE.OTHER_WRITER: "it is of process {pid}; {manifest} is of process {writer_pid}",
+    _CASE.OWNER_KNOWN: "{reason}; its process is that of rank {owner}",
+    _CASE.OTHER_GROUPS: "ranks {first_rank} and {rank} list other ranks for one process group",
+    _CASE.FILE_NAME: "the file says rank {rank}, its name rank {named}; taken as rank {rank}",
+    _CASE.OPTION: "this is rank {rank} by the trace, and rank {named} by --rank; taken as rank {rank}",
+    _CASE.BEYOND_WORLD: "rank {rank} is beyond the world of {world_size} ranks",
+    _CASE.STEPS_APART: (
+        "clocks disagree, or ranks ran apart: {step} of rank {late} begins {gap_ms:,.3f} ms after that of rank {early} "
+        "has ended"
+    ),
+    _CASE.COMPILING: "torch.compile was compiling inside the window",
+    _CASE.FILE_ABSENT: "{name} is not there",
+}
+"""The other sentences of codes that have several."""
+
+
+def finding_sentence(code: FindingCode, details: Mapping[str, object]) -> str:
+    """What was found, in words.
+
+    Args:
+        code: of the finding.
+        details: the values of its sentence's fields; under `case` the `FindingCase` of another than the usual sentence.
+    """
+    case = details.get("case")
+    template = CASE_SENTENCES[case] if isinstance(case, FindingCase) else FINDING_SENTENCES[code]
+    return template.format_map({name: _words(value) for name, value in details.items()})
+
 
 def reason_sentence(reason: OrphanReason) -> str:
     """Why something was not linked, in words."""
     return ORPHAN_REASONS[reason]
+
+
+def _words(value: object) -> object:
+    return ORPHAN_REASONS[value] if isinstance(value, OrphanReason) else value

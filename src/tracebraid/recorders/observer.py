@@ -12,6 +12,7 @@ import tempfile
 import warnings
 import weakref
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from tracebraid.errors import CaptureWarning, OutputError
@@ -234,7 +235,8 @@ class ExecutionTraceObserver:
         report.unlink(missing_ok=True)
         if findings:
             rows = [
-                {"code": f.code, "message": f.message, "where": f.where, "count": f.count} for f in findings
+                {"code": f.code.value, "message": f.message, "where": f.where, "count": f.count}
+                for f in findings
             ]
             told = json.dumps({"file": target.name, "findings": rows}, indent=2) + "\n"
             write_whole(report, [told.encode()], overwrite=True)
@@ -300,7 +302,7 @@ def _mended(text: mmap.mmap, target: Path, overwrite: bool, renames: list[Edit])
     if broken:
         raise keep_broken(target, pieces_with(text, edits), f"PyTorch wrote no valid JSON ({broken})")
     write_whole(target, pieces_with(text, edits), overwrite)
-    return tuple(Finding(one.code, one.message, str(target), one.where, one.count) for one in found)
+    return tuple(replace(one, path=str(target)) for one in found)
 
 
 def _torch_version() -> tuple[int, int]:

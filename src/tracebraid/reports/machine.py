@@ -27,7 +27,7 @@ def coverage_data(rank: int, coverage: Coverage) -> dict[str, Any]:
         "coverage": coverage.share,
         "orphans": [
             {
-                "kind": orphans.kind,
+                "kind": orphans.kind.value,
                 "reason": orphans.reason.value,
                 "sentence": reason_sentence(orphans.reason),
                 "count": orphans.count,
@@ -61,7 +61,7 @@ def finding_data(finding: Finding) -> dict[str, Any]:
     """A finding; `loss` where events or nodes are lost, its `at_most` null where nobody can know."""
     loss = {} if finding.loss is None else {"loss": asdict(finding.loss)}
     return {
-        "code": finding.code,
+        "code": finding.code.value,
         "message": finding.message,
         "path": finding.path,
         "where": finding.where,

@@ -12,7 +12,7 @@ from rich.table import Table
 from tracebraid.model.answers import Launcher
 from tracebraid.model.coverage import Count, Coverage
 from tracebraid.model.file_info import DeviceSource, FileInfo
-from tracebraid.model.reason import OrphanReason
+from tracebraid.model.reason import OrphanKind, OrphanReason
 from tracebraid.model.sentences import reason_sentence
 from tracebraid.model.step import PROFILER_STEP, is_step_name
 from tracebraid.model.units import NS_PER_S
@@ -106,11 +106,11 @@ def _of_total(count: Count) -> str:
 
 def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
     """What was not linked, and why, over all ranks; None where all was."""
-    words = {"host_op": "host op", "et_node": "ET node", "gpu_event": "GPU event"}
+    words = {OrphanKind.HOST_OP: "host op", OrphanKind.ET_NODE: "ET node", OrphanKind.GPU_EVENT: "GPU event"}
     table = _table(
         "Not linked", [("count", "right"), ("what", "left"), ("ranks", "right"), ("because", "left")]
     )
-    found: dict[tuple[str, OrphanReason], list[tuple[int, int]]] = {}
+    found: dict[tuple[OrphanKind, OrphanReason], list[tuple[int, int]]] = {}
     for rank, coverage in coverages:
         for orphans in coverage.orphans:
             found.setdefault((orphans.kind, orphans.reason), []).append((rank, orphans.count))

@@ -9,6 +9,7 @@ import polars as pl
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.timeline import Timeline
 from tracebraid.model.units import NS_PER_MS
 
@@ -87,8 +88,11 @@ def collective_clock_findings(collectives: Mapping[int, pl.DataFrame], path: str
     )
     if worst["gap_ns"] <= _TOLERANCE_NS:
         return []
-    text = (
-        f"clocks disagree by at least {worst['gap_ns'] / NS_PER_MS:,.3f} ms: {worst['key']} number {worst['number']} "
-        f"ended on rank {worst['early']} before rank {worst['late']} began it"
-    )
-    return [Finding("clocks-differ", text, path)]
+    details = {
+        "gap_ms": worst["gap_ns"] / NS_PER_MS,
+        "collective": worst["key"],
+        "number": worst["number"],
+        "early": worst["early"],
+        "late": worst["late"],
+    }
+    return [Finding(FindingCode.CLOCKS_DIFFER, path, details=details)]

@@ -6,22 +6,23 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 
 __all__ = ["without_consequences"]
 
-_CUT_OFF = ("gzip-damaged", "truncated")
+_CUT_OFF = (FindingCode.GZIP_DAMAGED, FindingCode.TRUNCATED)
 """Where a file ends early."""
 
-_OF_SAME_FILE: dict[str, tuple[str, ...]] = {
-    "truncated": ("gzip-damaged",),
-    "nothing-recorded": ("window-lost",),
+_OF_SAME_FILE: dict[FindingCode, tuple[FindingCode, ...]] = {
+    FindingCode.TRUNCATED: (FindingCode.GZIP_DAMAGED,),
+    FindingCode.NOTHING_RECORDED: (FindingCode.WINDOW_LOST,),
 }
 """Findings that say nothing new of a file, by what says it already."""
 
-_OF_SINGLE_OBJECT = ("event-unreadable", "node-unreadable")
+_OF_SINGLE_OBJECT = (FindingCode.EVENT_UNREADABLE, FindingCode.NODE_UNREADABLE)
 """Of a file that is cut off, the object in which it ends is unreadable: one, and no more."""
 
-_OF_FOLDER = ("steps-differ",)
+_OF_FOLDER = (FindingCode.STEPS_DIFFER,)
 """What compares files of a folder, of which one is cut off."""
 
 
@@ -32,18 +33,18 @@ def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
         findings: what was found in the files of a capture.
     """
     found = list(dict.fromkeys(findings))
-    codes_of: dict[str, set[str]] = {}
+    codes_of: dict[str, set[FindingCode]] = {}
     for finding in found:
         codes_of.setdefault(finding.path, set()).add(finding.code)
     cut_off = {Path(path) for path, codes in codes_of.items() if codes & set(_CUT_OFF)}
     return [finding for finding in found if not _follows(finding, codes_of[finding.path], cut_off)]
 
 
-def _follows(finding: Finding, beside: set[str], cut_off: set[Path]) -> bool:
+def _follows(finding: Finding, beside: set[FindingCode], cut_off: set[Path]) -> bool:
     path = Path(finding.path)
     if finding.code in _OF_FOLDER:
         return any(file.parent == path for file in cut_off)
-    if finding.code == "manifest-untrue":
+    if finding.code is FindingCode.MANIFEST_UNTRUE:
         return path.parent / finding.where in cut_off
     if finding.code in _OF_SINGLE_OBJECT and finding.count == 1 and path in cut_off:
         return True

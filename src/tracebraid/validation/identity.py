@@ -9,16 +9,16 @@ from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.reason import OrphanReason
-from tracebraid.model.sentences import reason_sentence
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["et_findings", "identity_findings", "pair_findings", "recording_findings"]
 
 _HARDLY = 0.5
 """Where less of either trace is linked, the two hardly overlap. Chosen."""
-_OTHER_ORIGIN = {"another-run", "another-rank", "another-window"}
+_OTHER_ORIGIN = {FindingCode.ANOTHER_RUN, FindingCode.ANOTHER_RANK, FindingCode.ANOTHER_WINDOW}
 
 
 def identity_findings(linked: LinkedTrace) -> list[Finding]:
@@ -46,36 +46,32 @@ def pair_findings(linked: LinkedTrace) -> list[Finding]:
     if in_kineto.is_empty() and not linked.coverage.host_ops.linked:
         return [_without_ids(timeline)]
     if in_et.is_empty():
-        return [Finding("et-without-ids", "all rf_ids are 0", et.path)]
+        return [Finding(FindingCode.ET_WITHOUT_IDS, et.path)]
     if not in_kineto.is_empty() and not in_et.is_in(in_kineto.implode()).any():
-        return [Finding("no-overlap", _apart(in_et, in_kineto), et.path)]
+        et_ids, kineto_ids = _span(in_et), _span(in_kineto)
+        return [Finding.of(FindingCode.NO_OVERLAP, et.path, et_ids=et_ids, kineto_ids=kineto_ids)]
     return _half_linked(linked.coverage, in_et, in_kineto, et) or _hardly_linked(linked.coverage, et)
 
 
 def _hardly_linked(coverage: Coverage, et: ExecutionTrace) -> list[Finding]:
     if max(coverage.host_ops.share, coverage.et_nodes.share) >= _HARDLY:
         return []
-    text = f"the two traces hardly overlap: {coverage.host_ops.linked:,} ops are in both"
-    return [Finding("hardly-overlap", text, et.path)]
+    return [Finding.of(FindingCode.HARDLY_OVERLAP, et.path, ops=coverage.host_ops.linked)]
 
 
 def _without_ids(timeline: Timeline) -> Finding:
     ids = timeline.host_ops.get_column("record_function_id")
     if ids.is_empty():
-        return Finding("no-overlap", "there is no host op in the Kineto trace", timeline.path)
+        return Finding.of(FindingCode.NO_OVERLAP, timeline.path, case=FindingCase.NO_HOST_OP)
     if ids.null_count() == len(ids):
-        text = "host ops have no argument `Record function id`, and External id proves nothing"
-        return Finding("too-old-for-ids", text, timeline.path)
-    text = "no host op carries a record-function id, and External id proves nothing"
-    return Finding("no-record-function-ids", text, timeline.path)
+        return Finding(FindingCode.TOO_OLD_FOR_IDS, timeline.path)
+    return Finding(FindingCode.NO_RECORD_FUNCTION_IDS, timeline.path)
 
 
 def et_findings(et: ExecutionTrace) -> list[Finding]:
     """What an Execution Trace shows on its own."""
     found = _never_written(et)
-    return found + (
-        [Finding("et-without-ids", "all rf_ids are 0", et.path)] if _ids_of_et(et).is_empty() else []
-    )
+    return found + ([Finding(FindingCode.ET_WITHOUT_IDS, et.path)] if _ids_of_et(et).is_empty() else [])
 
 
 def _half_linked(
@@ -86,15 +82,7 @@ def _half_linked(
     missed = in_both - coverage.host_ops.linked
     if missed <= 0:
         return []
-    text = f"of {in_both:,} ids that both traces have, these are not linked: their names differ, or several have one id"
-    return [Finding("not-linked", text, et.path, count=missed)]
-
-
-def _apart(in_et: pl.Series, in_kineto: pl.Series) -> str:
-    return (
-        "the two traces do not overlap: record-function ids "
-        f"{_span(in_et)} here, {_span(in_kineto)} in the Kineto trace"
-    )
+    return [Finding.of(FindingCode.NOT_LINKED, et.path, count=missed, ids=in_both)]
 
 
 def _span(ids: pl.Series) -> str:
@@ -115,8 +103,8 @@ def _never_written(et: ExecutionTrace) -> list[Finding]:
     marked = et.extra_attrs.filter(as_text("key") == MISSING_PARENT).get_column("node_id")
     if marked.is_empty():
         return []
-    text = "operators that were open at the stop, or raised, were never written; what ran inside has another parent"
-    return [Finding("parent-never-written", text, et.path, f"node {marked.item(0)}, ...", len(marked))]
+    where = f"node {marked.item(0)}, ..."
+    return [Finding(FindingCode.PARENT_NEVER_WRITTEN, et.path, where, len(marked))]
 
 
 def _unfinished(timeline: Timeline) -> list[Finding]:
@@ -125,8 +113,7 @@ def _unfinished(timeline: Timeline) -> list[Finding]:
         return []
     names = timeline.events.filter(pl.col("event_id").is_in(open_ops.get_column("event_id").implode()))
     shown = ", ".join(names.get_column("name").cast(pl.String).unique(maintain_order=True).head(3).to_list())
-    text = f"operators were still open when the profiler stopped: {shown}"
-    return [Finding("op-unfinished", text, timeline.path, count=open_ops.height)]
+    return [Finding.of(FindingCode.OP_UNFINISHED, timeline.path, count=open_ops.height, names=shown)]
 
 
 def _launches(linked: LinkedTrace) -> list[Finding]:
@@ -137,8 +124,8 @@ def _launches(linked: LinkedTrace) -> list[Finding]:
     reasons = linked.launches.filter(pl.col("op_event").is_null()).get_column("reason").cast(pl.String)
     most = reasons.drop_nulls().mode().sort().head(1).to_list()
     why = OrphanReason(most[0]) if most else None
-    text = f"of {events.total:,} device events, these have no operator"
-    text += f": {reason_sentence(why)}" if why is not None else ""
-    if why is OrphanReason.OUTSIDE_OF_OPS:
-        return [Finding("launch-outside", text, linked.timeline.path, count=missing)]
-    return [Finding("launch-unknown", text, linked.timeline.path, count=missing)]
+    is_outside = why is OrphanReason.OUTSIDE_OF_OPS
+    code = FindingCode.LAUNCH_OUTSIDE if is_outside else FindingCode.LAUNCH_UNKNOWN
+    explained = {"reason": why} if why is not None else {"case": FindingCase.NO_REASON}
+    details = {"events": events.total, **explained}
+    return [Finding(code, linked.timeline.path, count=missing, details=details)]

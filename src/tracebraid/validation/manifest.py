@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 
 __all__ = ["leftover_findings", "manifest_findings", "size_beside"]
 
-_LOSSES = ("execution-trace-unfinished", "execution-trace-empty")
+_LOSSES = (FindingCode.EXECUTION_TRACE_UNFINISHED, FindingCode.EXECUTION_TRACE_EMPTY)
 
 
 def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
@@ -23,18 +24,16 @@ def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
     found = []
     windows = _dicts(manifest.get("windows"))
     if not any(_dicts(window.get("files")) for window in windows):
-        text = f"nothing was recorded in {manifest.get('steps_seen')} steps"
-        found.append(Finding("nothing-recorded", text, str(path)))
+        seen = manifest.get("steps_seen")
+        found.append(Finding.of(FindingCode.NOTHING_RECORDED, str(path), steps=seen))
     for window in windows:
         steps = window.get("steps") or []
         if window.get("failure"):
-            text = f"the window of steps {steps} is lost: {window['failure']}"
-            found.append(Finding("window-lost", text, str(path)))
+            failure = window["failure"]
+            found.append(Finding.of(FindingCode.WINDOW_LOST, str(path), steps=steps, failure=failure))
         elif not window.get("complete"):
-            text = (
-                f"the loop ended inside of the window ({manifest.get('ended_by')}), which has steps {steps}"
-            )
-            found.append(Finding("window-incomplete", text, str(path)))
+            ended_by = manifest.get("ended_by")
+            found.append(Finding.of(FindingCode.WINDOW_INCOMPLETE, str(path), ended_by=ended_by, steps=steps))
         found += [
             _lost(path, finding)
             for finding in _dicts(window.get("findings"))
@@ -51,9 +50,8 @@ def _dicts(value: object) -> list[Mapping[str, Any]]:
 
 def _lost(path: Path, finding: Mapping[str, Any]) -> Finding:
     file = path.parent / str(finding.get("file", ""))
-    return Finding(
-        str(finding["code"]), str(finding.get("message", "")), str(file), str(finding.get("where", ""))
-    )
+    details = {"case": FindingCase.AS_RECORDED, "text": str(finding.get("message", ""))}
+    return Finding(FindingCode(finding["code"]), str(file), str(finding.get("where", "")), details=details)
 
 
 def leftover_findings(folder: Path) -> list[Finding]:
@@ -61,18 +59,20 @@ def leftover_findings(folder: Path) -> list[Finding]:
     parts = sorted(folder.glob(".*.part"))
     if not parts:
         return []
-    text = "a process was killed while it recorded, and left a file that has no final name"
-    return [Finding("part-left", text, str(parts[0]), count=len(parts))]
+    return [Finding(FindingCode.PART_LEFT, str(parts[0]), count=len(parts))]
 
 
 def _untrue(path: Path, file: Mapping[str, Any]) -> list[Finding]:
     name, noted = str(file.get("path")), file.get("size_bytes")
     size = size_beside(path, name)
     if size is None:
-        return [Finding("manifest-untrue", f"{name} is not there", str(path), name)]
+        return [
+            Finding.of(FindingCode.MANIFEST_UNTRUE, str(path), name, case=FindingCase.FILE_ABSENT, name=name)
+        ]
     if type(noted) is int and noted == size:
         return []
-    return [Finding("manifest-untrue", f"{name} has {size} bytes, not {noted!r}", str(path), name)]
+    details = {"name": name, "size_bytes": size, "noted_bytes": noted}
+    return [Finding(FindingCode.MANIFEST_UNTRUE, str(path), name, details=details)]
 
 
 def size_beside(path: Path, name: str) -> int | None:

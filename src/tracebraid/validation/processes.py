@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.process import Process
 
 __all__ = ["RankProcesses", "located_findings", "manifest_process_findings", "run_findings"]
@@ -18,7 +19,7 @@ second, neglected ones within minutes: a minute is what a person would doubt."""
 _APART_ON_A_HOST_NS = 10 * 10**9
 """The same for ranks of one host, which have one clock: more than ranks run apart that never wait for each other, in a
 window of a few steps."""
-_OTHER_ORIGIN = ("another-run", "another-rank")
+_OTHER_ORIGIN = (FindingCode.ANOTHER_RUN, FindingCode.ANOTHER_RANK)
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,8 @@ def _located(
     if len(found) != 1:
         return finding
     (rank,) = found
-    return replace(
-        finding, code="another-rank", message=f"{finding.message}; its process is that of rank {rank}"
-    )
+    details = {"case": FindingCase.OWNER_KNOWN, "reason": finding.message, "owner": rank}
+    return replace(finding, code=FindingCode.ANOTHER_RANK, details=details)
 
 
 def run_findings(ranks: Sequence[RankProcesses], path: str) -> list[Finding]:
@@ -78,12 +78,12 @@ def run_findings(ranks: Sequence[RankProcesses], path: str) -> list[Finding]:
     first, *others = ranks
     apart = [traces for traces in others if _lie_apart(first, traces)]
     if apart:
-        text = f"rank {apart[0].rank} recorded the same steps as rank {first.rank} at another time"
-        return [Finding("runs-mixed", text, path, count=len(apart))]
+        details: dict[str, object] = {"rank": apart[0].rank, "first_rank": first.rank}
+        return [Finding(FindingCode.RUNS_MIXED, path, count=len(apart), details=details)]
     differ = [traces for traces in others if _groups_differ(first, traces)]
     if differ:
-        text = f"ranks {first.rank} and {differ[0].rank} list other ranks for one process group"
-        return [Finding("runs-mixed", text, path, count=len(differ))]
+        details = {"case": FindingCase.OTHER_GROUPS, "rank": differ[0].rank, "first_rank": first.rank}
+        return [Finding(FindingCode.RUNS_MIXED, path, count=len(differ), details=details)]
     return []
 
 
@@ -124,6 +124,7 @@ def manifest_process_findings(
     for traces in (traces for traces in ranks if traces.rank == rank):
         for path, process in ((traces.et_path, traces.et), (traces.kineto_path, traces.kineto)):
             if process is not None and process.pids and pid not in process.pids | process.tids:
-                text = f"it is of process {min(process.pids)}; {file.name} is of process {pid}"
-                found.append(Finding("another-run", text, path))
+                details: dict[str, object] = {"case": FindingCase.OTHER_WRITER, "pid": min(process.pids)}
+                details |= {"manifest": file.name, "writer_pid": pid}
+                found.append(Finding(FindingCode.ANOTHER_RUN, path, details=details))
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 
 __all__ = ["rank_findings"]
 
@@ -25,16 +26,15 @@ def rank_findings(world_sizes: Mapping[int, int | None], path: str) -> list[Find
     sizes = sorted(set(stated.values()))
     found = []
     if len(sizes) > 1:
-        text = f"traces state worlds of {', '.join(map(str, sizes))} ranks"
-        found.append(Finding("world-differs", text, path))
+        found.append(Finding.of(FindingCode.WORLD_DIFFERS, path, sizes=", ".join(map(str, sizes))))
     size = sizes[-1]
     beyond = [rank for rank in world_sizes if rank >= size]
     if beyond:
-        text = f"rank {beyond[0]} is beyond the world of {size} ranks"
-        found.append(Finding("world-differs", text, path, count=len(beyond)))
+        details = {"case": FindingCase.BEYOND_WORLD, "rank": beyond[0], "world_size": size}
+        found.append(Finding(FindingCode.WORLD_DIFFERS, path, count=len(beyond), details=details))
     missing = [rank for rank in range(size) if rank not in world_sizes]
     if missing:
         shown = ", ".join(map(str, missing[:_SHOWN])) + (", ..." if len(missing) > _SHOWN else "")
-        text = f"of {size} ranks, {len(missing)} are missing: {shown}"
-        found.append(Finding("rank-missing", text, path, count=len(missing)))
+        details = {"world_size": size, "missing": len(missing), "ranks": shown}
+        found.append(Finding(FindingCode.RANK_MISSING, path, count=len(missing), details=details))
     return found

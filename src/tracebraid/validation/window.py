@@ -11,7 +11,8 @@ import polars as pl
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
-from tracebraid.model.step import PROFILER_STEP, is_profiler_step, step_events
+from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.step import is_profiler_step, step_events
 from tracebraid.model.timeline import Timeline
 from tracebraid.model.units import NS_PER_MS
 
@@ -40,17 +41,16 @@ def steps_of(timeline: Timeline) -> tuple[Step, ...]:
 def window_findings(timeline: Timeline, steps: Sequence[Step]) -> list[Finding]:
     """Whether there are steps, and whether they are steady: no slow first one, no compilation."""
     if not steps:
-        return [Finding("no-steps", f"there is no {PROFILER_STEP} annotation", timeline.path)]
+        return [Finding(FindingCode.NO_STEPS, timeline.path)]
     found = []
     durations = [step.end_ns - step.start_ns for step in steps]
     if len(steps) > 1 and durations[0] > _SLOW_FIRST * (usual := median(durations[1:])):
         times = durations[0] / usual if usual else float("inf")
-        text = f"{steps[0].name} took {times:.1f} times as long as the median of the steps after it"
-        found.append(Finding("warmup-caught", text, timeline.path))
+        found.append(Finding.of(FindingCode.WARMUP_CAUGHT, timeline.path, step=steps[0].name, times=times))
     compiling = timeline.of_role(Role.ANNOTATION, Role.OP).filter(as_text("name").str.contains(_COMPILING))
     if not compiling.is_empty():
-        text = "torch.compile was compiling inside the window"
-        found.append(Finding("warmup-caught", text, timeline.path, count=compiling.height))
+        count, case = compiling.height, FindingCase.COMPILING
+        found.append(Finding.of(FindingCode.WARMUP_CAUGHT, timeline.path, count=count, case=case))
     return found
 
 
@@ -67,13 +67,13 @@ def rank_step_findings(steps: dict[int, tuple[Step, ...]], path: str) -> list[Fi
     other = [rank for rank in others if named[rank] != named[first]]
     if other:
         shown = ", ".join(f"rank {rank}: {_span(named[rank])}" for rank in (first, *other[:2]))
-        text = f"the ranks' windows hold different steps ({shown})"
-        return [Finding("steps-differ", text, path, count=len(other))]
+        return [Finding.of(FindingCode.STEPS_DIFFER, path, count=len(other), steps=shown)]
     return _apart(steps, named[first], path)
 
 
 def _apart(steps: dict[int, tuple[Step, ...]], names: list[str], path: str) -> list[Finding]:
-    worst_ns, said = 0, ""
+    worst_ns = 0
+    worst: dict[str, object] = {}
     for number, name in enumerate(names):
         at = {rank: own[number] for rank, own in steps.items() if own}
         early = min(at, key=lambda rank: at[rank].end_ns)
@@ -81,8 +81,10 @@ def _apart(steps: dict[int, tuple[Step, ...]], names: list[str], path: str) -> l
         gap_ns = at[late].start_ns - at[early].end_ns
         if gap_ns > worst_ns:
             worst_ns = gap_ns
-            said = f"{name} of rank {late} begins {gap_ns / NS_PER_MS:,.3f} ms after that of rank {early} has ended"
-    return [Finding("clocks-differ", f"clocks disagree, or ranks ran apart: {said}", path)] if said else []
+            worst = {"step": name, "late": late, "early": early, "gap_ms": gap_ns / NS_PER_MS}
+    if not worst:
+        return []
+    return [Finding(FindingCode.CLOCKS_DIFFER, path, details={"case": FindingCase.STEPS_APART, **worst})]
 
 
 def _span(names: list[str]) -> str:

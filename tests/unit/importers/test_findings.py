@@ -7,8 +7,11 @@ from pathlib import Path
 from tests.builders import kineto_text, write
 from tracebraid.importers.findings import findings_of
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
-from tracebraid.importers.json_stream.recover import Issue
+from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.importers.json_stream.source import open_source
+from tracebraid.model.finding_code import FindingCode
+
+BROKEN, ODD = FindingCode.EVENT_UNREADABLE, FindingCode.EVENT_DURATION
 
 
 def file_of(folder: Path) -> ArrayFile:
@@ -20,19 +23,20 @@ def test_a_sound_file_has_no_findings(tmp_path: Path) -> None:
 
 
 def test_issues_of_a_kind_are_one_finding_with_the_first_places(tmp_path: Path) -> None:
-    issues = [Issue("b", "bad", byte) for byte in (5000, 10, 7, 12000, 9)] + [Issue("o", "odd", 3)]
+    issues = [Issue.of(BROKEN, byte, error=f"at {byte}") for byte in (5000, 10, 7, 12000, 9)]
+    issues.append(Issue(ODD, 3))
     found = findings_of(file_of(tmp_path), issues)
-    assert [(f.code, f.message, f.where, f.count) for f in found] == [
-        ("b", "bad", "bytes 7, 9, 10, ...", 5),
-        ("o", "odd", "byte 3", 1),
+    assert [(f.code, f.details, f.where, f.count) for f in found] == [
+        (BROKEN, {"error": "at 7"}, "bytes 7, 9, 10, ...", 5),
+        (ODD, {}, "byte 3", 1),
     ]
-    assert str(found[0]) == f"{tmp_path / 't.json'}, bytes 7, 9, 10, ...: bad (5 times)"
+    assert str(found[0]) == f"{tmp_path / 't.json'}, bytes 7, 9, 10, ...: {found[0].message} (5 times)"
 
 
 def test_damage_of_the_file_itself_comes_first(tmp_path: Path) -> None:
     file = file_of(tmp_path)
-    file.source.damage.append(("the gzip stream breaks off", 77))
-    file.problems.append(("truncated", "cut", 1234))
-    found = findings_of(file, [Issue("o", "odd", 3)])
-    assert [finding.code for finding in found] == ["gzip-damaged", "truncated", "o"]
+    file.source.damage.append(Issue(FindingCode.GZIP_DAMAGED, 77))
+    file.problems.append(Issue(FindingCode.TRUNCATED, 1234))
+    found = findings_of(file, [Issue(ODD, 3)])
+    assert [finding.code for finding in found] == ["gzip-damaged", "truncated", ODD]
     assert [finding.where for finding in found[:2]] == ["byte 77", "byte 1,234"]

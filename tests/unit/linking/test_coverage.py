@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.builders import Json, call, kernel, node, op
 from tests.unit.linking.made import et_of, linked_of
 from tracebraid.model.coverage import Count, Orphans
-from tracebraid.model.reason import OrphanReason
+from tracebraid.model.reason import OrphanKind, OrphanReason
 
 WORK = [
     op("linked", 0, 100, Record_function_id=51, External_id=3),
@@ -99,5 +99,5 @@ def test_nothing_to_link_is_all_linked() -> None:
 def test_an_orphan_is_a_kind_a_reason_and_a_count() -> None:
     assert linked_of(WORK[:1]).coverage.orphans == ()
     assert linked_of([kernel("k", 0, 1, 5)]).coverage.orphans == (
-        Orphans("gpu_event", OrphanReason.NO_CALL, 1),
+        Orphans(OrphanKind.GPU_EVENT, OrphanReason.NO_CALL, 1),
     )

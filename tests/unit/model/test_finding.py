@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tracebraid.model.finding import Finding, Loss
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.reports.machine import finding_data
 
 
@@ -28,6 +29,6 @@ def test_each_kind_of_loss_reads_otherwise() -> None:
 
 
 def test_the_json_of_a_finding_has_its_loss_where_there_is_one() -> None:
-    assert "loss" not in finding_data(Finding("code", "message"))
-    data = finding_data(Finding("code", "message", loss=Loss(2, None, 9)))
+    assert "loss" not in finding_data(Finding(FindingCode.TRUNCATED))
+    data = finding_data(Finding(FindingCode.TRUNCATED, loss=Loss(2, None, 9)))
     assert data["loss"] == {"at_least": 2, "at_most": None, "skipped_bytes": 9}

@@ -10,6 +10,7 @@ from rich.console import Console
 from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
 from tracebraid.model.coverage import Count, Coverage
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.reports.check import (
     check_data,
     check_table,
@@ -79,12 +80,18 @@ def test_names_in_cells_are_no_markup() -> None:
 
 
 def test_a_diagnosis_is_two_lines_of_what_and_what_to_do() -> None:
-    one = Diagnosis(Finding("code", "went wrong", "file", "byte 7", 3), Severity.ERROR, "Mend it")
+    one = Diagnosis(
+        Finding.of(FindingCode.WINDOW_UNREADABLE, "file", "byte 7", 3, problem="went wrong"),
+        Severity.ERROR,
+        "Mend it",
+    )
     assert diagnosis_text(one) == "error: file, byte 7: went wrong (3 times)\n  Mend it"
 
 
 def test_a_name_in_a_finding_cannot_break_its_line_or_steer_a_terminal() -> None:
-    one = Diagnosis(Finding("code", "a\nb\x1b[2Jc\u202e"), Severity.NOTE, "x")
+    one = Diagnosis(
+        Finding.of(FindingCode.WINDOW_UNREADABLE, problem="a\nb\x1b[2Jc\u202e"), Severity.NOTE, "x"
+    )
     assert diagnosis_text(one) == "note: a\\nb\\x1b[2Jc\\u202e\n  x"
 
 
@@ -98,11 +105,11 @@ def test_a_name_in_a_finding_cannot_break_its_line_or_steer_a_terminal() -> None
     ],
 )
 def test_the_verdict_is_one_line_with_counts(codes: list[str], text: str) -> None:
-    assert verdict(checked(rank(), findings=[Finding(code, "x") for code in codes])) == f"job: {text}"
+    assert verdict(checked(rank(), findings=[Finding(FindingCode(code)) for code in codes])) == f"job: {text}"
 
 
 def test_the_data_of_a_check_has_everything() -> None:
-    found = checked(rank(2, window="window_1"), findings=[Finding("no-steps", "text", "file", "byte 1", 2)])
+    found = checked(rank(2, window="window_1"), findings=[Finding(FindingCode.NO_STEPS, "file", "byte 1", 2)])
     data = check_data(found)
     assert (data["path"], data["links"]) == ("job", True)
     (one,) = data["ranks"]
@@ -113,7 +120,7 @@ def test_the_data_of_a_check_has_everything() -> None:
     assert told == {
         "severity": "note",
         "code": "no-steps",
-        "message": "text",
+        "message": found.diagnoses[0].finding.message,
         "path": "file",
         "where": "byte 1",
         "count": 2,

@@ -10,7 +10,8 @@ import polars as pl
 from tracebraid.model.coverage import Count, Coverage, Orphans
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.finding import Finding
-from tracebraid.model.reason import OrphanReason
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.reason import OrphanKind, OrphanReason
 from tracebraid.model.sentences import reason_sentence
 from tracebraid.reports.machine import coverage_data, file_info_data, finding_data, rows_data
 
@@ -19,7 +20,10 @@ LEDGER = Coverage(
     et_nodes=Count(995, 990, {}),
     gpu_events=Count(50, 49, {"correlation": 48, "external_id": 1}),
     gpu_time_ns=(2000, 1500),
-    orphans=(Orphans("host_op", OrphanReason.SEVERAL, 10), Orphans("gpu_event", OrphanReason.NO_CALL, 1)),
+    orphans=(
+        Orphans(OrphanKind.HOST_OP, OrphanReason.SEVERAL, 10),
+        Orphans(OrphanKind.GPU_EVENT, OrphanReason.NO_CALL, 1),
+    ),
     has_et=True,
 )
 
@@ -52,10 +56,10 @@ def test_the_ledger_says_its_share_and_what_each_orphan_is() -> None:
 
 
 def test_a_finding_keeps_its_place_and_count() -> None:
-    finding = Finding("event-unreadable", "an event was left out", "a.json", "byte 120", 3)
+    finding = Finding(FindingCode.EVENT_WITHOUT_TIME, "a.json", "byte 120", 3)
     assert plain(finding_data(finding)) == {
-        "code": "event-unreadable",
-        "message": "an event was left out",
+        "code": "event-without-time",
+        "message": finding.message,
         "path": "a.json",
         "where": "byte 120",
         "count": 3,
@@ -81,12 +85,12 @@ def test_file_info_is_plain_data() -> None:
         span_ns=6,
         steps=("ProfilerStep#1",),
         counts={"cpu_op": 3},
-        findings=(Finding("code", "message"),),
+        findings=(Finding(FindingCode.NO_STEPS),),
     )
     data = plain(file_info_data(info))
     assert data["devices"] == ["A100"]
     assert data["rank"] is None
     assert data["steps"] == ["ProfilerStep#1"]
     assert data["counts"] == {"cpu_op": 3}
-    assert data["findings"][0]["code"] == "code"
+    assert data["findings"][0]["code"] == "no-steps"
     assert set(data) == {*FileInfo.__dataclass_fields__}

@@ -15,7 +15,7 @@ from tracebraid.model.answers import BREAKDOWN, KERNELS, LAUNCHERS, OPS, Launche
 from tracebraid.model.column import Table as Declared
 from tracebraid.model.coverage import Count, Coverage, Orphans
 from tracebraid.model.file_info import DeviceSource, FileInfo
-from tracebraid.model.reason import OrphanReason
+from tracebraid.model.reason import OrphanKind, OrphanReason
 from tracebraid.model.sentences import reason_sentence
 from tracebraid.reports.terminal import (
     breakdown_table,
@@ -59,8 +59,8 @@ def coverage(**changes: Any) -> Coverage:
         "gpu_events": Count(50, 49, {"correlation": 49}),
         "gpu_time_ns": (2_000_000, 1_000_000),
         "orphans": (
-            Orphans("host_op", OrphanReason.SEVERAL, 10),
-            Orphans("gpu_event", OrphanReason.NO_CALL, 1),
+            Orphans(OrphanKind.HOST_OP, OrphanReason.SEVERAL, 10),
+            Orphans(OrphanKind.GPU_EVENT, OrphanReason.NO_CALL, 1),
         ),
         "has_et": True,
     }

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.validation.consequences import without_consequences
 
 CUT = [
-    Finding("gzip-damaged", "cut", "d/kineto_0", "byte 9"),
-    Finding("truncated", "ends early", "d/kineto_0", "byte 9"),
-    Finding("event-unreadable", "no JSON", "d/kineto_0", "byte 8"),
-    Finding("manifest-untrue", "other size", "d/manifest_0", "kineto_0"),
-    Finding("steps-differ", "other steps", "d"),
+    Finding(FindingCode.GZIP_DAMAGED, "d/kineto_0", "byte 9"),
+    Finding(FindingCode.TRUNCATED, "d/kineto_0", "byte 9"),
+    Finding(FindingCode.EVENT_UNREADABLE, "d/kineto_0", "byte 8"),
+    Finding(FindingCode.MANIFEST_UNTRUE, "d/manifest_0", "kineto_0"),
+    Finding(FindingCode.STEPS_DIFFER, "d"),
 ]
 
 
@@ -32,11 +33,11 @@ def test_each_of_them_on_its_own_is_a_fault(finding: Finding) -> None:
 
 def test_what_is_wrong_elsewhere_or_more_than_once_is_another_fault() -> None:
     others = [
-        Finding("truncated", "ends early", "d/kineto_1", "byte 9"),
-        Finding("manifest-untrue", "other size", "d/manifest_0", "torch_et_0"),
-        Finding("steps-differ", "other steps", "e"),
-        Finding("event-unreadable", "no JSON", "d/kineto_0", "bytes 3, 8", 2),
-        Finding("parent-missing", "none", "d/kineto_0"),
+        Finding(FindingCode.TRUNCATED, "d/kineto_1", "byte 9"),
+        Finding(FindingCode.MANIFEST_UNTRUE, "d/manifest_0", "torch_et_0"),
+        Finding(FindingCode.STEPS_DIFFER, "e"),
+        Finding(FindingCode.EVENT_UNREADABLE, "d/kineto_0", "bytes 3, 8", 2),
+        Finding(FindingCode.PARENT_MISSING, "d/kineto_0"),
     ]
     assert without_consequences([CUT[0], *others]) == [CUT[0], *others]
 
@@ -46,5 +47,5 @@ def test_the_same_finding_is_there_once() -> None:
 
 
 def test_a_window_that_is_lost_says_that_nothing_was_recorded() -> None:
-    lost = Finding("window-lost", "disk", "d/manifest_0")
-    assert codes([Finding("nothing-recorded", "in 9 steps", "d/manifest_0"), lost]) == ["window-lost"]
+    lost = Finding(FindingCode.WINDOW_LOST, "d/manifest_0")
+    assert codes([Finding(FindingCode.NOTHING_RECORDED, "d/manifest_0"), lost]) == ["window-lost"]

@@ -10,6 +10,7 @@ from tracebraid.errors import InputError
 from tracebraid.importers.discovery.rank import rank_from_name
 from tracebraid.model.et_arrow import is_arrow
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 
 __all__ = ["choose_window", "manifests_of", "recorder_of", "windows_of"]
 
@@ -49,8 +50,8 @@ def choose_window(folder: Path, number: int | None) -> tuple[Path | None, list[F
         raise InputError(str(folder), f"it has no window {number}; it has {shown}", "Name one of these")
     if len(names) < 2:
         return next((path for _, path in windows), None), []
-    text = f"it holds {len(names)} windows ({shown}); this is {wanted}"
-    return dict(windows)[wanted], [Finding("window-chosen", text, str(folder))]
+    details = {"windows": len(names), "names": shown, "chosen": wanted}
+    return dict(windows)[wanted], [Finding(FindingCode.WINDOW_CHOSEN, str(folder), details=details)]
 
 
 def manifests_of(
@@ -63,12 +64,13 @@ def manifests_of(
         try:
             content = json.loads(file.read_bytes())
         except (OSError, ValueError, RecursionError) as error:
-            odd.append(Finding("manifest-unreadable", f"it is no manifest ({error})", str(file)))
+            odd.append(Finding.of(FindingCode.MANIFEST_UNREADABLE, str(file), error=str(error)))
             continue
         if isinstance(content, dict):
             told.append((file, content))
         else:
-            odd.append(Finding("manifest-unreadable", "it is no manifest", str(file)))
+            case = FindingCase.NO_OBJECT
+            odd.append(Finding.of(FindingCode.MANIFEST_UNREADABLE, str(file), case=case))
     return told, odd
 
 

@@ -22,6 +22,7 @@ from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.reading import reading
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.job import RankFiles
 
 __all__ = ["find_rank_files", "trace_files"]
@@ -169,38 +170,41 @@ def _by_rank(found: list[Found], what: str) -> tuple[dict[int, str], list[Findin
     findings = []
     for one in found:
         if one.rank is None and len(found) > 1:
-            text = f"left out: nothing tells its rank, and there are {len(found)} {what}"
-            findings.append(Finding("rank-unknown", text, one.path))
+            details: dict[str, object] = {
+                "case": FindingCase.FILE_LEFT_OUT,
+                "files": len(found),
+                "kind": what,
+            }
+            findings.append(Finding(FindingCode.RANK_UNKNOWN, one.path, details=details))
             continue
         by_rank[0 if one.rank is None else one.rank].append(one.path)
     for rank, paths in sorted(by_rank.items()):
         paths.sort(key=lambda path: (path.endswith(".sqlite"), -written_at_ns(path)))
         if len(paths) > 1:
             others = ", ".join(Path(other).name for other in paths[1:])
-            which = "this one was written last and is used" if written_at_ns(paths[0]) else "this one is used"
-            text = f"rank {rank} has {len(paths)} {what}; {which}, left out: {others}"
-            findings.append(Finding("rank-claimed-twice", text, paths[0]))
+            details = {"rank": rank, "files": len(paths), "kind": what, "others": others}
+            if written_at_ns(paths[0]):
+                details["case"] = FindingCase.LAST_WRITTEN
+            findings.append(Finding(FindingCode.RANK_CLAIMED_TWICE, paths[0], details=details))
     return {rank: paths[0] for rank, paths in by_rank.items()}, findings
 
 
 def _without_partner(kinetos: dict[int, str], ets: dict[int, str]) -> list[Finding]:
     findings = [
-        Finding("no-kineto", f"rank {rank} has an Execution Trace, but no Kineto trace; left out", ets[rank])
-        for rank in sorted(set(ets) - set(kinetos))
+        Finding.of(FindingCode.NO_KINETO, ets[rank], rank=rank) for rank in sorted(set(ets) - set(kinetos))
     ]
     if ets:
-        text = "rank {} has no Execution Trace; its Kineto trace is linked on its own"
         findings += [
-            Finding("no-et", text.format(rank), kinetos[rank]) for rank in sorted(set(kinetos) - set(ets))
+            Finding.of(FindingCode.NO_ET, kinetos[rank], rank=rank)
+            for rank in sorted(set(kinetos) - set(ets))
         ]
     return findings
 
 
 def _not_exported(folder: Path) -> list[Finding]:
     reports = sorted(folder.glob("*.nsys-rep"))
-    text = "left out: a report of Nsight Systems is read after `nsys export --type sqlite`"
     return [
-        Finding("nsys-not-exported", text, str(report))
+        Finding(FindingCode.NSYS_NOT_EXPORTED, str(report))
         for report in reports
         if not report.with_suffix(".sqlite").exists()
     ]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tracebraid.importers.discovery.sniff import ET, KINETO, Found
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 
 __all__ = ["pair_by_number", "pair_the_only_two"]
 
@@ -45,9 +46,9 @@ def pair_by_number(traces: list[Found]) -> tuple[list[Found], list[Finding]]:
             continue
         (rank,) = mine
         partner = owners[KINETO if one.kind == ET else ET][rank][0]
-        text = f"taken as rank {rank}, the number in its name and in that of {Path(partner.path).name}, or its rank"
+        name = Path(partner.path).name
         found.append(one.of_rank(rank))
-        findings.append(Finding("paired-by-number", text, one.path))
+        findings.append(Finding.of(FindingCode.PAIRED_BY_NUMBER, one.path, rank=rank, partner=name))
     return found, findings
 
 

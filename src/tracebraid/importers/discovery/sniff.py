@@ -12,6 +12,7 @@ from tracebraid.importers.execution_trace.arrow import is_et_arrow
 from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 
 __all__ = ["ET", "KINETO", "Found", "is_candidate", "look", "rank_in_tail", "written_at_ns"]
 
@@ -63,7 +64,7 @@ def look(path: Path) -> tuple[Found | None, list[Finding]]:
     try:
         file = open_array(open_source(path))
     except InputError as error:
-        return None, [Finding("not-a-trace", f"left out: {error.problem}", str(path))]
+        return None, [Finding.of(FindingCode.NOT_A_TRACE, str(path), problem=error.problem)]
     if file.array == "nodes":
         return Found(str(path), ET, rank), []
     info = file.header.get("distributedInfo")

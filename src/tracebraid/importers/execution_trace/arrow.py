@@ -20,6 +20,7 @@ from tracebraid.model.column import Kind, Table
 from tracebraid.model.et_arrow import HEADER, RECORDED_TABLES, RECORDED_TENSOR_USES, is_arrow, member_of
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding, Loss
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.schema import ET_EXTRA_ATTRS, ET_NODES, ET_VALUES
 
 __all__ = ["is_et_arrow", "read_et_arrow"]
@@ -89,13 +90,10 @@ def _checked(path: str, header: dict[str, object], tables: dict[str, pl.DataFram
     astray = sum(counts[name] - table.height for name, table in tables.items())
     findings = []
     if unreadable:
-        text = "nodes without an id or a name were left out"
-        findings.append(
-            Finding("node-unreadable", text, path, ET_NODES.name, unreadable, Loss(unreadable, unreadable))
-        )
+        loss, details = Loss(unreadable, unreadable), {"case": FindingCase.NODES_INCOMPLETE}
+        findings.append(Finding(FindingCode.NODE_UNREADABLE, path, ET_NODES.name, unreadable, loss, details))
     if astray:
-        text = "rows that belong to no node of the trace were left out"
-        findings.append(Finding("rows-without-node", text, path, ", ".join(sorted(tables)), astray))
+        findings.append(Finding(FindingCode.ROWS_WITHOUT_NODE, path, ", ".join(sorted(tables)), astray))
     return Recorded(
         path=path,
         header=header,

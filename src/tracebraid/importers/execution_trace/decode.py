@@ -31,14 +31,19 @@ from tracebraid.importers.execution_trace.nodes import (
 )
 from tracebraid.importers.json_stream.chunks import NODE_MEMBER, shape_of
 from tracebraid.importers.json_stream.collector import without_collector
-from tracebraid.importers.json_stream.recover import Issue, salvage
+from tracebraid.importers.json_stream.issue import Issue
+from tracebraid.importers.json_stream.recover import salvage
 from tracebraid.model.finding import Loss
+from tracebraid.model.finding_code import FindingCase, FindingCode
 
 __all__ = ["NodeColumns", "decode_nodes"]
 
 _Ints = NDArray[np.int64]
 
-_CODES = {"event-unreadable": "node-unreadable", "event-mended": "node-mended"}
+_CODES = {
+    FindingCode.EVENT_UNREADABLE: FindingCode.NODE_UNREADABLE,
+    FindingCode.EVENT_MENDED: FindingCode.NODE_MENDED,
+}
 """What `recover` finds in an array of objects, by what it is called in one of nodes."""
 
 
@@ -110,8 +115,8 @@ def _readable_alone(nodes: list[tuple[int, bytes]]) -> tuple[list[tuple[int, byt
 
 
 def _unreadable(error: Exception, byte: int, text: bytes) -> Issue:
-    message = f"an object is no node and was left out ({error})"
-    return Issue("node-unreadable", message, byte, Loss(1, 1, len(text)))
+    loss = Loss(1, 1, len(text))
+    return Issue.of(FindingCode.NODE_UNREADABLE, byte, loss, case=FindingCase.NO_NODE, error=str(error))
 
 
 def _array(nodes: list[tuple[int, bytes]]) -> bytes:

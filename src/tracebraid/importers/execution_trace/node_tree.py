@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from tracebraid.model.et_names import ROOTS
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 
 __all__ = ["last_inside", "tidy_nodes"]
 
@@ -26,8 +27,8 @@ def tidy_nodes(nodes: pl.DataFrame, repeated: list[int], path: str) -> tuple[pl.
     findings: list[Finding] = []
     ordered = nodes.sort("node_id")
     if repeated:
-        text = "nodes carry an id that another node has; the first of each id was kept"
-        findings.append(_finding("duplicate-id", text, path, pl.Series(sorted(set(repeated))), len(repeated)))
+        twice = pl.Series(sorted(set(repeated)))
+        findings.append(_finding(FindingCode.DUPLICATE_ID, path, twice, len(repeated)))
     ordered = ordered.with_columns(
         as_text("name").is_in(ROOTS).alias("is_root"),
         pl.when(pl.col("parent_id") != pl.col("node_id")).then("parent_id").alias("parent_id"),
@@ -35,17 +36,13 @@ def tidy_nodes(nodes: pl.DataFrame, repeated: list[int], path: str) -> tuple[pl.
     ids = ordered.get_column("node_id")
     dangling = ordered.filter(pl.col("parent_id").is_not_null() & ~pl.col("parent_id").is_in(ids.implode()))
     if not dangling.is_empty():
-        text = (
-            "nodes name a parent that is not in the trace (it was open when the trace stopped, or was lost)"
-        )
         findings.append(
-            _finding("parent-missing", text, path, dangling.get_column("node_id"), dangling.height)
+            _finding(FindingCode.PARENT_MISSING, path, dangling.get_column("node_id"), dangling.height)
         )
     cut = _cycle_entries(_parent_rows(ordered))
     if len(cut):
         at = ids.gather(cut)
-        text = "nodes are their own ancestors; the parent of one node of each such cycle was taken away"
-        findings.append(_finding("parent-cycle", text, path, at, len(cut)))
+        findings.append(_finding(FindingCode.PARENT_CYCLE, path, at, len(cut)))
         ordered = ordered.with_columns(
             pl.when(~pl.col("node_id").is_in(at.implode())).then("parent_id").alias("parent_id")
         )
@@ -92,7 +89,7 @@ def _cycle_entries(parents: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array(entries, dtype=np.int64)
 
 
-def _finding(code: str, text: str, path: str, ids: pl.Series, count: int) -> Finding:
+def _finding(code: FindingCode, path: str, ids: pl.Series, count: int) -> Finding:
     shown = ", ".join(str(node) for node in ids.head(3).to_list())
     more = ", ..." if len(ids) > 3 else ""
-    return Finding(code, text, path, f"node{'s' if len(ids) > 1 else ''} {shown}{more}", count)
+    return Finding(code, path, f"node{'s' if len(ids) > 1 else ''} {shown}{more}", count)

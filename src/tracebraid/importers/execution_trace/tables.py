@@ -15,6 +15,7 @@ from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.schema import PROCESS_GROUPS
 from tracebraid.model.stage import Stage
 from tracebraid.model.tensor_graph import TensorGraph
@@ -63,8 +64,7 @@ def assemble(recorded: Recorded) -> ExecutionTrace:
     path, schema = recorded.path, str(recorded.header.get("schema", ""))
     findings = list(recorded.findings)
     if schema not in KNOWN_SCHEMAS:
-        text = f"schema {schema!r} is not known; its nodes parse like those of a known one and were read so"
-        findings.append(Finding("schema-unknown", text, path))
+        findings.append(Finding.of(FindingCode.SCHEMA_UNKNOWN, path, schema=schema))
     nodes, tree_findings = tidy_nodes(recorded.nodes, list(recorded.repeated), path)
     values, uses = recorded.values, recorded.uses
 

@@ -19,8 +19,11 @@ from typing import Any
 import msgspec
 
 from tracebraid.errors import NotATraceError
+from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.importers.json_stream.recover import ObjectShape
 from tracebraid.importers.json_stream.source import Source
+from tracebraid.model.finding import Loss
+from tracebraid.model.finding_code import FindingCase, FindingCode
 
 __all__ = ["EVENT_MEMBER", "NODE_MEMBER", "ArrayFile", "Piece", "boundary_pattern", "open_array", "shape_of"]
 
@@ -34,8 +37,6 @@ _OBJECT_THEN_CLOSE = re.compile(rb"\}\s*\]")
 _EMPTY_CLOSE = re.compile(rb"\s*\]")
 _BASE_TIME = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
 _ANY_MEMBER = re.compile(rb'"(?:%b|%b)"\s*:' % (EVENT_MEMBER.encode(), NODE_MEMBER.encode()))
-_HEADER_UNREADABLE = "what stands before the array is no valid JSON and was left out"
-_OBJECTS_BEFORE = "what may be events or nodes stands before the array and was left out"
 _HEADER_LIMIT_BYTES = 1 << 28
 _CLOSE_CANDIDATES = 500
 _OBJECT_AT_MOST_BYTES = 1 << 22
@@ -68,7 +69,7 @@ class ArrayFile:
         first_key: the key, in its quotes, that tells where an object starts. Nodes hold lists of objects,
             so that it takes the first node's first key; events do not, and any key will do: b"".
         header: the members beside the array; those after it are added when `pieces` has come to its end.
-        problems: (code, what is wrong, byte) of what was found around the array.
+        problems: what was found around the array.
         start: place after the array's opening bracket.
     """
 
@@ -77,7 +78,7 @@ class ArrayFile:
     first_key: bytes
     header: dict[str, object]
     start: int
-    problems: list[tuple[str, str, int]] = field(default_factory=list)
+    problems: list[Issue] = field(default_factory=list)
     _whole: mmap | bytes | None = None
     _read: bytearray = field(default_factory=bytearray)
     _blocks: Iterator[bytes] = field(default_factory=lambda: iter(()))
@@ -178,8 +179,7 @@ class ArrayFile:
             if self._ends_object(view, low, _stripped_end(view, low)):
                 likely = None
         if likely is None:
-            problem = "the file does not end as a trace ends: it was cut off, or something follows it"
-            self.problems.append(("truncated", problem, base + len(view)))
+            self.problems.append(Issue(FindingCode.TRUNCATED, base + len(view), Loss()))
             return len(view)
         self.header.update(likely[1])
         return likely[0]
@@ -266,7 +266,7 @@ class _Found:
     array: str
     start: int
     header: dict[str, object]
-    problems: list[tuple[str, str, int]]
+    problems: list[Issue]
 
 
 def _array_file(
@@ -293,9 +293,10 @@ def _find_array(source: Source, text: bytes, final: bool) -> _Found | None:
             base = _BASE_TIME.search(text, 0, match.start())
             if base:
                 known["baseTimeNanoseconds"] = int(base.group(1))
-            problems = [("header-unreadable", _HEADER_UNREADABLE, 0)]
+            problems = [Issue(FindingCode.HEADER_UNREADABLE, 0)]
             if _ANY_MEMBER.search(text, 0, match.start()):
-                problems.append(("text-between", _OBJECTS_BEFORE, 0))
+                case = FindingCase.OBJECTS_BEFORE_ARRAY
+                problems.append(Issue.of(FindingCode.TEXT_BETWEEN, 0, Loss(), case=case))
             first = _Found(array, match.end(), known, problems)
     if first or not final:
         return first

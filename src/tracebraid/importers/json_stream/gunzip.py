@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterator
 
 from isal import isal_zlib
 
+from tracebraid.importers.json_stream.issue import Issue
+from tracebraid.model.finding import Loss
+from tracebraid.model.finding_code import FindingCase, FindingCode
+
 __all__ = ["gunzip"]
 
 _GZIP = 31
@@ -14,9 +18,10 @@ _GZIP = 31
 
 _MAGIC = b"\x1f\x8b"
 _STEP_BYTES = 16
+_CODE = FindingCode.GZIP_DAMAGED
 
 
-def gunzip(packed: Callable[[], Iterator[bytes]], damage: list[tuple[str, int]]) -> Iterator[bytes]:
+def gunzip(packed: Callable[[], Iterator[bytes]], damage: list[Issue]) -> Iterator[bytes]:
     """Unpack a stream of one or more gzip members.
 
     Args:
@@ -33,21 +38,21 @@ def gunzip(packed: Callable[[], Iterator[bytes]], damage: list[tuple[str, int]])
                 if not rest.strip(b"\0"):
                     break
                 if not _MAGIC.startswith(rest[:2]):
-                    damage.append(("something that is no gzip follows the stream", done))
+                    damage.append(Issue.of(_CODE, done, Loss(), case=FindingCase.GZIP_FOLLOWED))
                     return
                 member = isal_zlib.decompressobj(_GZIP)
             try:
                 unpacked = member.decompress(rest)
             except isal_zlib.error as error:  # type: ignore[misc]
                 yield from _up_to_damage(packed(), done)
-                damage.append((f"the gzip stream is damaged here, or some way behind ({error})", done))
+                damage.append(Issue.of(_CODE, done, Loss(), case=FindingCase.GZIP_BROKEN, error=str(error)))
                 return
             rest = member.unused_data if member.eof else b""
             done += len(unpacked)
             if unpacked:
                 yield unpacked
     if not member.eof:
-        damage.append(("the gzip stream was cut off", done))
+        damage.append(Issue(_CODE, done, Loss()))
 
 
 def _up_to_damage(packed: Iterator[bytes], skip: int) -> Iterator[bytes]:

@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.model.finding import Loss
+from tracebraid.model.finding_code import FindingCode
 
-__all__ = ["Issue", "ObjectShape", "Salvaged", "salvage"]
+__all__ = ["ObjectShape", "Salvaged", "salvage"]
 
 _NAME_STARTS = re.compile(r'"name"\s*:\s*"')
 _NAME_ENDS = re.compile(r'"\s*,\s*"(?:ph|cat|pid|tid|ts|id|ctrl_deps|rf_id|args|dur)"\s*:')
@@ -28,22 +30,11 @@ _ZEROED = b"\0" * 8
 """So many zeros in a row are no text, but a block that was never written, and may have held other objects."""
 _BLANKS = b" \t\r\n,"
 _CUT_OFF = "Input data was truncated"
-_NO_OBJECT = "text that belongs to no object was left out"
 _RETRIES_TIMES = 8
 """What is read again behind broken objects is at most so many times the data: the cost of damage stays linear."""
 _JOIN_AT_MOST = 64
 _TEXT_AT_MOST_BYTES = 1 << 20
 _DECODER = json.JSONDecoder(strict=False)
-
-
-@dataclass(frozen=True)
-class Issue:
-    """Something wrong with one object: a code, the words for it, the byte where it starts, and what is lost with it."""
-
-    code: str
-    message: str
-    byte: int
-    loss: Loss | None = None
 
 
 @dataclass
@@ -126,24 +117,24 @@ class _Salvage:
             self.texts.append((begin + length, stop))
         elif (length == 0 or isinstance(leading, dict)) and (mended := _mend(whole)) is not None:
             if self._keep(*mended, begin):
-                self._report("event-mended", "text with unescaped characters was mended", begin)
+                self.issues.append(Issue(FindingCode.EVENT_MENDED, self.start + begin))
             self.texts.append((begin + len(whole), stop))
         elif length or self.data[begin] != ord("{"):
-            self._skip(begin, begin + max(length, 1), stop, "text-between")
+            self._skip(begin, begin + max(length, 1), stop, FindingCode.TEXT_BETWEEN)
         else:
-            self._skip(begin, max(begin + 1, failed), stop, "event-unreadable", error)
+            self._skip(begin, max(begin + 1, failed), stop, FindingCode.EVENT_UNREADABLE, error)
 
     def _keep(self, value: dict[str, object], text: bytes, begin: int) -> bool:
         """Keep an object; not what is left of a damaged one. Whether it was kept."""
         self.in_damage = self.in_damage and self.shape.member not in value
         if self.in_damage:
             loss = Loss(self.shape.count(text, 0, len(text)), None, len(text))
-            self._report("text-between", _NO_OBJECT, begin, loss)
+            self.issues.append(Issue(FindingCode.TEXT_BETWEEN, self.start + begin, loss))
         else:
             self.kept.append(Salvaged(value, text, self.start + begin))
         return not self.in_damage
 
-    def _skip(self, begin: int, behind: int, stop: int, code: str, error: str = "") -> None:
+    def _skip(self, begin: int, behind: int, stop: int, code: FindingCode, error: str = "") -> None:
         """Leave out what stands at `begin`, up to where the next object may start, at `behind` or later."""
         following = None
         if self.retried_bytes <= _RETRIES_TIMES * len(self.data):
@@ -154,8 +145,7 @@ class _Salvage:
         self.in_damage = True
         if following:
             self.texts.append((end, stop))
-        message = f"an object is no valid JSON and was left out ({error})" if error else _NO_OBJECT
-        self._report(code, message, begin, loss)
+        self.issues.append(Issue.of(code, self.start + begin, loss, error=error))
 
     def _join(self, begin: int, text: bytes) -> tuple[dict[str, object] | None, bytes]:
         """An object that holds a list of objects was split where one of these ended: put it together again."""
@@ -168,9 +158,6 @@ class _Salvage:
             if error != _CUT_OFF:
                 break
         return None, text
-
-    def _report(self, code: str, message: str, begin: int, loss: Loss | None = None) -> None:
-        self.issues.append(Issue(code, message, self.start + begin, loss))
 
 
 def _split(data: bytes, boundary: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:

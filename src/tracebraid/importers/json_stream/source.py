@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tracebraid.errors import InputError, NotATraceError
 from tracebraid.importers.json_stream.gunzip import gunzip
+from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.importers.reading import reading
 
 __all__ = ["STDIN", "Source", "open_source", "read_range"]
@@ -62,7 +63,7 @@ class Source:
     compressed: bool
     memory: bytes | None = None
     descriptor: int = -1
-    damage: list[tuple[str, int]] = field(default_factory=list)
+    damage: list[Issue] = field(default_factory=list)
     done_bytes: int = 0
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from tracebraid.importers.kineto.decode import EventColumns
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME, ROLE_BY_CATEGORY, Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 
 __all__ = ["category_findings"]
 
@@ -46,8 +47,7 @@ def _renamed(path: str, pieces: Sequence[EventColumns]) -> list[Finding]:
     if not counts:
         return []
     pairs = ", ".join(f"{name} as {CATEGORY_BY_OLD_NAME[name]}" for name in sorted(counts))
-    text = f"categories of before 2022 are read as today's: {pairs}"
-    return [Finding("category-old", text, path, "in `cat`", counts.total())]
+    return [Finding.of(FindingCode.CATEGORY_OLD, path, "in `cat`", counts.total(), pairs=pairs)]
 
 
 def _unknown(path: str, events: pl.DataFrame, extra_args: pl.DataFrame) -> list[Finding]:
@@ -59,10 +59,8 @@ def _unknown(path: str, events: pl.DataFrame, extra_args: pl.DataFrame) -> list[
     with_device_keys = extra_args.filter(as_text("key").is_in(_DEVICE_KEYS))
     where, named = _first(unknown), _named(unknown)
     if unknown.join(with_device_keys, on="event_id", how="semi").is_empty():
-        text = f"events of categories that are not known count in no answer: {named}"
-        return [Finding("category-unknown", text, path, where, unknown.height)]
-    text = f"events of categories that are not known look like a device's, and count in no answer: {named}"
-    return [Finding("device-work-unread", text, path, where, unknown.height)]
+        return [Finding.of(FindingCode.CATEGORY_UNKNOWN, path, where, unknown.height, categories=named)]
+    return [Finding.of(FindingCode.DEVICE_WORK_UNREAD, path, where, unknown.height, categories=named)]
 
 
 def _named(events: pl.DataFrame) -> str:
@@ -84,5 +82,4 @@ def _without_host(path: str, events: pl.DataFrame) -> list[Finding]:
     work = events.filter(pl.col("category").is_in(categories_of(Role.DEVICE_WORK)))
     if work.is_empty() or events.get_column("category").is_in(categories_of(Role.OP, Role.ANNOTATION)).any():
         return []
-    text = "device events without any host op: nothing says what launched them, and `ops` has no answer"
-    return [Finding("host-ops-missing", text, path, _first(work), work.height)]
+    return [Finding(FindingCode.HOST_OPS_MISSING, path, _first(work), work.height)]

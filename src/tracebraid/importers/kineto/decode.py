@@ -23,12 +23,13 @@ from tracebraid.importers.columns import (
     taken,
 )
 from tracebraid.importers.json_stream.collector import without_collector
-from tracebraid.importers.json_stream.recover import Issue
+from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.importers.kineto.clock import LIMIT_US, exact_ns, needs_decimal, to_ns
 from tracebraid.importers.kineto.event import Place, phases_of, read_events
 from tracebraid.importers.kineto.event_args import Extras, SeenKeys, decode_args, extras_table
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME
 from tracebraid.model.column import INT64_NULL
+from tracebraid.model.finding_code import FindingCode
 
 __all__ = ["EventColumns", "decode_events"]
 
@@ -78,9 +79,9 @@ class _Piece:
     lanes: Interner = field(default_factory=Interner)
     lane: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
-    def report(self, code: str, message: str, indices: list[int]) -> None:
+    def report(self, code: FindingCode, indices: list[int]) -> None:
         if indices:
-            self.result.issues += [Issue(code, message, byte) for byte in self.place.bytes_of(indices)]
+            self.result.issues += [Issue(code, byte) for byte in self.place.bytes_of(indices)]
 
     def of(self, indices: list[int]) -> list[Any]:
         """The events with these indices, which rise."""
@@ -149,7 +150,7 @@ def _fill_events(piece: _Piece, timed: list[int]) -> list[int]:
     unread: list[int] = []
     if not usable.all():
         unread = [timed[i] for i in np.flatnonzero(~usable)]
-        piece.report("event-without-time", "an event without a usable ts was put among other_events", unread)
+        piece.report(FindingCode.EVENT_WITHOUT_TIME, unread)
         keep = np.flatnonzero(usable)
         timed, rows, ts = [timed[i] for i in keep], [rows[i] for i in keep], [ts[i] for i in keep]
     category = _todays_categories(piece, interned_column(map(attrgetter("cat"), rows)))
@@ -191,8 +192,7 @@ def _durations(piece: _Piece, rows: list[Any], timed: list[int]) -> NDArray[np.i
     complete = {code for code, phase in enumerate(piece.phase.values) if phase == "X"}
     bad = [i for i, value in enumerate(dur) if not good[i] or value < 0]
     worth_saying = [timed[i] for i in bad if piece.phase.codes[timed[i]] in complete]
-    message = "an event without a usable dur (missing, negative or huge) counts as 0 ns long"
-    piece.report("event-duration", message, worth_saying)
+    piece.report(FindingCode.EVENT_DURATION, worth_saying)
     for i in bad:
         dur[i] = 0
     return _exact(piece, "dur", dur, timed)
@@ -229,8 +229,7 @@ def _fill_flows(piece: _Piece, flows: list[int]) -> list[int]:
     unread: list[int] = []
     if not usable.all():
         unread = [flows[i] for i in np.flatnonzero(~usable)]
-        message = "an end of a flow without a usable id or ts was put among other_events"
-        piece.report("flow-unreadable", message, unread)
+        piece.report(FindingCode.FLOW_UNREADABLE, unread)
         keep = np.flatnonzero(usable)
         flows, rows = [flows[i] for i in keep], [rows[i] for i in keep]
         flow_id, ts = flow_id[keep], [ts[i] for i in keep]

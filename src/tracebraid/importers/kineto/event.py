@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from tracebraid.importers.columns import Interned, interned_column
 from tracebraid.importers.json_stream.chunks import EVENT_MEMBER, shape_of
-from tracebraid.importers.json_stream.recover import Issue, Salvaged, salvage
+from tracebraid.importers.json_stream.issue import Issue
+from tracebraid.importers.json_stream.recover import Salvaged, salvage
 from tracebraid.model.finding import Loss
+from tracebraid.model.finding_code import FindingCase, FindingCode
 
 __all__ = ["Event", "Place", "phases_of", "read_events"]
 
@@ -143,8 +145,8 @@ def _read_one_by_one(data: bytes, start: int, first_key: bytes) -> tuple[list[An
         try:
             events.append(_lenient_event(one))
         except (msgspec.ValidationError, ValueError, TypeError) as error:
-            message = f"an object is no event and was left out ({error})"
-            issues.append(Issue("event-unreadable", message, one.byte, Loss(1, 1, len(one.text))))
+            loss, case = Loss(1, 1, len(one.text)), FindingCase.NO_EVENT
+            issues.append(Issue.of(FindingCode.EVENT_UNREADABLE, one.byte, loss, case=case, error=str(error)))
         else:
             read.append(one)
     return events, Place(salvaged=read), issues

@@ -22,6 +22,7 @@ from tracebraid.importers.kineto.decode import EventColumns
 from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
 from tracebraid.importers.process_groups import groups_of_kineto
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.job import Progress
 from tracebraid.model.schema import KINETO_TABLES, LANES
 from tracebraid.model.timeline import Timeline
@@ -157,8 +158,7 @@ def _base_time(file: ArrayFile) -> tuple[int, list[Finding]]:
     value = file.header.get("baseTimeNanoseconds", 0)
     if isinstance(value, int) and 0 <= value < 5 * 10**18:
         return value, []
-    message = f"baseTimeNanoseconds is {value!r}, which is no time; the events' times are taken as they stand"
-    return 0, [Finding("base-time", message, file.source.path)]
+    return 0, [Finding.of(FindingCode.BASE_TIME, file.source.path, value=value)]
 
 
 def _rank_and_world(file: ArrayFile) -> tuple[int, int | None, list[Finding]]:
@@ -167,9 +167,8 @@ def _rank_and_world(file: ArrayFile) -> tuple[int, int | None, list[Finding]]:
     info = info if isinstance(info, dict) else {}
     world, told, named = as_rank(info.get("world_size")), as_rank(info.get("rank")), rank_from_name(path)
     if told is None and named is None:
-        text = "neither the file nor its name tells its rank; taken as rank 0"
-        return 0, world, [Finding("rank-unknown", text, path)]
+        return 0, world, [Finding(FindingCode.RANK_UNKNOWN, path)]
     if told is not None and named is not None and told != named:
-        text = f"the file says rank {told}, its name rank {named}; taken as rank {told}"
-        return told, world, [Finding("ranks-differ", text, path)]
+        case = FindingCase.FILE_NAME
+        return told, world, [Finding.of(FindingCode.RANKS_DIFFER, path, case=case, rank=told, named=named)]
     return (named if told is None else told) or 0, world, []

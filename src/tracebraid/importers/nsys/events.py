@@ -8,6 +8,7 @@ import polars as pl
 
 from tracebraid.importers.nsys.tables import Export, rows_of, with_string
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 
 __all__ = ["device_work", "host_calls", "host_ops", "marks", "syncs"]
 
@@ -259,11 +260,13 @@ def _timed(export: Export, table: str, rows: pl.DataFrame) -> pl.DataFrame:
     wrong = (pl.col("end") < pl.col("start")) | (pl.col("end") >= _TIME_LIMIT_NS)
     lost, odd = rows.height - timed.height, timed.filter(wrong).height
     if lost:
-        text = "rows without a usable time; left out"
-        export.findings.append(Finding("event-without-time", text, export.path, table, lost))
+        case = FindingCase.ROWS_WITHOUT_TIME
+        export.findings.append(
+            Finding.of(FindingCode.EVENT_WITHOUT_TIME, export.path, table, lost, case=case)
+        )
     if odd:
-        text = "rows without an end, or with one before their start; taken as of no duration"
-        export.findings.append(Finding("event-duration", text, export.path, table, odd))
+        case = FindingCase.ROWS_WITHOUT_END
+        export.findings.append(Finding.of(FindingCode.EVENT_DURATION, export.path, table, odd, case=case))
     return timed.with_columns(pl.when(wrong).then("start").otherwise("end").alias("end"))
 
 

@@ -17,6 +17,7 @@ from tracebraid.importers.process_groups import process_groups
 from tracebraid.importers.reading import reading
 from tracebraid.model.column import Table
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.job import Progress
 from tracebraid.model.schema import (
     DEVICE_WORK,
@@ -95,7 +96,7 @@ def read_nsys(path: str | Path, progress: Progress | None = None) -> Timeline:
         tables[OTHER_EVENTS.name] = _marks(export, base_ns)
         header = _header(export, base_ns)
     findings = [*export.findings, *_findings(str(path), base_ns, processes)]
-    if tables["events"].is_empty() and any(one.code == "event-unreadable" for one in findings):
+    if tables["events"].is_empty() and any(one.code is FindingCode.EVENT_UNREADABLE for one in findings):
         raise InputError(str(path), "this SQLite database is damaged: no event can be read", EXPORT_AGAIN)
     tell(1.0)
     return Timeline(
@@ -277,16 +278,11 @@ def _header(export: Export, base_ns: int | None) -> dict[str, object]:
 def _findings(path: str, base_ns: int | None, processes: list[int]) -> list[Finding]:
     found = []
     if base_ns is None:
-        text = "it does not tell when the session started: times are relative to that, not on the unix clock"
-        found.append(Finding("base-time", text, path))
+        found.append(Finding.of(FindingCode.BASE_TIME, path, case=FindingCase.SESSION_START_UNKNOWN))
     if len(processes) > 1:
-        pids = ", ".join(str(process & _PID) for process in processes[:8])
-        text = (
-            f"it holds {len(processes)} processes (pid {pids}{', ...' if len(processes) > 8 else ''}): all are kept, "
-            "each with its own lanes and correlations; record each rank on its own to have them apart"
-        )
-        found.append(Finding("several-processes", text, path))
+        shown = ", ".join(str(process & _PID) for process in processes[:8])
+        pids = shown + (", ..." if len(processes) > 8 else "")
+        found.append(Finding.of(FindingCode.SEVERAL_PROCESSES, path, processes=len(processes), pids=pids))
     elif rank_from_name(path) is None:
-        text = "neither the file nor its name tells its rank; taken as rank 0"
-        found.append(Finding("rank-unknown", text, path))
+        found.append(Finding(FindingCode.RANK_UNKNOWN, path))
     return found

@@ -14,6 +14,7 @@ import polars as pl
 from tracebraid.errors import InputError, NotATraceError
 from tracebraid.importers.reading import reading
 from tracebraid.model.finding import Finding, Loss
+from tracebraid.model.finding_code import FindingCase, FindingCode
 
 __all__ = ["EVENT_TABLES", "EXPORT_AGAIN", "Export", "open_export", "rows_of", "with_string"]
 
@@ -103,8 +104,10 @@ def rows_of(export: Export, table: str, ints: Sequence[str], texts: Sequence[str
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
             chunks.append(pl.DataFrame(rows, schema=schema, orient="row"))
     except _DAMAGE as error:
-        text = f"the table is damaged ({error}); the rows before that place are read"
-        export.findings.append(Finding("event-unreadable", text, export.path, table, loss=Loss()))
+        details = {"case": FindingCase.TABLE_DAMAGED, "error": str(error)}
+        export.findings.append(
+            Finding(FindingCode.EVENT_UNREADABLE, export.path, table, loss=Loss(), details=details)
+        )
     return pl.concat(chunks)
 
 

@@ -15,6 +15,7 @@ from tracebraid.linking.dependencies.stream_order import stream_order
 from tracebraid.linking.dependencies.syncs import recorded_syncs
 from tracebraid.linking.dependencies.thread_order import thread_order
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.schema import DEPENDENCIES
 from tracebraid.model.timeline import Timeline
 
@@ -77,11 +78,9 @@ def _contradicted(against: pl.DataFrame, timeline: Timeline) -> tuple[Finding, .
     for kind in sorted(asserted.get_column("kind").unique()):
         rows = asserted.filter(pl.col("kind") == kind).sort("after_event", "before_event")
         first, second = rows.select("before_event", "after_event").row(0)
-        text = f"dependencies of kind {kind} that go backward in time, and are left out"
+        where = f"events {first} and {second}, ..."
         findings.append(
-            Finding(
-                "dependency-backward", text, timeline.path, f"events {first} and {second}, ...", rows.height
-            )
+            Finding.of(FindingCode.DEPENDENCY_BACKWARD, timeline.path, where, rows.height, kind=kind)
         )
     return tuple(findings)
 

@@ -6,6 +6,7 @@ import json
 import mmap
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from tracebraid.files import keep_broken, part_beside, write_whole, writing
@@ -100,7 +101,7 @@ def _write_mended(
         if broken:
             raise keep_broken(target, pieces_with(text, edits), f"Kineto wrote no valid JSON ({broken})")
         size_bytes = write_whole(target, pieces_with(text, edits), overwrite)
-    return size_bytes, [Finding(f.code, f.message, str(target), f.where, f.count) for f in found]
+    return size_bytes, [replace(one, path=str(target)) for one in found]
 
 
 def _file_name(text: mmap.mmap, written_as: str, name: str) -> list[Edit]:

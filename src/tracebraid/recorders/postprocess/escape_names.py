@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 
 __all__ = ["Edit", "first_error", "mend_names", "pieces_with"]
 
@@ -65,8 +66,8 @@ def mend_names(
             edits.append(Edit(*found.span(1), _escaped(name)))
     if not edits:
         return [], []
-    message = "names held quotes, backslashes, control characters or bytes that are no UTF-8; escaped"
-    return edits, [Finding("name-escaped", message, where=f"byte {edits[0].start}", count=len(edits))]
+    where = f"byte {edits[0].start}"
+    return edits, [Finding(FindingCode.NAME_ESCAPED, where=where, count=len(edits))]
 
 
 def pieces_with(text: bytes | mmap.mmap, edits: list[Edit]) -> Iterator[memoryview | bytes]:

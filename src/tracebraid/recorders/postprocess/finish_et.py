@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tracebraid.model.et_names import PROCESS_ROOT, THREAD_ROOT
 from tracebraid.model.execution_trace import MISSING_PARENT
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.recorders.postprocess.escape_names import Edit, mend_names
 
 __all__ = ["mend_execution_trace"]
@@ -74,12 +75,11 @@ def _end_of_unfinished(text: bytes | mmap.mmap) -> int | None:
 def _ended(text: bytes | mmap.mmap, end: int, known: set[int]) -> tuple[list[Edit], list[Finding]]:
     """The end of a file that has none: the recorder was killed, or its disk was full. Adds the process to `known`."""
     if not end:
-        return [], [Finding("execution-trace-empty", "no node was written before the recorder stopped")]
+        return [], [Finding(FindingCode.EXECUTION_TRACE_EMPTY)]
     process = b"" if 1 in known else b",\n      " + _root(1, _PROCESS, 0)
     known.add(1)
     edit = Edit(end, len(text), process + b'\n  ],\n  "finish_ts": 0\n}\n')
-    message = "the recorder never finished this file; it was ended after its last whole node"
-    return [edit], [Finding("execution-trace-unfinished", message, where=f"byte {end}")]
+    return [edit], [Finding(FindingCode.EXECUTION_TRACE_UNFINISHED, where=f"byte {end}")]
 
 
 def _hung_up(
@@ -106,12 +106,10 @@ def _hung_up(
     if not loose:
         return [], []
     absent = len({node.parent for _, node in loose})
-    message = (
-        f"nodes hung under {absent:,} operators that were never written (open when recording stopped, or they "
-        f"raised); they are under their thread now, and the attribute {MISSING_PARENT} names the operator"
-    )
+    details = {"case": FindingCase.PARENT_REPLACED, "absent": absent, "attribute": MISSING_PARENT}
     first = ", ".join(str(node.node_id) for _, node in loose[:3])
-    return edits, [Finding("parent-never-written", message, where=f"nodes {first}", count=len(loose))]
+    where = f"nodes {first}"
+    return edits, [Finding(FindingCode.PARENT_NEVER_WRITTEN, "", where, len(loose), details=details)]
 
 
 def _root(node_id: int, name: bytes, tid: int) -> bytes:

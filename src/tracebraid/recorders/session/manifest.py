@@ -118,7 +118,7 @@ def write_manifest(folder: Path, data: dict[str, Any], overwrite: bool) -> None:
 
 def _finding(finding: Finding) -> dict[str, Any]:
     return {
-        "code": finding.code,
+        "code": finding.code.value,
         "message": finding.message,
         "where": finding.where,
         "count": finding.count,

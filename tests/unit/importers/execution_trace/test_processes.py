@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import tracebraid.importers.chunk_workers.parallel as parallel
 from polars.testing import assert_frame_equal
-from tracebraid.importers.chunk_workers.worker import Task, Worker, start_worker
 
+import tracebraid.importers.chunk_workers.parallel as parallel
 import tracebraid.importers.execution_trace.reader as reader
 from tests.builders import et_text, node, process_node, tensor, thread_node, write
+from tracebraid.importers.chunk_workers.worker import Task, Worker, start_worker
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 
 TABLES = ("nodes", "values", "tensors", "tensor_uses", "tensor_edges", "collectives", "extra_attrs")

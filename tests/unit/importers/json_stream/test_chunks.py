@@ -187,14 +187,14 @@ def test_a_file_that_breaks_off_says_so(tmp_path: Path) -> None:
     text = kineto_text(EVENTS)
     file = opened(tmp_path, text[: text.index('"c')])
     list(file.pieces(1 << 20))
-    assert [problem[0] for problem in file.problems] == ["truncated"]
+    assert [problem.code for problem in file.problems] == ["truncated"]
 
 
 def test_a_header_that_is_no_json_is_a_problem_and_its_base_time_is_kept(tmp_path: Path) -> None:
     text = '{"a": ,, "baseTimeNanoseconds": 17, "traceEvents": ' + json.dumps(EVENTS) + "}"
     file = opened(tmp_path, text)
     assert objects(file, 1)[0] == EVENTS
-    assert [problem[0] for problem in file.problems] == ["header-unreadable"]
+    assert [problem.code for problem in file.problems] == ["header-unreadable"]
     assert file.header == {"baseTimeNanoseconds": 17}
 
 

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import tracebraid.importers.chunk_workers.parallel as parallel
 
+import tracebraid.importers.chunk_workers.parallel as parallel
 from tests.builders import Json, et_text, flow, kernel, kineto_text, node, op, process_node, write
 from tests.unit.importers.reading import codes, plain, timeline_of
 from tracebraid.errors import NotATraceError, WrongTraceError
