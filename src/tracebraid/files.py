@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and never in place of another run's unless that was asked for."""
+"""Writes files atomically: whole or not at all, and never over another run's files unless that was asked for."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from tracebraid.errors import OutputError
 
 __all__ = ["keep_broken", "make_folder", "part_beside", "refuse_existing", "write_whole", "writing"]
 
-_CHOOSE = "Choose another place"
+_CHOOSE = "Choose another path"
 _COMPRESS_LEVEL = 2
+"""igzip's level, of 0 (fastest) to 3 (smallest); 2 is its default."""
 
 
 def make_folder(folder: Path) -> None:
@@ -47,18 +48,18 @@ def refuse_existing(paths: Iterable[Path]) -> None:
 
 
 def part_beside(target: Path, label: str = "whole") -> Path:
-    """Where to write what will take the target's name later: a hidden name in the same folder, for each label one."""
+    """The path of the temporary file that is renamed to the target: hidden, in the same folder, one for each label."""
     return target.with_name(f".{target.name}.{os.getpid()}.{label}.part")
 
 
-def write_whole(target: Path, pieces: Iterable[bytes | memoryview], overwrite: bool) -> int:
-    """Write pieces to a file, as gzip where its name ends in `.gz`; the same pieces give the same bytes.
+def write_whole(target: Path, chunks: Iterable[bytes | memoryview], overwrite: bool) -> int:
+    """Write chunks to a file, as gzip where its name ends in `.gz`; the same chunks give the same bytes.
 
-    What is no file, such as a terminal or a pipe, is written to directly.
+    A target that is not a regular file, such as a terminal or a pipe, is written to directly.
 
     Args:
         target: the file.
-        pieces: its content.
+        chunks: its content.
         overwrite: whether to replace a file that is there.
 
     Returns:
@@ -70,11 +71,11 @@ def write_whole(target: Path, pieces: Iterable[bytes | memoryview], overwrite: b
     with writing(target):
         if target.exists() and not target.is_file():
             with target.open("wb") as file:
-                return _write_pieces(file, pieces, target.suffix == ".gz")
+                return _write_chunks(file, chunks, target.suffix == ".gz")
         part = part_beside(target)
         try:
             with part.open("wb") as file:
-                _write_pieces(file, pieces, target.suffix == ".gz")
+                _write_chunks(file, chunks, target.suffix == ".gz")
                 os.fsync(file.fileno())
             size_bytes = part.stat().st_size
             _take_name(part, target, overwrite)
@@ -84,26 +85,26 @@ def write_whole(target: Path, pieces: Iterable[bytes | memoryview], overwrite: b
     return size_bytes
 
 
-def keep_broken(target: Path, pieces: Iterable[bytes | memoryview], problem: str) -> OutputError:
-    """Keep what is no valid file under the name `<target>.broken`, where no reader takes it for one.
+def keep_broken(target: Path, chunks: Iterable[bytes | memoryview], problem: str) -> OutputError:
+    """Write invalid content to `<target>.broken`, a name that no reader takes for a trace.
 
     Returns:
         The error to raise.
 
     Raises:
-        OutputError: not even that can be written.
+        OutputError: that file cannot be written.
     """
     broken = target.with_name(target.name + ".broken")
-    write_whole(broken, pieces, overwrite=True)
+    write_whole(broken, chunks, overwrite=True)
     return OutputError(str(target), problem, f"What there is of it is in {broken.name}; is the disk full?")
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn the system's errors of writing into one that names the path.
+    """Convert an OSError of the block into an error that names the path.
 
     Raises:
-        OutputError: in place of an OSError.
+        OutputError: instead of an OSError.
     """
     try:
         yield
@@ -112,19 +113,19 @@ def writing(path: Path) -> Iterator[None]:
         raise OutputError(str(path), f"it cannot be written ({error.strerror or error})", advice) from None
 
 
-def _write_pieces(file: BinaryIO, pieces: Iterable[bytes | memoryview], compress: bool) -> int:
+def _write_chunks(file: BinaryIO, chunks: Iterable[bytes | memoryview], compress: bool) -> int:
     size_bytes = 0
     with (
         igzip.IGzipFile("", "wb", _COMPRESS_LEVEL, file, mtime=0) if compress else nullcontext(file) as stream
     ):
-        for piece in pieces:
-            size_bytes += stream.write(piece)
+        for chunk in chunks:
+            size_bytes += stream.write(chunk)
     file.flush()
     return size_bytes
 
 
 def _take_name(part: Path, target: Path, overwrite: bool) -> None:
-    """Give the part its final name; without `overwrite` this fails where the name is taken, even at that moment."""
+    """Rename the part to the target; without `overwrite` this fails if the target exists, even if created just now."""
     if overwrite:
         part.replace(target)
         return
@@ -133,7 +134,7 @@ def _take_name(part: Path, target: Path, overwrite: bool) -> None:
     except FileExistsError:
         raise _exists(target) from None
     except OSError:
-        # A file system without hard links: claim the name, then fill it in one move.
+        # A file system without hard links: create the target exclusively, then replace it in one rename.
         try:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:

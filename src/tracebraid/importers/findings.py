@@ -1,4 +1,4 @@
-"""Issues and problems met while reading, gathered into findings: one per kind, with the first places."""
+"""Issues and problems met while reading, grouped into findings: one per code, with the first positions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tracebraid.model.finding import Finding, Loss
 
 __all__ = ["findings_of"]
 
-_PLACES_SHOWN = 3
+_POSITIONS_SHOWN = 3
 _LOSS_AROUND = {"truncated": Loss(), "text-between": Loss()}
-"""What is found around the array and costs events: how many, such as behind the end of a cut file, nobody can know."""
+"""Problems around the array by which events are lost; their number is unknown, as behind the end of a cut file."""
 
 
 def findings_of(file: ArrayFile, issues: list[Issue]) -> list[Finding]:
-    """What was found in a file, in the order of the first place of each kind."""
+    """What was found in a file, in the order of the first position of each code."""
     path = file.source.path
     found = [
         Finding("gzip-damaged", text, path, f"byte {byte:,}", loss=Loss())
@@ -31,10 +31,10 @@ def findings_of(file: ArrayFile, issues: list[Issue]) -> list[Finding]:
         by_code[issue.code].append(issue)
     for code, group in by_code.items():
         group.sort(key=lambda issue: issue.byte)
-        places = ", ".join(f"{issue.byte:,}" for issue in group[:_PLACES_SHOWN])
-        more = ", ..." if len(group) > _PLACES_SHOWN else ""
+        positions = ", ".join(f"{issue.byte:,}" for issue in group[:_POSITIONS_SHOWN])
+        more = ", ..." if len(group) > _POSITIONS_SHOWN else ""
         word = "byte" if len(group) == 1 else "bytes"
-        where = f"{word} {places}{more}"
+        where = f"{word} {positions}{more}"
         found.append(Finding(code, group[0].message, path, where, len(group), _loss_of(group)))
     return found
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import tracebraid.importers.chunk_workers.parallel as parallel
 from polars.testing import assert_frame_equal
-from tracebraid.importers.chunk_workers.worker import Task, Worker, start_worker
 
+import tracebraid.importers.chunk_workers.parallel as parallel
 import tracebraid.importers.execution_trace.reader as reader
 from tests.builders import et_text, node, process_node, tensor, thread_node, write
+from tracebraid.importers.chunk_workers.worker import Task, Worker, start_worker
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 
 TABLES = ("nodes", "values", "tensors", "tensor_uses", "tensor_edges", "collectives", "extra_attrs")
@@ -30,7 +30,7 @@ NODES = [
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
     """The chunks that workers were given; this process takes none before a worker has one."""
-    monkeypatch.setattr(reader, "_PIECE_BYTES", 2000)
+    monkeypatch.setattr(reader, "_CHUNK_BYTES", 2000)
     tasks: list[Task] = []
     worker = start_worker()
     assert worker is not None
@@ -88,7 +88,7 @@ def test_a_worker_that_dies_loses_no_node(
 
 
 def test_progress_comes_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_PIECE_BYTES", 2000)
+    monkeypatch.setattr(reader, "_CHUNK_BYTES", 2000)
     path = write(tmp_path / "et.json", et_text([process_node(), thread_node(), *NODES]))
     done: list[float] = []
     read_execution_trace(path, processes=1, progress=done.append)
