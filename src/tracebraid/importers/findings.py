@@ -11,6 +11,7 @@ from tracebraid.model.finding import Finding, Loss
 __all__ = ["findings_of"]
 
 _POSITIONS_SHOWN = 3
+"""Positions in a finding."""
 _LOSS_AROUND = {"truncated": Loss(), "text-between": Loss()}
 """Problems around the array by which events are lost; their number is unknown, as behind the end of a cut file."""
 

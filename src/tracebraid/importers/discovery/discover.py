@@ -27,7 +27,9 @@ from tracebraid.model.job import RankFiles
 __all__ = ["find_rank_files", "trace_files"]
 
 _DEPTH = 2
+"""Levels of folders below a folder without traces that are searched: `<run>/<kind>/`."""
 _SHOWN = 5
+"""Names in a message."""
 _EXPECTED = (
     "Expected files such as kineto_trace_0.json.gz beside torch_et_0.json.gz, or rank-0.pt.trace.json.gz"
 )

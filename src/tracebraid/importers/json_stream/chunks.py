@@ -42,6 +42,10 @@ _HEADER_USUAL_BYTES = 1 << 22
 """So far a mapped file is searched first; the headers of our test traces take at most 26 KB."""
 _FIRST_OBJECT_BYTES = 1 << 16
 """So much of the array is read with the header, to find the first object's first key."""
+_REACH_BYTES = 1 << 14
+"""So much is decoded at first to find an object's end; it grows up to `_OBJECT_AT_MOST_BYTES`."""
+_REACH_BACK_BYTES = 1 << 12
+"""So far back an object's start is searched at first; it grows up to `_OBJECT_AT_MOST_BYTES`."""
 _CLOSE_CANDIDATES = 500
 """How many `}]` are tried as the end of the array, from the end; bounds the cost for a truncated file."""
 _OBJECT_AT_MOST_BYTES = 1 << 22
@@ -146,7 +150,7 @@ class ArrayFile:
 
     def _object_end(self, view: mmap | bytes | bytearray, begin: int) -> int | None:
         """Where the event or node that begins there ends; None if none does."""
-        reach = 1 << 14
+        reach = _REACH_BYTES
         while view[begin : begin + 1] in (b" ", b"\t", b"\r", b"\n"):
             begin += 1
         while True:
@@ -193,7 +197,7 @@ class ArrayFile:
 
     def _ends_object(self, view: mmap | bytes, low: int, stop: int) -> bool:
         """Whether an event or a node ends at `stop`."""
-        reach = 1 << 12
+        reach = _REACH_BACK_BYTES
         while True:
             begin = max(low, stop - reach)
             starts = [match.end() for match in boundary_pattern(self.first_key).finditer(view, begin, stop)]

@@ -35,6 +35,8 @@ _JOIN_AT_MOST = 64
 """At most so many texts are joined to one object: the cost of an object that is cut off stays bounded."""
 _TEXT_AT_MOST_BYTES = 1 << 20
 """A longer text is not read as one object: the cost of a broken object stays bounded."""
+_REACH_BYTES = 1 << 14
+"""So much is decoded at first to find a value's end; it grows up to `_TEXT_AT_MOST_BYTES`."""
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -236,7 +238,7 @@ def _unescape(name: str) -> str:
 
 def _leading_value(data: bytes, begin: int, stop: int) -> tuple[object, int, int]:
     """The value that starts at `begin`, and its length; length 0 where none does, and the offset of the error."""
-    reach = 1 << 14
+    reach = _REACH_BYTES
     while True:
         words = data[begin : min(stop, begin + reach)].decode("latin-1")
         try:

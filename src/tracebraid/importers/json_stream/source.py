@@ -21,6 +21,7 @@ STDIN = "-"
 
 _SQLITE = b"SQLite format 3\x00"
 _HEAD_BYTES = 64
+"""The longest signature has 16 bytes."""
 _GZIP = b"\x1f\x8b"
 _EXPECTED = "Expected an Execution Trace or a Kineto trace: JSON text, plain or gzip"
 

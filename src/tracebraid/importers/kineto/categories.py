@@ -17,7 +17,9 @@ _DEVICE_KEYS = ["correlation", "stream", "device"]
 """Arguments that only events of a device, or calls that launch them, carry."""
 
 _SHOWN = 3
+"""Categories, or events, in a finding."""
 _CHARACTERS_SHOWN = 40
+"""Characters of a category's name in a finding."""
 
 
 def category_findings(

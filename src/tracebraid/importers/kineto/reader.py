@@ -18,6 +18,7 @@ from tracebraid.importers.frames import frame_of
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.categories import category_findings
+from tracebraid.importers.kineto.clock import BASE_LIMIT_NS
 from tracebraid.importers.kineto.decode import EventColumns
 from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
 from tracebraid.importers.process_groups import groups_of_kineto
@@ -155,7 +156,7 @@ def _as_int(value: object) -> int | None:
 
 def _base_time(file: ArrayFile) -> tuple[int, list[Finding]]:
     value = file.header.get("baseTimeNanoseconds", 0)
-    if isinstance(value, int) and 0 <= value < 5 * 10**18:
+    if isinstance(value, int) and 0 <= value < BASE_LIMIT_NS:
         return value, []
     message = f"baseTimeNanoseconds is {value!r}, which is no time; the events' times are taken as they stand"
     return 0, [Finding("base-time", message, file.source.path)]

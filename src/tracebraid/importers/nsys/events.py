@@ -12,8 +12,11 @@ from tracebraid.model.finding import Finding
 __all__ = ["device_work", "host_calls", "host_ops", "marks", "syncs"]
 
 _PID_SHIFT = 1 << 24
+"""`globalTid` is process id times this plus thread id, see "SQLite Schema" in the manual of Nsight Systems."""
 _UNKNOWN = (1 << 32) - 1
+"""CUPTI's unsigned 32-bit value for a missing id."""
 _TIME_LIMIT_NS = 1 << 60
+"""Times since the session's start from it on (36 years) are treated as damage."""
 _PUSH_POP, _START_END, _MARK = 59, 60, 34
 
 _DEVICE = {

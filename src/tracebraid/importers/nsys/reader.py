@@ -11,6 +11,7 @@ import polars as pl
 
 from tracebraid.errors import InputError
 from tracebraid.importers.discovery.rank import rank_from_name
+from tracebraid.importers.kineto.clock import BASE_LIMIT_NS
 from tracebraid.importers.nsys.events import device_work, host_calls, host_ops, marks, syncs
 from tracebraid.importers.nsys.tables import EXPORT_AGAIN, Export, open_export, rows_of, with_string
 from tracebraid.importers.process_groups import process_groups
@@ -35,6 +36,7 @@ __all__ = ["read_nsys", "refuse_nsys_report"]
 
 _REPORTS = (".nsys-rep", ".qdrep")
 _PID = (1 << 24) - 1
+"""The bits of a process or thread id in `globalTid` and `globalPid`."""
 _LOCATION = ("process", "device", "thread")
 _GPU = {
     "id": "id",
@@ -258,7 +260,7 @@ def _marks(export: Export, base_ns: int | None) -> pl.DataFrame:
 def _base_time_ns(export: Export) -> int | None:
     """When the session started on the unix clock; the times of all events are relative to that."""
     times = rows_of(export, "TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"]).get_column("utcEpochNs")
-    usable = times.filter((times > 0) & (times < 5 * 10**18))
+    usable = times.filter((times > 0) & (times < BASE_LIMIT_NS))
     return int(usable[0]) if len(usable) else None
 
 

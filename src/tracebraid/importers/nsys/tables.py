@@ -28,6 +28,7 @@ EVENT_TABLES = (
 
 _STRINGS = "StringIds"
 _ROWS_AT_ONCE = 1 << 16
+"""Rows that are fetched as Python objects at once."""
 _DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 """What sqlite3 raises on a damaged database; the latter where its own message quotes text in no encoding."""
 

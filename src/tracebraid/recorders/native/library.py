@@ -29,6 +29,7 @@ __all__ = ["Counts", "build", "library_path", "load"]
 _LOG = logging.getLogger("tracebraid")
 _AGAIN = "`tracebraid build-recorder` tries again and shows more"
 _MAX_COMPLAINT_LINES = 30
+"""Lines of a compiler's output in an error."""
 _BUILDER = "tracebraid.recorders.native.build:main"
 
 

@@ -25,6 +25,7 @@ _TID = re.compile(rb'"name": "tid", "type": "uint64", "value": (\d+)\}')
 _END_OF_ATTRS, _END_OF_NODE = b"]\n      }", b"\n      }"
 _FINISHED = re.compile(rb'\],\s*"finish_ts": \d+\s*\}\s*\Z')
 _TAIL_BYTES = 200
+"""The end of a finished file, see `_FINISHED`, is shorter."""
 
 
 @dataclass(frozen=True)
