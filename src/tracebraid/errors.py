@@ -3,7 +3,7 @@
 ::
 
     TracebraidError
-    ├── InputError            a file or folder that cannot be used, and where it goes wrong
+    ├── InputError            a file or folder that cannot be used, with the location of the problem
     │   ├── NotATraceError    the content is something else than a trace
     │   ├── WrongTraceError   a trace, but of the other kind than asked for
     │   └── ProgramError      an Execution Trace of another program than the Kineto trace
@@ -13,7 +13,7 @@
     ├── MissingLibraryError   an optional library that is not installed; also an ImportError
     └── CoverageError         a link whose coverage is below the threshold that was asked for
 
-    CaptureWarning            a capture that gave up something, so as not to stop the program it watches
+    CaptureWarning            a capture that lost data, so as not to stop the program that it records
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class InputError(TracebraidError):
         path: the file or folder, as the caller named it.
         problem: what is wrong with it, in a few words.
         advice: what to do next.
-        where: the location inside the file ("byte 120", "node 7"), where there is one.
+        where: the location inside the file ("byte 120", "node 7"); "" where there is none.
     """
 
     def __init__(self, path: str, problem: str, advice: str, where: str = "") -> None:
@@ -97,7 +97,7 @@ class MissingLibraryError(TracebraidError, ImportError):
 
 
 class CaptureWarning(UserWarning):
-    """A capture gave up something, such as a window, so as not to stop the program that it watches."""
+    """A capture lost data, such as a window, so as not to stop the program that it records."""
 
 
 class CoverageError(TracebraidError):

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and never in place of another run's unless that was asked for."""
+"""Writes files atomically: whole or not at all, and never over another run's files unless that was asked for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["keep_broken", "make_folder", "part_beside", "refuse_existing", "writ
 
 _CHOOSE = "Choose another path"
 _COMPRESS_LEVEL = 2
-"""Of isal's 0 to 3: as fast as 1 by and large, and smaller."""
+"""igzip's level, of 0 (fastest) to 3 (smallest); 2 is its default."""
 
 
 def make_folder(folder: Path) -> None:
@@ -48,14 +48,14 @@ def refuse_existing(paths: Iterable[Path]) -> None:
 
 
 def part_beside(target: Path, label: str = "whole") -> Path:
-    """Where to write what will take the target's name later: a hidden name in the same folder, for each label one."""
+    """The path of the temporary file that is renamed to the target: hidden, in the same folder, one for each label."""
     return target.with_name(f".{target.name}.{os.getpid()}.{label}.part")
 
 
 def write_whole(target: Path, chunks: Iterable[bytes | memoryview], overwrite: bool) -> int:
     """Write chunks to a file, as gzip where its name ends in `.gz`; the same chunks give the same bytes.
 
-    What is no file, such as a terminal or a pipe, is written to directly.
+    A target that is not a regular file, such as a terminal or a pipe, is written to directly.
 
     Args:
         target: the file.
@@ -86,13 +86,13 @@ def write_whole(target: Path, chunks: Iterable[bytes | memoryview], overwrite: b
 
 
 def keep_broken(target: Path, chunks: Iterable[bytes | memoryview], problem: str) -> OutputError:
-    """Keep what is no valid file under the name `<target>.broken`, where no reader takes it for one.
+    """Write invalid content to `<target>.broken`, a name that no reader takes for a trace.
 
     Returns:
         The error to raise.
 
     Raises:
-        OutputError: not even that can be written.
+        OutputError: that file cannot be written.
     """
     broken = target.with_name(target.name + ".broken")
     write_whole(broken, chunks, overwrite=True)
@@ -101,10 +101,10 @@ def keep_broken(target: Path, chunks: Iterable[bytes | memoryview], problem: str
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Convert the system's errors of writing into one that names the path.
+    """Convert an OSError of the block into an error that names the path.
 
     Raises:
-        OutputError: in place of an OSError.
+        OutputError: instead of an OSError.
     """
     try:
         yield
@@ -125,7 +125,7 @@ def _write_chunks(file: BinaryIO, chunks: Iterable[bytes | memoryview], compress
 
 
 def _take_name(part: Path, target: Path, overwrite: bool) -> None:
-    """Give the part its final name; without `overwrite` this fails where the name is taken, even at that moment."""
+    """Rename the part to the target; without `overwrite` this fails if the target exists, even if created just now."""
     if overwrite:
         part.replace(target)
         return
@@ -134,7 +134,7 @@ def _take_name(part: Path, target: Path, overwrite: bool) -> None:
     except FileExistsError:
         raise _exists(target) from None
     except OSError:
-        # A file system without hard links: claim the name, then fill it in one move.
+        # A file system without hard links: create the target exclusively, then replace it in one rename.
         try:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:

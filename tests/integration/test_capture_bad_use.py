@@ -73,7 +73,7 @@ def test_a_schedule_that_makes_no_sense_is_refused_at_once(
 def test_a_folder_that_cannot_be_made_is_refused_before_the_loop(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
-        with pytest.raises(OutputError, match=r"it cannot be written .*Choose another place"):
+        with pytest.raises(OutputError, match=r"it cannot be written .*Choose another path"):
             run(folder, before=never)
 
 

@@ -21,7 +21,7 @@ import tracebraid.importers.chunk_workers.parallel as parallel
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.importers.chunk_workers.worker import Worker
 
-parallel.PIECE_BYTES = 1000
+parallel.CHUNK_BYTES = 1000
 was_given, decode, give, results = threading.Event(), parallel.decode_chunk, Worker.give, Worker.results
 answered = []
 

@@ -19,18 +19,18 @@ def inside(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_pieces_become_a_file_and_nothing_else(tmp_path: Path) -> None:
+def test_chunks_become_a_file_and_nothing_else(tmp_path: Path) -> None:
     assert write_whole(tmp_path / "a.json", [b"ab", memoryview(b"cd")], overwrite=False) == 4
     assert (tmp_path / "a.json").read_bytes() == b"abcd"
     assert inside(tmp_path) == ["a.json"]
 
 
 def test_gzip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
-    pieces = [b"some text " * 1000] * 3
-    sizes = [write_whole(tmp_path / name, pieces, overwrite=False) for name in ("a.gz", "b.gz")]
+    chunks = [b"some text " * 1000] * 3
+    sizes = [write_whole(tmp_path / name, chunks, overwrite=False) for name in ("a.gz", "b.gz")]
     assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
     assert sizes == [(tmp_path / "a.gz").stat().st_size] * 2
-    assert gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"".join(pieces)
+    assert gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"".join(chunks)
 
 
 def test_a_file_that_is_there_stays_unless_it_may_be_replaced(tmp_path: Path) -> None:
@@ -44,12 +44,12 @@ def test_a_file_that_is_there_stays_unless_it_may_be_replaced(tmp_path: Path) ->
 
 
 def test_what_fails_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
-    def pieces() -> Iterator[bytes]:
+    def chunks() -> Iterator[bytes]:
         yield b"x" * 100_000
         raise OSError(28, os.strerror(28))
 
     with pytest.raises(OutputError, match=r"No space left on device\)\. Free some space"):
-        write_whole(tmp_path / "a", pieces(), overwrite=True)
+        write_whole(tmp_path / "a", chunks(), overwrite=True)
     assert inside(tmp_path) == []
 
 

@@ -1,8 +1,8 @@
-"""The one place that starts a Python process to work for this one.
+"""The only module that starts Python child processes.
 
-Such a process must import what this one would, but nothing from the working folder: that may be a folder of traces
-that somebody sent. So it starts from a script in a folder of ours, which is its working folder too, and is given the
-module path without the working folder and without relative entries.
+A child imports what its parent would, but nothing from the working folder, which may be a folder of untrusted traces.
+So it starts from a script in a folder of this package, which is its working folder too, and receives the module path
+without the working folder and without relative entries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["child_environment", "module_path", "run_child", "start_child"]
 
 _ENTRY = Path(__file__).resolve().parent / "entry" / "main.py"
 _ROOT = str(Path(__file__).resolve().parents[2])
-"""The folder that holds the package; it may be on this process's path through a hook or a relative entry only."""
+"""The folder that holds the package; this process may have it through an import hook or a relative entry only."""
 
 
 def run_child(
@@ -31,7 +31,7 @@ def run_child(
         environment: the process's environment; `child_environment()` by default.
 
     Returns:
-        How it ended; `stdout` is all that it said.
+        How it ended; `stdout` has both its output streams.
 
     Raises:
         OSError: this interpreter cannot be started again.
@@ -68,7 +68,7 @@ def start_child(
         cwd=_ENTRY.parent,
         env=child_environment(),
         stdin=subprocess.PIPE,
-        # Whatever runs at the start of each Python of this user may print.
+        # Startup files of the user's Python may print.
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL if quiet else None,
         pass_fds=pass_fds,
@@ -95,7 +95,7 @@ def _command(function: str, arguments: Sequence[str | Path]) -> list[str]:
 
 
 def _outside(entries: Sequence[str]) -> list[str]:
-    """Those that are absolute, and not the folder that the user is in, nor given by a relative `PYTHONPATH`."""
+    """The absolute entries other than the working folder and the folders of relative `PYTHONPATH` entries."""
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     inside = {_real(entry) for entry in ["", *given] if not Path(entry).is_absolute()}
     return [
@@ -109,5 +109,5 @@ def _real(path: str) -> str | None:
     try:
         return os.path.realpath(path)
     except OSError:
-        # The working folder is gone.
+        # The working folder was deleted.
         return None

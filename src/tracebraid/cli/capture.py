@@ -68,7 +68,7 @@ def capture(
     try:
         if nsys:
             api.export_reports(Path(outcome.out_dir))
-        _tell(outcome, check and not nsys)
+        _report(outcome, check and not nsys)
     except TracebraidError as error:
         say_error(str(error))
     if returncode < 0:
@@ -78,7 +78,7 @@ def capture(
     raise typer.Exit(returncode or int(require and outcome.nothing is not None))
 
 
-def _tell(outcome: CaptureOutcome, check: bool) -> None:
+def _report(outcome: CaptureOutcome, check: bool) -> None:
     """Say on standard error what was captured; standard output is the command's."""
     out = outcome.out_dir
     if outcome.nothing is not None:
@@ -87,15 +87,15 @@ def _tell(outcome: CaptureOutcome, check: bool) -> None:
     recorded = api.recorded_by_rank(out)
     if recorded:
         note(f"tracebraid: {recorded_text(recorded, checked)}")
-    for problem in sorted({one.problem for one in outcome.notes if one.problem}):
+    for problem in sorted({process.problem for process in outcome.notes if process.problem}):
         note(f"tracebraid: a process was not captured: {problem}")
     if checked is None:
-        for reason in sorted({reason for one in recorded for reason in one.lost}):
+        for reason in sorted({reason for rank in recorded for reason in rank.lost}):
             note(f"tracebraid: a window is lost: {reason}")
         note(f"tracebraid: the traces are in {out}")
         return
-    for one in checked.diagnoses:
-        note(diagnosis_text(one))
+    for diagnosis in checked.diagnoses:
+        note(diagnosis_text(diagnosis))
     note(f"tracebraid: {verdict(checked)}")
     if checked.links:
         note(f"tracebraid: `tracebraid summary {out}` says where the time goes")

@@ -41,6 +41,6 @@ def check(
         say_json({**check_data(checked), **({"repairs": repair_data(repairs)} if repair else {})})
     else:
         say(*(Text(line) for line in repair_lines(repairs)), check_table(checked))
-        say(*(Text(diagnosis_text(one)) for one in checked.diagnoses), Text(verdict(checked)))
+        say(*(Text(diagnosis_text(diagnosis)) for diagnosis in checked.diagnoses), Text(verdict(checked)))
     if not checked.links:
         raise typer.Exit(1)

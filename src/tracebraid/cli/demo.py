@@ -71,5 +71,5 @@ def _copy(traces: Path, folder: Path) -> None:
             shutil.copyfile(source, target)
     except OSError as error:
         raise OutputError(
-            str(folder), f"it cannot be written ({error.strerror})", "Choose another place"
+            str(folder), f"it cannot be written ({error.strerror})", "Choose another path"
         ) from None

@@ -35,9 +35,9 @@ def info(
                 failed = True
             whole.next()
     if json:
-        say_json({"files": [file_info_data(one) for one in infos]})
+        say_json({"files": [file_info_data(file_info) for file_info in infos]})
     elif infos:
         say(*info_tables(infos))
-        say_findings(finding for one in infos for finding in one.findings)
+        say_findings(finding for file_info in infos for finding in file_info.findings)
     if failed:
         raise typer.Exit(1)

@@ -113,11 +113,11 @@ def _check(ledger: Ledger, findings: list[Finding], min_coverage: float | None) 
             unread[0].path, f"{len(unread)} of {len(unread) + len(ledger)} ranks cannot be read", "See above"
         )
     any_et = any(coverage.has_et for _, coverage in ledger)
-    shares = [(rank, one.share if one.has_et or not any_et else 0.0) for rank, one in ledger]
+    shares = [(rank, coverage.share if coverage.has_et or not any_et else 0.0) for rank, coverage in ledger]
     below = [(rank, share) for rank, share in shares if min_coverage is not None and share < min_coverage]
     if below:
-        told = ", ".join(f"rank {rank} {share:.4f}" for rank, share in below)
-        raise CoverageError(f"coverage is below {min_coverage}: {told}")
+        shown = ", ".join(f"rank {rank} {share:.4f}" for rank, share in below)
+        raise CoverageError(f"coverage is below {min_coverage}: {shown}")
 
 
 Ledger: TypeAlias = "list[tuple[int, Coverage]]"
@@ -221,5 +221,5 @@ def _make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(
-            str(path), f"it cannot be made a folder ({error.strerror})", "Choose another place"
+            str(path), f"it cannot be made a folder ({error.strerror})", "Choose another path"
         ) from None

@@ -20,7 +20,9 @@ from tracebraid.reports.text import printable
 __all__ = ["OfAll", "note", "progress", "say", "say_error", "say_findings", "say_json"]
 
 _SHOW_AFTER_S = 1.0
+"""A command that ends sooner shows no progress bar."""
 _WIDTH_OF_FILES = 160
+"""Characters in a line of output that goes to a file or pipe: the widest table fits."""
 
 
 def say(*parts: RenderableType) -> None:
@@ -39,12 +41,12 @@ def say_json(data: Any) -> None:
 
 
 def _as_text(data: Any) -> Any:
-    """The data, with paths that are no text made such."""
+    """The data, with undecodable bytes of paths escaped."""
     if isinstance(data, str):
         return data if data.isascii() else data.encode("utf-8", "backslashreplace").decode()
     if isinstance(data, dict):
         return {key: _as_text(value) for key, value in data.items()}
-    return [_as_text(one) for one in data] if isinstance(data, list | tuple) else data
+    return [_as_text(item) for item in data] if isinstance(data, list | tuple) else data
 
 
 def say_error(text: str) -> None:
@@ -65,17 +67,17 @@ def note(text: str) -> None:
 
 
 class OfAll:
-    """Turns how far one of several files is into how far all of them are."""
+    """Converts the progress of one of several files into that of all."""
 
     def __init__(self, update: Callable[[float], None], files: int) -> None:
         self._update, self._files, self._done = update, max(1, files), 0
 
     def __call__(self, fraction: float) -> None:
-        """One file is that far."""
+        """Report the progress of the current file, 0 to 1."""
         self._update((self._done + fraction) / self._files)
 
     def next(self) -> None:
-        """One file is done."""
+        """Report that the current file is done."""
         self._done += 1
         self(0.0)
 

@@ -1,4 +1,4 @@
-"""The ranks of a job, one after the other; one that cannot be read does not cost the others."""
+"""The ranks of a job, one after the other; a rank that cannot be read does not stop the others."""
 
 from __future__ import annotations
 

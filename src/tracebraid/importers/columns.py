@@ -1,4 +1,4 @@
-"""Columns of one piece of a file, as plain numpy arrays and interned text: light enough for a worker process."""
+"""Columns of one chunk of a file, as plain numpy arrays and interned text: light enough for a worker process."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def first_of(first: ColumnData, second: ColumnData) -> ColumnData:
     if isinstance(first, Interned) and isinstance(second, Interned):
         both = joined(first, second)
         assert isinstance(both, Interned), "two interned columns join to one"
-        one, other = np.split(both.codes, [len(first.codes)])
-        return Interned(np.where(one < 0, other, one), both.values)
+        first_codes, second_codes = np.split(both.codes, [len(first.codes)])
+        return Interned(np.where(first_codes < 0, second_codes, first_codes), both.values)
     assert not isinstance(first, Interned) and not isinstance(second, Interned)
     chosen: NDArray[np.int64] = np.where(first == INT64_NULL, second, first).astype(np.int64)
     return chosen

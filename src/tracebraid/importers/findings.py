@@ -1,4 +1,4 @@
-"""Issues and problems met while reading, gathered into findings: one per kind, with the first places."""
+"""Issues and problems met while reading, grouped into findings: one per code, with the first positions."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from tracebraid.model.finding_code import FindingCode
 
 __all__ = ["findings_of"]
 
-_PLACES_SHOWN = 3
+_POSITIONS_SHOWN = 3
+"""Positions in a finding."""
 
 
 def findings_of(file: ArrayFile, issues: list[Issue]) -> list[Finding]:
-    """What was found in a file, in the order of the first place of each kind."""
+    """What was found in a file, in the order of the first position of each code."""
     path = file.source.path
     found = [
-        Finding(one.code, path, f"byte {one.byte:,}", 1, one.loss, one.details)
-        for one in (*file.source.damage, *file.problems)
+        Finding(issue.code, path, f"byte {issue.byte:,}", 1, issue.loss, issue.details)
+        for issue in (*file.source.damage, *file.problems)
     ]
     by_code: dict[FindingCode, list[Issue]] = defaultdict(list)
     for issue in issues:
         by_code[issue.code].append(issue)
     for code, group in by_code.items():
         group.sort(key=lambda issue: issue.byte)
-        places = ", ".join(f"{issue.byte:,}" for issue in group[:_PLACES_SHOWN])
-        more = ", ..." if len(group) > _PLACES_SHOWN else ""
+        positions = ", ".join(f"{issue.byte:,}" for issue in group[:_POSITIONS_SHOWN])
+        more = ", ..." if len(group) > _POSITIONS_SHOWN else ""
         word = "byte" if len(group) == 1 else "bytes"
-        where = f"{word} {places}{more}"
+        where = f"{word} {positions}{more}"
         found.append(Finding(code, path, where, len(group), _loss_of(group), group[0].details))
     return found
 

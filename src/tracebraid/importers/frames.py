@@ -1,4 +1,4 @@
-"""Columns of many pieces as one polars frame of a declared table."""
+"""Columns of many chunks as one polars frame of a declared table."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from tracebraid.model.column import INT64_NULL, Column, Kind, Table
 __all__ = ["frame_of"]
 
 
-def frame_of(table: Table, pieces: list[TableData]) -> pl.DataFrame:
-    """One frame with the table's schema from the rows of all pieces; columns that a piece lacks are null there."""
-    rows = sum(piece.rows for piece in pieces)
+def frame_of(table: Table, chunks: list[TableData]) -> pl.DataFrame:
+    """One frame with the table's schema from the rows of all chunks; columns that a chunk lacks are null there."""
+    rows = sum(chunk.rows for chunk in chunks)
     if rows == 0:
         return table.empty()
     schema = table.polars_schema()
-    series = [_series(column, schema[column.name], pieces, rows) for column in table.columns]
+    series = [_series(column, schema[column.name], chunks, rows) for column in table.columns]
     return pl.DataFrame(series)
 
 
-def _series(column: Column, dtype: pl.DataType, pieces: list[TableData], rows: int) -> pl.Series:
-    present = [piece.columns.get(column.name) for piece in pieces]
+def _series(column: Column, dtype: pl.DataType, chunks: list[TableData], rows: int) -> pl.Series:
+    present = [chunk.columns.get(column.name) for chunk in chunks]
     if all(data is None for data in present):
         missing: pl.Series = pl.Series(column.name, [None], dtype=dtype).new_from_index(0, rows)
         return missing
     if column.kind in (Kind.INT, Kind.FLOAT):
-        return _numbers(column, present, pieces)
-    return _interned(column, dtype, present, pieces)
+        return _numbers(column, present, chunks)
+    return _interned(column, dtype, present, chunks)
 
 
-def _numbers(column: Column, present: list[ColumnData | None], pieces: list[TableData]) -> pl.Series:
+def _numbers(column: Column, present: list[ColumnData | None], chunks: list[TableData]) -> pl.Series:
     is_int = column.kind is Kind.INT
     null: Any = np.int64(INT64_NULL) if is_int else np.float64("nan")
     parts: list[Any] = [
-        np.full(piece.rows, null) if data is None else data
-        for data, piece in zip(present, pieces, strict=True)
+        np.full(chunk.rows, null) if data is None else data
+        for data, chunk in zip(present, chunks, strict=True)
     ]
     numbers = pl.Series(column.name, np.concatenate(parts))
     if not is_int:
@@ -47,13 +47,13 @@ def _numbers(column: Column, present: list[ColumnData | None], pieces: list[Tabl
 
 
 def _interned(
-    column: Column, dtype: pl.DataType, present: list[ColumnData | None], pieces: list[TableData]
+    column: Column, dtype: pl.DataType, present: list[ColumnData | None], chunks: list[TableData]
 ) -> pl.Series:
     number: dict[object, int] = {}
     parts = []
-    for data, piece in zip(present, pieces, strict=True):
+    for data, chunk in zip(present, chunks, strict=True):
         if data is None:
-            parts.append(np.full(piece.rows, -1, dtype=np.int32))
+            parts.append(np.full(chunk.rows, -1, dtype=np.int32))
             continue
         assert isinstance(data, Interned), f"{column.name} is an interned column"
         renumber = [number.setdefault(value, len(number)) for value in data.values]

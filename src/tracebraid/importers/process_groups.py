@@ -28,7 +28,7 @@ def groups_of_text(text: str) -> pl.DataFrame:
 
 
 def process_groups(groups: object) -> pl.DataFrame:
-    """A frame of `PROCESS_GROUPS` from a list of objects; what is no such list gives no rows."""
+    """A frame of `PROCESS_GROUPS` from a list of objects; anything else gives no rows."""
     rows = [_row(group) for group in groups if isinstance(group, dict)] if isinstance(groups, list) else []
     return pl.DataFrame(rows, schema=PROCESS_GROUPS.polars_schema(), orient="row")
 
@@ -46,7 +46,7 @@ def _row(group: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _ranks(text: bytes) -> list[int] | None:
-    """A list of ranks; null where it is none, or was cut short: an empty list means all ranks."""
+    """A list of ranks; null where the text is not such a list or was truncated, as an empty list means all ranks."""
     try:
         ranks = msgspec.json.decode(text, type=list[int])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -13,7 +13,7 @@ __all__ = ["reading"]
 
 @contextmanager
 def reading(path: str | Path) -> Iterator[None]:
-    """Raise what the file system refuses within the block as an `InputError` of a file or folder.
+    """Convert an OSError of the block into an `InputError` that names the file or folder.
 
     Raises:
         InputError: it is not there, or cannot be read.

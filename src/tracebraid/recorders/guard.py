@@ -1,4 +1,4 @@
-"""What goes wrong in code of ours that runs inside of a program must not stop that program."""
+"""Keeps exceptions of Tracebraid's code from stopping the program that it runs in."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ __all__ = ["Guard"]
 
 
 class Guard:
-    """A context whose code may fail without a consequence for the code around it.
+    """A context that suppresses the exceptions of its block.
 
-    Every exception is kept from the program, SystemExit too: nothing in the context calls code of the program. Its
-    handlers of signals are the exception: Python runs them in between any two instructions. What they raise, and
-    KeyboardInterrupt, goes on its way.
+    Every exception is suppressed, SystemExit too, as no code of the program runs in the block, except its signal
+    handlers: Python runs them between any two instructions. What they raise, and KeyboardInterrupt, is propagated.
 
     Args:
-        on_failure: is given the exception; what it raises itself is dropped.
+        on_failure: called with the exception; what it raises itself is dropped.
     """
 
     __slots__ = ("_on_failure",)
@@ -26,18 +25,18 @@ class Guard:
         self._on_failure = on_failure
 
     def __enter__(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Keep the exception, unless it is the program's."""
+        """Suppress the exception, unless it is the program's."""
         if error is None or isinstance(error, KeyboardInterrupt) or _raised_by_handler(trace):
             return False
         try:
             self._on_failure(error)
         except Exception as failure:
-            # Saying what failed has failed: there is nothing left to try.
+            # Reporting the failure has failed too: it is dropped.
             if _raised_by_handler(failure.__traceback__):
                 raise
         return True

@@ -1,4 +1,4 @@
-"""`torch`, or a word on how to install it."""
+"""`torch`, or an error that says how to install it."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from tracebraid.model.finding import Finding
 from tracebraid.recorders.backends.choose import Recorder, check_backend, choose, recorder
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.postprocess import resources
-from tracebraid.recorders.postprocess.escape_names import Edit, first_error, pieces_with
-from tracebraid.recorders.postprocess.finish_et import mend_execution_trace
+from tracebraid.recorders.postprocess.escape_names import Edit, apply_edits, first_error
+from tracebraid.recorders.postprocess.finish_et import repair_execution_trace
 from tracebraid.recorders.postprocess.rename import rename_events
 
 __all__ = ["ExecutionTraceObserver"]
@@ -33,17 +33,17 @@ _ESCAPES_NO_NAME = (2, 13)
 
 
 class ExecutionTraceObserver:
-    """Records an Execution Trace; takes the place of `torch.profiler.ExecutionTraceObserver`.
+    """Records an Execution Trace; replaces `torch.profiler.ExecutionTraceObserver`.
 
     It is given to `torch.profiler.profile(execution_trace_observer=...)`, or started and stopped by hand. The file
     gets its name when it is whole: at `unregister_callback()`, `cleanup()`, deletion, or the end of the process.
-    What PyTorch's recorder got wrong is mended then, and `<stem>_report.json` beside the file says what was.
+    Errors of PyTorch's recorder are repaired then, and listed in `<stem>_report.json` beside the file.
 
     Args:
         backend: the recorder to drive: `native`, Tracebraid's own; `torch`, PyTorch's own; `auto`, the native one
             where it can be built. The first use of the native one builds it, see `tracebraid build-recorder`.
         overwrite: whether a file of the same name is replaced, as PyTorch does.
-        finish_at_exit: whether the end of the process writes the file; else whoever made this must.
+        finish_at_exit: whether the end of the process writes the file; else the caller must.
         follow_forks: whether a forked child records too, if its parent does, into `<stem>_pid<pid>.json` beside;
             else it records nothing. Only the native recorder can.
 
@@ -77,7 +77,8 @@ class ExecutionTraceObserver:
         self._recorder: Recorder | None = None
         self._running = False
         self._renamed: dict[str, str] = {}
-        self._follower: ExecutionTraceObserver | None = None  # in a forked child, where nobody else holds it
+        # A forked child's own observer, which nothing else references.
+        self._follower: ExecutionTraceObserver | None = None
 
     def __del__(self) -> None:
         if getattr(self, "_recorder", None) is not None:
@@ -136,7 +137,7 @@ class ExecutionTraceObserver:
         return self
 
     def unregister_callback(self) -> None:
-        """Stop, mend and write the file under its name. In a forked child this does nothing.
+        """Stop, repair the trace and write the file under its name. In a forked child this does nothing.
 
         Raises:
             OutputError: the file cannot be written, or what PyTorch wrote is no valid JSON.
@@ -161,7 +162,7 @@ class ExecutionTraceObserver:
         self._renamed[old] = new
 
     def discard(self) -> None:
-        """Stop, and throw away what was recorded: no file is written."""
+        """Stop, and discard what was recorded: no file is written."""
         ended, self._recorder = self._recorder, None
         if ended is not None and ended.is_open:
             self._running = False
@@ -175,7 +176,7 @@ class ExecutionTraceObserver:
             _record_process_groups()
 
     def stop(self) -> None:
-        """Record no longer; `start()` goes on in the same file."""
+        """Record no longer; `start()` continues in the same file."""
         if self._running and self._recorder is not None:
             self._recorder.stop()
         self._running = False
@@ -220,16 +221,16 @@ class ExecutionTraceObserver:
         return self.resources_dir or None
 
     def _finish(self, part: Path, target: Path) -> tuple[Finding, ...]:
-        """Give the recorder's file its name, mended; and a report beside it where there is something to say."""
+        """Write the recorder's file, repaired, under its name; and a report beside it where there are findings."""
         with writing(target), part.open("rb") as file:
             if not part.stat().st_size:
                 raise OutputError(str(target), "PyTorch could write nothing", "Is the disk full?")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
                 renames = [] if is_arrow(target.name) else rename_events(text, self._renamed)
                 if self.backend == "torch":
-                    findings = _mended(text, target, self._overwrite, renames)
+                    findings = _write_repaired(text, target, self._overwrite, renames)
                 else:
-                    write_whole(target, pieces_with(text, renames), self._overwrite)
+                    write_whole(target, apply_edits(text, renames), self._overwrite)
                     findings = ()
         report = target.with_name(_stem(target.name) + "_report.json")
         report.unlink(missing_ok=True)
@@ -238,8 +239,8 @@ class ExecutionTraceObserver:
                 {"code": f.code.value, "message": f.message, "where": f.where, "count": f.count}
                 for f in findings
             ]
-            told = json.dumps({"file": target.name, "findings": rows}, indent=2) + "\n"
-            write_whole(report, [told.encode()], overwrite=True)
+            content = json.dumps({"file": target.name, "findings": rows}, indent=2) + "\n"
+            write_whole(report, [content.encode()], overwrite=True)
         return findings
 
     @staticmethod
@@ -261,18 +262,18 @@ def _follow(reference: weakref.ref[ExecutionTraceObserver]) -> None:
     observer = reference()
     if observer is None or not observer._running:
         return
-    # Not here any more; and what is forked from here is to follow the new one.
+    # This observer no longer records here; children of this process follow the new one.
     observer._running = False
     name = Path(observer.output_file_path).name
     stem = _stem(name)
-    mine = ExecutionTraceObserver("native", follow_forks=True)
-    mine.register_callback(
+    own = ExecutionTraceObserver("native", follow_forks=True)
+    own.register_callback(
         Path(observer.output_file_path).with_name(f"{stem}_pid{os.getpid()}{name[len(stem) :]}")
     )
-    mine.start()
-    observer._follower = mine
-    # Children of multiprocessing end without Python's own end, and forget what was to be done at theirs until now.
-    multiprocessing.util.register_after_fork(mine, _finish_with_multiprocessing)
+    own.start()
+    observer._follower = own
+    # Children of multiprocessing exit without atexit, and drop the finalizers that were registered before the fork.
+    multiprocessing.util.register_after_fork(own, _finish_with_multiprocessing)
 
 
 def _finish_with_multiprocessing(observer: ExecutionTraceObserver) -> None:
@@ -286,7 +287,7 @@ def _finish_at_exit(reference: weakref.ref[ExecutionTraceObserver]) -> None:
 
 
 def _record_process_groups() -> None:
-    """Write the process groups as the node that readers look for, as PyTorch's observer does at each start."""
+    """Write the process groups as the node that readers search for, as PyTorch's observer does at each start."""
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
         groups = json.dumps(distributed.distributed_c10d._world.pg_config_info, default=str)
@@ -295,14 +296,16 @@ def _record_process_groups() -> None:
         )
 
 
-def _mended(text: mmap.mmap, target: Path, overwrite: bool, renames: list[Edit]) -> tuple[Finding, ...]:
-    edits, found = mend_execution_trace(text, names_never_escaped=_torch_version() <= _ESCAPES_NO_NAME)
+def _write_repaired(
+    text: mmap.mmap, target: Path, overwrite: bool, renames: list[Edit]
+) -> tuple[Finding, ...]:
+    edits, found = repair_execution_trace(text, names_never_escaped=_torch_version() <= _ESCAPES_NO_NAME)
     edits = sorted([*edits, *renames], key=lambda edit: edit.start)
-    broken = first_error(b"".join(pieces_with(text, edits)) if edits else text)
+    broken = first_error(b"".join(apply_edits(text, edits)) if edits else text)
     if broken:
-        raise keep_broken(target, pieces_with(text, edits), f"PyTorch wrote no valid JSON ({broken})")
-    write_whole(target, pieces_with(text, edits), overwrite)
-    return tuple(replace(one, path=str(target)) for one in found)
+        raise keep_broken(target, apply_edits(text, edits), f"PyTorch wrote no valid JSON ({broken})")
+    write_whole(target, apply_edits(text, edits), overwrite)
+    return tuple(replace(finding, path=str(target)) for finding in found)
 
 
 def _torch_version() -> tuple[int, int]:

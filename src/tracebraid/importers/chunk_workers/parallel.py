@@ -1,4 +1,4 @@
-"""The pieces of one file, decoded in this process and in worker processes beside it."""
+"""The chunks of one file, decoded in this process and in worker processes beside it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from tracebraid.importers.chunk_workers.worker import ChunkKind, Task, Worker, decode_chunk, start_worker
-from tracebraid.importers.json_stream.chunks import ArrayFile, Piece
+from tracebraid.importers.json_stream.chunks import ArrayFile, Chunk
 from tracebraid.importers.kineto.event_args import SeenKeys
 from tracebraid.model.job import Progress
 
-__all__ = ["PIECE_BYTES", "decode_file", "worth_processes"]
+__all__ = ["CHUNK_BYTES", "decode_file", "worth_processes"]
 
-PIECE_BYTES = 1 << 21
-"""Pieces of this size keep the objects of a piece in a few hundred MB and the per-piece cost small."""
+CHUNK_BYTES = 1 << 21
+"""Chunks of this size keep the decoded objects below a few hundred MB and the cost per chunk small."""
 
 _BYTES_PER_PROCESS = 48 << 20
+"""A process takes about 0.2 s to start, which it saves from about this size on; see benchmarks/README.md."""
 _PROCESSES_AT_MOST = 8
+"""An upper bound for memory: each process holds a chunk's objects. Only up to two processes are measured."""
 _GZIP_RATIO = 12
+"""Uncompressed over compressed size, slightly below the 13 to 27 of our test traces."""
 
 
 def worth_processes(file: ArrayFile) -> int:
@@ -38,26 +41,26 @@ def decode_file(
     kind: ChunkKind = ChunkKind.EVENTS,
     chunk_bytes: int | None = None,
 ) -> list[Any]:
-    """The columns of all pieces, in the order of the file: `EventColumns` or `NodeColumns`.
+    """The columns of all chunks, in the order of the file: `EventColumns` or `NodeColumns`.
 
-    Each process takes the next piece when it has done with the last one. This process takes part from the
-    first moment, so that a worker's start costs nothing but the worker's own work. `progress` is told, now and
-    then and from any thread, how far the file is read, 0 to 1.
+    Each process takes the next chunk when it has decoded its last one. This process decodes from the start on,
+    while the workers start. `progress` is called now and then, from any thread, with the share of the file that is
+    read, 0 to 1.
     """
-    work = _Work(file, progress, kind, chunk_bytes or PIECE_BYTES)
+    work = _Work(file, progress, kind, chunk_bytes or CHUNK_BYTES)
     if processes > 1:
-        with ThreadPoolExecutor(processes - 1) as helpers:
-            helping = [helpers.submit(work.run_in_worker) for _ in range(processes - 1)]
+        with ThreadPoolExecutor(processes - 1) as executor:
+            futures = [executor.submit(work.run_in_worker) for _ in range(processes - 1)]
             try:
                 work.run_here()
             finally:
                 work.stop()
-            for helper in helping:
-                helper.result()
+            for future in futures:
+                future.result()
     else:
         work.run_here()
-    for index, piece in work.left_over:
-        work.results[index] = work.decode_here(piece)
+    for index, chunk in work.left_over:
+        work.results[index] = work.decode_here(chunk)
     return [work.results[index] for index in sorted(work.results)]
 
 
@@ -68,28 +71,28 @@ class _Work:
     kind: ChunkKind
     chunk_bytes: int
     results: dict[int, Any] = field(default_factory=dict)
-    left_over: list[tuple[int, Piece]] = field(default_factory=list)
+    left_over: list[tuple[int, Chunk]] = field(default_factory=list)
     stopped: bool = False
     seen: SeenKeys = field(default_factory=SeenKeys)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.pieces = enumerate(self.file.pieces(self.chunk_bytes))
+        self.chunks = enumerate(self.file.chunks(self.chunk_bytes))
 
-    def take(self) -> tuple[int, Piece] | None:
+    def take(self) -> tuple[int, Chunk] | None:
         with self.lock:
-            task = None if self.stopped else next(self.pieces, None)
+            task = None if self.stopped else next(self.chunks, None)
             if task is not None and self.progress is not None:
                 self.progress(self.file.fraction_done(task[1]))
             return task
 
     def stop(self) -> None:
-        """Hand out no more pieces: all are taken, or an error ends the work."""
+        """Hand out no more chunks: all are taken, or an error ends the work."""
         self.stopped = True
 
-    def decode_here(self, piece: Piece) -> Any:
-        data = self.file.view(piece)
-        return decode_chunk(self.kind, data, (piece.start, self.file.first_key), self.seen)
+    def decode_here(self, chunk: Chunk) -> Any:
+        data = self.file.view(chunk)
+        return decode_chunk(self.kind, data, (chunk.start, self.file.first_key), self.seen)
 
     def run_here(self) -> None:
         while (task := self.take()) is not None:
@@ -99,7 +102,7 @@ class _Work:
         worker = start_worker()
         if worker is None:
             return
-        given: list[tuple[int, Piece]] = []
+        given: list[tuple[int, Chunk]] = []
         try:
             self._feed(worker, given)
             for (index, _), columns in zip(given, worker.results(), strict=True):
@@ -109,8 +112,8 @@ class _Work:
         finally:
             worker.close()
 
-    def _feed(self, worker: Worker, given: list[tuple[int, Piece]]) -> None:
-        """Keep two pieces with the worker, so that it never waits for this process, until none is left."""
+    def _feed(self, worker: Worker, given: list[tuple[int, Chunk]]) -> None:
+        """Keep two chunks queued at the worker, so that it never waits for this process, until none is left."""
         done = 0
         while True:
             while len(given) - done < 2 and (task := self.take()) is not None:

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from tracebraid.child_process.start import start_child
 from tracebraid.importers.execution_trace.decode import decode_nodes
-from tracebraid.importers.json_stream.chunks import Piece
+from tracebraid.importers.json_stream.chunks import Chunk
 from tracebraid.importers.json_stream.source import read_range
 from tracebraid.importers.kineto.decode import decode_events
 from tracebraid.importers.kineto.event_args import SeenKeys
@@ -33,26 +33,26 @@ class ChunkKind(Enum):
     NODES = "nodes"
 
 
-def decode_chunk(kind: ChunkKind, data: bytes, place: tuple[int, bytes], seen: SeenKeys) -> Any:
+def decode_chunk(kind: ChunkKind, data: bytes, origin: tuple[int, bytes], seen: SeenKeys) -> Any:
     """The columns of a chunk: `EventColumns` or `NodeColumns`.
 
     Args:
         kind: what its objects are.
         data: objects with commas between them.
-        place: place of the first byte in the file, and the first key, see `chunks.ArrayFile`.
-        seen: what arguments the chunks before had.
+        origin: offset of the first byte in the file, and the first key, see `chunks.ArrayFile`.
+        seen: the arguments of the preceding chunks.
     """
     if kind is ChunkKind.NODES:
-        return decode_nodes(data, *place)
-    return decode_events(data, *place, seen)
+        return decode_nodes(data, *origin)
+    return decode_events(data, *origin, seen)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A piece of a file to decode; its path is absolute, as the worker has another working folder."""
+    """A chunk of a file to decode; its path is absolute, as the worker's working folder differs."""
 
     path: str
-    piece: Piece
+    chunk: Chunk
     first_key: bytes
     kind: ChunkKind = ChunkKind.EVENTS
 
@@ -64,16 +64,16 @@ class Worker:
     process: subprocess.Popen[bytes]
 
     def give(self, task: Task | None) -> None:
-        """Hand over a piece, or None for the end of work; OSError if the process is gone."""
+        """Hand over a chunk, or None for the end of work; OSError if the process is gone."""
         _send(self._pipe(self.process.stdin), task)
 
     def await_done(self) -> None:
-        """Wait until one more piece is decoded; EOFError if the process is gone."""
+        """Wait until one more chunk is decoded; EOFError if the process is gone."""
         if _receive(self._pipe(self.process.stdout)) is not True:
             raise EOFError("the worker process ended")
 
     def results(self) -> list[Any]:
-        """The columns of all pieces, in the order they were given, after the end of work was given."""
+        """The columns of all chunks, in the order they were given, after the end of work was given."""
         results = _receive(self._pipe(self.process.stdout))
         if not isinstance(results, list):
             raise EOFError("the worker process ended")
@@ -113,10 +113,10 @@ def start_worker() -> Worker | None:
 
 
 def serve(answers_fd: str) -> None:
-    """Decode the pieces that come in; say when each is done; send all columns when there are no more.
+    """Decode the chunks that come in; acknowledge each; send all columns when there are no more.
 
-    The columns stay here until the end: large messages, read while the other process decodes too, would
-    wait for its interpreter lock again and again.
+    The columns are sent at the end: a reader of large messages would contend with the decoding for the parent's
+    interpreter lock.
 
     Args:
         answers_fd: the file descriptor that answers go to.
@@ -126,9 +126,9 @@ def serve(answers_fd: str) -> None:
         results = []
         seen = SeenKeys()
         while isinstance(task := _receive(tasks), Task):
-            piece = task.piece
-            data = piece.data if piece.data is not None else read_range(task.path, piece.start, piece.stop)
-            results.append(decode_chunk(task.kind, data, (piece.start, task.first_key), seen))
+            chunk = task.chunk
+            data = chunk.data if chunk.data is not None else read_range(task.path, chunk.start, chunk.stop)
+            results.append(decode_chunk(task.kind, data, (chunk.start, task.first_key), seen))
             _send(answers, True)
         _send(answers, results)
 

@@ -1,4 +1,4 @@
-"""What lies in a capture's folder beside traces: folders of windows, and manifests."""
+"""What a capture's folder contains beside traces: folders of windows, and manifests."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _RECORDERS = ("native", "torch")
 def windows_of(folder: Path) -> list[tuple[str, Path]]:
     """Name and path of each folder of a window, by number; the folder itself, with no name, where it has none."""
     inside = [
-        one
-        for one in folder.glob(f"{_WINDOW}*")
-        if one.is_dir() and one.name.removeprefix(_WINDOW).isdecimal()
+        path
+        for path in folder.glob(f"{_WINDOW}*")
+        if path.is_dir() and path.name.removeprefix(_WINDOW).isdecimal()
     ]
-    inside.sort(key=lambda one: int(one.name.removeprefix(_WINDOW)))
-    return [(one.name, one) for one in inside] or [("", folder)]
+    inside.sort(key=lambda path: int(path.name.removeprefix(_WINDOW)))
+    return [(path.name, path) for path in inside] or [("", folder)]
 
 
 def choose_window(folder: Path, number: int | None) -> tuple[Path | None, list[Finding]]:
-    """The folder of one window of a capture, and a finding that says which others there are.
+    """The folder of one window of a capture, and a finding that names the others.
 
     Args:
         folder: the folder of the capture.
@@ -57,25 +57,25 @@ def choose_window(folder: Path, number: int | None) -> tuple[Path | None, list[F
 def manifests_of(
     folder: Path, rank: int | None = None
 ) -> tuple[list[tuple[Path, dict[str, Any]]], list[Finding]]:
-    """Path and content of each manifest, or of one rank's, and a finding for each that is none."""
-    told: list[tuple[Path, dict[str, Any]]] = []
-    odd: list[Finding] = []
+    """Path and content of each manifest, or of one rank's, and a finding for each that is unreadable."""
+    manifests: list[tuple[Path, dict[str, Any]]] = []
+    findings: list[Finding] = []
     for file in sorted(folder.glob(f"manifest_{'*' if rank is None else rank}.json")):
         try:
             content = json.loads(file.read_bytes())
         except (OSError, ValueError, RecursionError) as error:
-            odd.append(Finding.of(FindingCode.MANIFEST_UNREADABLE, str(file), error=str(error)))
+            findings.append(Finding.of(FindingCode.MANIFEST_UNREADABLE, str(file), error=str(error)))
             continue
         if isinstance(content, dict):
-            told.append((file, content))
+            manifests.append((file, content))
         else:
             case = FindingCase.NO_OBJECT
-            odd.append(Finding.of(FindingCode.MANIFEST_UNREADABLE, str(file), case=case))
-    return told, odd
+            findings.append(Finding.of(FindingCode.MANIFEST_UNREADABLE, str(file), case=case))
+    return manifests, findings
 
 
 def recorder_of(et: Path) -> str:
-    """Who recorded an Execution Trace, `native` or `torch`, as its manifest or form tells; "" where neither does."""
+    """Who recorded an Execution Trace, `native` or `torch`, by its manifest or file format; "" where unknown."""
     if is_arrow(et.name):
         return "native"
     rank = rank_from_name(str(et))
@@ -88,12 +88,12 @@ def recorder_of(et: Path) -> str:
         for _, content in manifests_of(folder, rank)[0]
         if et.name in _files_of(content)
     ]
-    found = [one for names in named if isinstance(names, list) for one in names if one in _RECORDERS]
+    found = [name for names in named if isinstance(names, list) for name in names if name in _RECORDERS]
     return str(found[0]) if found else ""
 
 
 def _files_of(content: dict[str, Any]) -> set[str]:
-    """Names of the files that a manifest tells of."""
+    """Names of the files that a manifest lists."""
     windows = content.get("windows")
     files = [
         file

@@ -14,8 +14,8 @@ from tracebraid.importers.discovery.sniff import (
     KINETO,
     Found,
     is_candidate,
-    look,
     rank_in_tail,
+    sniff,
     written_at_ns,
 )
 from tracebraid.importers.json_stream.chunks import open_array
@@ -28,7 +28,9 @@ from tracebraid.model.job import RankFiles
 __all__ = ["find_rank_files", "trace_files"]
 
 _DEPTH = 2
+"""Levels of folders below a folder without traces that are searched: `<run>/<kind>/`."""
 _SHOWN = 5
+"""Names in a message."""
 _EXPECTED = (
     "Expected files such as kineto_trace_0.json.gz beside torch_et_0.json.gz, or rank-0.pt.trace.json.gz"
 )
@@ -37,12 +39,12 @@ _EXPECTED = (
 def find_rank_files(
     path: str | Path, window: int | None = None
 ) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
-    """The pairs of a folder by rank, and what is odd about them; one Kineto file is a job of one rank.
+    """The pairs of a folder by rank, and findings about the files; a single Kineto file is a job of one rank.
 
-    Kind and rank are taken from names where these tell them, else from the head of the file; the rank of several
-    that tell none there from their ends. Nothing else of a file is read. A folder without traces stands for the one
-    folder inside it that has some, or for two, of which one has the Kineto traces and the other the Execution
-    Traces (Megatron-LM's `torch_profile` and `chakra`). Of a capture's windows (`window_<n>/`) it is one.
+    Kind and rank are taken from the file's name, else from its head; the ranks of several Kineto traces without one
+    there from their tails. Nothing else of a file is read. In a folder without traces, the only folder inside it
+    that has some is used, or two, of which one has the Kineto traces and the other the Execution Traces
+    (Megatron-LM's `torch_profile` and `chakra`). Of a capture's windows (`window_<n>/`), one is used.
 
     Args:
         path: the folder or file.
@@ -58,19 +60,19 @@ def find_rank_files(
     if not is_there:
         raise InputError(str(path), "there is no such file or folder", "Check the path")
     if not is_folder:
-        return _one_file(folder)
+        return _single_file(folder)
     traces, findings = _traces_in(_files_of(folder))
     if window is not None or not traces:
         chosen, others = choose_window(folder, window)
         if chosen is not None:
-            files, odd = find_rank_files(chosen)
-            return files, (*others, *odd)
+            files, chosen_findings = find_rank_files(chosen)
+            return files, (*others, *chosen_findings)
     if not traces:
         traces, more = _traces_below(folder)
         findings += more
     traces, paired = pair_by_number(pair_the_only_two(_with_ranks_of_tails(traces)))
-    kinetos, more = _by_rank([one for one in traces if one.kind == KINETO], "Kineto traces")
-    ets, others = _by_rank([one for one in traces if one.kind == ET], "Execution Traces")
+    kinetos, more = _by_rank([trace for trace in traces if trace.kind == KINETO], "Kineto traces")
+    ets, others = _by_rank([trace for trace in traces if trace.kind == ET], "Execution Traces")
     findings += [*paired, *more, *others, *_without_partner(kinetos, ets), *_not_exported(folder)]
     if not kinetos:
         raise _no_kineto(folder, traces)
@@ -97,14 +99,16 @@ def trace_files(paths: Sequence[str | Path]) -> list[Path]:
     return found
 
 
-def _one_file(path: Path) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
-    found, odd = look(path)
+def _single_file(path: Path) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
+    found, findings = sniff(path)
     if found is not None and found.kind == ET:
         advice = "Give the Kineto trace, or the folder that holds both"
         raise InputError(str(path), "this is an Execution Trace, which has no times", advice)
     if found is None:
         open_array(open_source(path))
-    return (RankFiles(0 if found is None or found.rank is None else found.rank, str(path), None),), tuple(odd)
+    return (RankFiles(0 if found is None or found.rank is None else found.rank, str(path), None),), tuple(
+        findings
+    )
 
 
 def _files_of(folder: Path) -> list[Path]:
@@ -129,15 +133,17 @@ def _folders_below(folder: Path, depth: int = _DEPTH) -> list[Path]:
 
 
 def _traces_in(files: Sequence[Path]) -> tuple[list[Found], list[Finding]]:
-    looks = [look(file) for file in files]
-    return [found for found, _ in looks if found], [finding for _, odd in looks for finding in odd]
+    sniffed = [sniff(file) for file in files]
+    return [found for found, _ in sniffed if found], [
+        finding for _, findings in sniffed for finding in findings
+    ]
 
 
 def _traces_below(folder: Path) -> tuple[list[Found], list[Finding]]:
     """The traces of the folders inside a folder, where they are those of one run."""
     inside = [(below, *_traces_in(_files_of(below))) for below in _folders_below(folder)]
-    with_kineto = [below for below, traces, _ in inside if any(one.kind == KINETO for one in traces)]
-    with_et = [below for below, traces, _ in inside if any(one.kind == ET for one in traces)]
+    with_kineto = [below for below, traces, _ in inside if any(trace.kind == KINETO for trace in traces)]
+    with_et = [below for below, traces, _ in inside if any(trace.kind == ET for trace in traces)]
     if len(with_kineto) > 1:
         names = [str(below.relative_to(folder)) for below in with_kineto]
         shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
@@ -147,37 +153,37 @@ def _traces_below(folder: Path) -> tuple[list[Found], list[Finding]]:
         with_et = [below for below in with_et if below in with_kineto]
     used = {*with_kineto, *with_et}
     return (
-        [one for below, traces, _ in inside if below in used for one in traces],
-        [finding for below, _, odd in inside if below in used for finding in odd],
+        [trace for below, traces, _ in inside if below in used for trace in traces],
+        [finding for below, _, findings in inside if below in used for finding in findings],
     )
 
 
 def _with_ranks_of_tails(traces: list[Found]) -> list[Found]:
-    """Several Kineto traces whose names and heads tell no rank may tell it at their ends."""
-    unknown = [one for one in traces if one.kind == KINETO and one.rank is None]
+    """Read the ranks of several Kineto traces from their tails, where neither names nor heads contain them."""
+    unknown = [trace for trace in traces if trace.kind == KINETO and trace.rank is None]
     if len(unknown) < 2:
         return traces
-    return [one.of_rank(rank_in_tail(one.path)) if one in unknown else one for one in traces]
+    return [trace.of_rank(rank_in_tail(trace.path)) if trace in unknown else trace for trace in traces]
 
 
 def _by_rank(found: list[Found], what: str) -> tuple[dict[int, str], list[Finding]]:
-    """One file for each rank: a file that tells none gets rank 0, if it is the only one of its kind.
+    """One file for each rank: a file of unknown rank gets rank 0, if it is the only one of its kind.
 
     Of several of one rank, the one that TensorBoard's handler wrote last is used, else the first by name; a Kineto
     trace goes before an export of Nsight Systems.
     """
     by_rank: dict[int, list[str]] = defaultdict(list)
     findings = []
-    for one in found:
-        if one.rank is None and len(found) > 1:
+    for trace in found:
+        if trace.rank is None and len(found) > 1:
             details: dict[str, object] = {
                 "case": FindingCase.FILE_LEFT_OUT,
                 "files": len(found),
                 "kind": what,
             }
-            findings.append(Finding(FindingCode.RANK_UNKNOWN, one.path, details=details))
+            findings.append(Finding(FindingCode.RANK_UNKNOWN, trace.path, details=details))
             continue
-        by_rank[0 if one.rank is None else one.rank].append(one.path)
+        by_rank[0 if trace.rank is None else trace.rank].append(trace.path)
     for rank, paths in sorted(by_rank.items()):
         paths.sort(key=lambda path: (path.endswith(".sqlite"), -written_at_ns(path)))
         if len(paths) > 1:
@@ -211,7 +217,7 @@ def _not_exported(folder: Path) -> list[Finding]:
 
 
 def _no_kineto(folder: Path, traces: list[Found]) -> InputError:
-    kinds = {one.kind for one in traces}
+    kinds = {trace.kind for trace in traces}
     if KINETO in kinds:
         what = "it holds several Kineto traces, and neither they nor their names tell a rank"
     elif kinds:

@@ -1,4 +1,4 @@
-"""The rank that a file's name tells."""
+"""The rank in a file's name."""
 
 from __future__ import annotations
 

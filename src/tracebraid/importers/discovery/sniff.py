@@ -14,7 +14,7 @@ from tracebraid.importers.json_stream.source import open_source
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
-__all__ = ["ET", "KINETO", "Found", "is_candidate", "look", "rank_in_tail", "written_at_ns"]
+__all__ = ["ET", "KINETO", "Found", "is_candidate", "rank_in_tail", "sniff", "written_at_ns"]
 
 ET, KINETO = "et", "kineto"
 
@@ -27,18 +27,19 @@ _NO_TRACE = re.compile(r"^\.|et_plus|^manifest.*\.json$|_plus\.json|_report\.jso
 _WRITTEN_AT = re.compile(r"\.(\d{12,20})\.pt\.trace\.json", re.I)
 _RANK_IN_TAIL = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}\[]*?"rank"\s*:\s*"?(\d{1,9})\b')
 _TAIL_BYTES = 1 << 18
+"""What Kineto writes behind the events (such as `distributedInfo`) takes at most 4 KB in our test traces."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A trace: its path, `ET` or `KINETO`, and its rank, None where nothing tells it."""
+    """A trace: its path, `ET` or `KINETO`, and its rank, None where it is unknown."""
 
     path: str
     kind: str
     rank: int | None
 
     def of_rank(self, rank: int | None) -> Found:
-        """The same trace, of a rank that something else told."""
+        """The same trace with a rank that is known from elsewhere."""
         return replace(self, rank=rank)
 
 
@@ -47,10 +48,10 @@ def is_candidate(name: str) -> bool:
     return bool(_TRACE_FILE.search(name)) and not _NO_TRACE.search(name)
 
 
-def look(path: Path) -> tuple[Found | None, list[Finding]]:
+def sniff(path: Path) -> tuple[Found | None, list[Finding]]:
     """What a file is; None, with a finding, where it is no trace that can be opened.
 
-    Where its name tells kind and rank, it is not opened; else its head is read, and nothing more.
+    Where its name contains kind and rank, it is not opened; else only its head is read.
     """
     rank = rank_from_name(path.name)
     if _KINETO_NAME.search(path.name) and rank is not None:
@@ -68,14 +69,14 @@ def look(path: Path) -> tuple[Found | None, list[Finding]]:
     if file.array == "nodes":
         return Found(str(path), ET, rank), []
     info = file.header.get("distributedInfo")
-    told = as_rank(info.get("rank")) if isinstance(info, dict) else None
-    return Found(str(path), KINETO, rank if told is None else told), []
+    stated = as_rank(info.get("rank")) if isinstance(info, dict) else None
+    return Found(str(path), KINETO, rank if stated is None else stated), []
 
 
 def rank_in_tail(path: str) -> int | None:
-    """The rank that a Kineto trace tells behind its events, as on-demand traces do; None where it tells none.
+    """The rank behind the events of a Kineto trace, where on-demand traces have it; None where there is none.
 
-    Of a plain file only the end is read; a gzip file is gone through.
+    Of a plain file only the end is read; a gzip file is decompressed whole.
     """
     if path.endswith(".sqlite"):
         return None

@@ -31,9 +31,9 @@ _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
     EOFError,
-    ValueError,  # names and texts in no encoding, places before the start of the file
+    ValueError,  # names and texts in no encoding, offsets before the start of the file
     struct.error,
-    NotImplementedError,  # a way to compress that nobody knows
+    NotImplementedError,  # an unknown compression
     RuntimeError,  # a password; a header that is nested too deep
     msgspec.MsgspecError,
 )

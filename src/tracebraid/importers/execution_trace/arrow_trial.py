@@ -1,4 +1,4 @@
-"""A trial of Arrow files that may be damaged or hostile: they are decoded in a process of its own first.
+"""A trial of Arrow files that may be damaged or hostile: they are decoded in a child process first.
 
 Polars' decoder panics on some files, and on others, such as those that name an absurd size, it ends the process. What
 it does depends on the bytes alone: bytes that the trial survived are decoded here.
@@ -25,9 +25,9 @@ _DECODED, _REFUSED, _NOT_TRIED = 0, 3, 4
 
 
 def survives_decoding(contents: Iterable[bytes]) -> bool:
-    """Whether Arrow files can be decoded, or refused, without an end of the process that does.
+    """Whether Arrow files can be decoded, or refused, without ending the process that does.
 
-    Where no process can be started, or polars is not found in it, they are taken to.
+    True also where no process can be started, or where polars is missing in it.
 
     Args:
         contents: the files.
@@ -55,7 +55,7 @@ def serve() -> None:
         pass
     else:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Nothing but the exit code counts, and ending in the usual way could hang behind a panic.
+    # Nothing but the exit code counts, and a normal exit could hang after a panic.
     os._exit(_decode_all(sys.stdin.buffer))
 
 

@@ -32,7 +32,7 @@ from tracebraid.importers.execution_trace.nodes import (
 from tracebraid.importers.json_stream.chunks import NODE_MEMBER, shape_of
 from tracebraid.importers.json_stream.collector import without_collector
 from tracebraid.importers.json_stream.issue import Issue
-from tracebraid.importers.json_stream.recover import salvage
+from tracebraid.importers.json_stream.recover import recover
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
 
@@ -54,7 +54,7 @@ class NodeColumns:
     Args:
         tables: columns by table name.
         owners: for each row of the tables beside `nodes` the number of its node in the chunk.
-        issues: what could not be read as it stood.
+        issues: what could not be read unchanged.
     """
 
     tables: dict[str, TableData] = field(default_factory=dict)
@@ -63,11 +63,11 @@ class NodeColumns:
 
 
 def decode_nodes(data: bytes, start: int, first_key: bytes) -> NodeColumns:
-    """Decode the nodes of a chunk, of whatever schema.
+    """Decode the nodes of a chunk, of any schema.
 
     Args:
         data: nodes with commas between them.
-        start: place of the first byte in the file.
+        start: offset of the first byte in the file.
         first_key: see `chunks.ArrayFile`.
     """
     with without_collector():
@@ -77,18 +77,18 @@ def decode_nodes(data: bytes, start: int, first_key: bytes) -> NodeColumns:
                 return columns_of(array)
             except NOT_NODES:
                 continue
-        return _read_one_by_one(data, start, first_key)
+        return _read_each(data, start, first_key)
 
 
-def _read_one_by_one(data: bytes, start: int, first_key: bytes) -> NodeColumns:
+def _read_each(data: bytes, start: int, first_key: bytes) -> NodeColumns:
     """The nodes of a chunk that does not decode as a whole, and what could not be read."""
-    kept, issues = salvage(data, start, shape_of(first_key, NODE_MEMBER))
+    kept, issues = recover(data, start, shape_of(first_key, NODE_MEMBER))
     nodes: list[tuple[int, bytes]] = []
-    for salvaged in kept:
+    for item in kept:
         try:
-            nodes.append((salvaged.byte, node_text(salvaged)))
+            nodes.append((item.byte, node_text(item)))
         except NOT_NODES as error:
-            issues.append(_unreadable(error, salvaged.byte, salvaged.text))
+            issues.append(_unreadable(error, item.byte, item.text))
     issues = [replace(issue, code=_CODES.get(issue.code, issue.code)) for issue in issues]
     try:
         found = _columns(_array(nodes))

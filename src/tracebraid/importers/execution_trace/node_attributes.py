@@ -114,9 +114,9 @@ def attributes_of(node_ids: _Ints, texts: list[bytes]) -> Attributes:
     code = whole.codes
     columns: dict[str, ColumnData] = {name: int_column(distinct.values[name])[code] for name in INT_ATTRS}
     for name, values in zip(_FIRST, first, strict=True):
-        again = columns[name]
-        assert not isinstance(again, Interned), f"{name} is a column of integers"
-        columns[name] = np.where(again == INT64_NULL, values, again)
+        existing = columns[name]
+        assert not isinstance(existing, Interned), f"{name} is a column of integers"
+        columns[name] = np.where(existing == INT64_NULL, values, existing)
     for name in TEXT_ATTRS:
         texts_of = interned_column(distinct.values[name])
         columns[name] = Interned(texts_of.codes[code], texts_of.values)
@@ -162,7 +162,7 @@ def _extras(node_ids: _Ints, code: NDArray[np.int32], distinct: _Distinct) -> tu
     first = np.repeat((np.cumsum(lengths) - lengths)[code], counts)
     row = first + np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     columns: dict[str, ColumnData] = {"node_id": node_ids[owner]}
-    for place, name in enumerate(("key", "type", "value")):
-        column = interned_column([extra[place] for extra in distinct.extras])
+    for index, name in enumerate(("key", "type", "value")):
+        column = interned_column([extra[index] for extra in distinct.extras])
         columns[name] = Interned(column.codes[row], column.values)
     return TableData(total, columns), owner

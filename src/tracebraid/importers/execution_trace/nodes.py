@@ -1,7 +1,7 @@
-"""The nodes of a chunk as typed objects, as far as their columns need it, whatever the schema.
+"""The nodes of a chunk as typed objects, as far as their columns need it, for any schema.
 
-The usual chunk is decoded at once, into objects that keep shapes, types, strides and attributes as JSON text. Where one
-node of a chunk is not as it should be, each object is decoded on its own and checked in full.
+The usual chunk is decoded at once, into objects that keep shapes, types, strides and attributes as JSON text. If one
+node of a chunk does not fit, each object is decoded on its own and checked in full.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 
 from tracebraid.importers.execution_trace.argument_lists import ArgumentLists, arguments_of
 from tracebraid.importers.execution_trace.node_attributes import INT_ATTRS, Attr
-from tracebraid.importers.json_stream.recover import Salvaged
+from tracebraid.importers.json_stream.recover import Recovered
 from tracebraid.model.column import INT64_NULL
 
 __all__ = [
@@ -135,17 +135,17 @@ def attribute_texts(nodes: list[Node]) -> list[bytes]:
     return [bytes(node.attrs) for node in nodes]
 
 
-def node_text(salvaged: Salvaged) -> bytes:
+def node_text(item: Recovered) -> bytes:
     """The JSON of an object that is a node, in the form since schema 1.0.2.
 
     Raises:
         MsgspecError, UnicodeDecodeError: it is no node.
     """
     try:
-        _CHECKED.decode(salvaged.text)
+        _CHECKED.decode(item.text)
     except msgspec.ValidationError:
-        return msgspec.json.encode(_unflattened(_CHECKED_FLAT.decode(salvaged.text)))
-    return salvaged.text
+        return msgspec.json.encode(_unflattened(_CHECKED_FLAT.decode(item.text)))
+    return item.text
 
 
 def _unflattened(flat: _CheckedFlatNode) -> _CheckedNode:

@@ -27,10 +27,10 @@ def written_positions(schema: str) -> tuple[frozenset[int], frozenset[int]]:
 def _closing(text: str, begin: int) -> int:
     """Where the bracket that opens at `begin` closes; -1 if nowhere."""
     depth = 0
-    for place in range(max(begin, 0), len(text)):
-        depth += {"(": 1, ")": -1}.get(text[place], 0)
+    for index in range(max(begin, 0), len(text)):
+        depth += {"(": 1, ")": -1}.get(text[index], 0)
         if depth == 0:
-            return place
+            return index
     return -1
 
 
@@ -39,15 +39,15 @@ def _changed(texts: list[str]) -> frozenset[int]:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas outside of all brackets."""
+    """Split at the commas outside of all brackets."""
     parts, depth, begin = [], 0, 0
-    for place, letter in enumerate(text):
+    for index, letter in enumerate(text):
         if letter in "([":
             depth += 1
         elif letter in ")]":
             depth -= 1
         elif letter == "," and depth == 0:
-            parts.append(text[begin:place].strip())
-            begin = place + 1
+            parts.append(text[begin:index].strip())
+            begin = index + 1
     last = text[begin:].strip()
     return [*parts, last] if last else parts

@@ -25,7 +25,8 @@ from tracebraid.model.schema import ET_COLLECTIVES, ET_EXTRA_ATTRS, ET_NODES, ET
 
 __all__ = ["execution_trace_of", "read_execution_trace"]
 
-_PIECE_BYTES = 4 << 20
+_CHUNK_BYTES = 4 << 20
+"""Nodes repeat more than events: larger chunks decode each distinct text less often."""
 
 
 def read_execution_trace(
@@ -57,7 +58,7 @@ def execution_trace_of(
             "Give the file with `nodes` (usually torch_et_<rank>.json); did the two change places?",
         )
     chunks: list[NodeColumns] = decode_file(
-        file, processes or worth_processes(file), progress, ChunkKind.NODES, _PIECE_BYTES
+        file, processes or worth_processes(file), progress, ChunkKind.NODES, _CHUNK_BYTES
     )
     if not any(chunk.tables["nodes"].rows for chunk in chunks):
         raise NotATraceError(

@@ -146,9 +146,9 @@ def _latest_before(
     """(writer, time of writing) of the latest write of the same thing before each read; -1 where there is none."""
     order = np.lexsort((writer, written_at, written))
     keys = _pairs(written, written_at)[order]
-    place = np.searchsorted(keys, _pairs(read, read_at)) - 1
-    found = place >= 0
-    hit = order[np.maximum(place, 0)] if len(order) else np.zeros(len(read), dtype=np.int64)
+    index = np.searchsorted(keys, _pairs(read, read_at)) - 1
+    found = index >= 0
+    hit = order[np.maximum(index, 0)] if len(order) else np.zeros(len(read), dtype=np.int64)
     if not len(order):
         return np.full(len(read), -1), np.full(len(read), -1)
     found &= written[hit] == read

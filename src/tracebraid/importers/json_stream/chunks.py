@@ -1,9 +1,9 @@
-"""A trace file as a header and pieces of its one big array, cut where one object ends and the next begins.
+"""A trace file as a header and chunks of its one big array, cut where one object ends and the next begins.
 
 Both kinds of traces are one JSON object around one array (`traceEvents`, `nodes`), or the bare array.
-The array is not parsed to find the cuts. A cut is a place that looks like `}, {"key":` and where one whole
-object begins that has the member by which an event (`ph`) or a node (`id`) is known: an object inside an event,
-or a text that only looks like the place between two objects, is neither.
+The array is not parsed to find the cuts. A cut is a match of `}, {"key":` behind which a whole object begins
+that has the member by which an event (`ph`) or a node (`id`) is known. This excludes objects nested inside an
+event, and strings whose text matches the pattern.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tracebraid.importers.json_stream.source import Source
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
 
-__all__ = ["EVENT_MEMBER", "NODE_MEMBER", "ArrayFile", "Piece", "boundary_pattern", "open_array", "shape_of"]
+__all__ = ["EVENT_MEMBER", "NODE_MEMBER", "ArrayFile", "Chunk", "boundary_pattern", "open_array", "shape_of"]
 
 EVENT_MEMBER, NODE_MEMBER = "ph", "id"
 """The member by which an event and a node are known."""
@@ -38,19 +38,30 @@ _EMPTY_CLOSE = re.compile(rb"\s*\]")
 _BASE_TIME = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
 _ANY_MEMBER = re.compile(rb'"(?:%b|%b)"\s*:' % (EVENT_MEMBER.encode(), NODE_MEMBER.encode()))
 _HEADER_LIMIT_BYTES = 1 << 28
+"""So far a file is searched for its array."""
+_HEADER_USUAL_BYTES = 1 << 22
+"""So far a mapped file is searched first; the headers of our test traces take at most 26 KB."""
+_FIRST_OBJECT_BYTES = 1 << 16
+"""So much of the array is read with the header, to find the first object's first key."""
+_REACH_BYTES = 1 << 14
+"""So much is decoded at first to find an object's end; it grows up to `_OBJECT_AT_MOST_BYTES`."""
+_REACH_BACK_BYTES = 1 << 12
+"""So far back an object's start is searched at first; it grows up to `_OBJECT_AT_MOST_BYTES`."""
 _CLOSE_CANDIDATES = 500
+"""How many `}]` are tried as the end of the array, from the end; bounds the cost for a truncated file."""
 _OBJECT_AT_MOST_BYTES = 1 << 22
+"""No cut is made before a longer object; the largest object of our test traces has 18 KB."""
 _DECODER = json.JSONDecoder(strict=False)
 _EXPECTED = 'Expected `"traceEvents": [` of a Kineto trace or `"nodes": [` of an Execution Trace'
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A run of whole objects of the array, with the commas between them and no bracket.
+class Chunk:
+    """Consecutive whole objects of the array, with the commas between them and no bracket.
 
     Args:
-        start: place of its first byte in the uncompressed file.
-        stop: place after its last byte.
+        start: offset of its first byte in the uncompressed file.
+        stop: offset after its last byte.
         data: the bytes; None where they are to be read from the file at [start, stop).
     """
 
@@ -61,16 +72,16 @@ class Piece:
 
 @dataclass
 class ArrayFile:
-    """A trace file, opened as far as its array; `pieces` reads the rest.
+    """A trace file, opened as far as its array; `chunks` reads the rest.
 
     Args:
         source: the file.
         array: "traceEvents", "nodes", or "" for a bare array.
-        first_key: the key, in its quotes, that tells where an object starts. Nodes hold lists of objects,
-            so that it takes the first node's first key; events do not, and any key will do: b"".
-        header: the members beside the array; those after it are added when `pieces` has come to its end.
+        first_key: the key, in its quotes, that each object of the array starts with: the first node's first key, as
+            nodes hold lists of objects, which have other keys; b"" (any key) for events, which hold none.
+        header: the members beside the array; those after it are added when `chunks` has come to its end.
         problems: what was found around the array.
-        start: place after the array's opening bracket.
+        start: offset after the array's opening bracket.
     """
 
     source: Source
@@ -83,53 +94,53 @@ class ArrayFile:
     _read: bytearray = field(default_factory=bytearray)
     _blocks: Iterator[bytes] = field(default_factory=lambda: iter(()))
 
-    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """The array in pieces of about that many bytes; once only."""
+    def chunks(self, chunk_bytes: int) -> Iterator[Chunk]:
+        """The array in chunks of about that many bytes; once only."""
         if self._whole is not None:
-            return self._cut_whole(self._whole, piece_bytes)
-        return self._cut_stream(piece_bytes)
+            return self._cut_whole(self._whole, chunk_bytes)
+        return self._cut_stream(chunk_bytes)
 
-    def view(self, piece: Piece) -> bytes:
-        """The bytes of a piece."""
-        return piece.data if piece.data is not None else self.source.read(piece.start, piece.stop)
+    def view(self, chunk: Chunk) -> bytes:
+        """The bytes of a chunk."""
+        return chunk.data if chunk.data is not None else self.source.read(chunk.start, chunk.stop)
 
-    def fraction_done(self, piece: Piece) -> float:
-        """How far the file is read once that piece is done, 0 to 1."""
-        done = piece.stop if self._whole is not None else self.source.done_bytes
+    def fraction_done(self, chunk: Chunk) -> float:
+        """The share of the file that is read once that chunk is done, 0 to 1."""
+        done = chunk.stop if self._whole is not None else self.source.done_bytes
         return min(1.0, done / max(1, self.source.size_bytes))
 
-    def _cut_whole(self, whole: mmap | bytes, piece_bytes: int) -> Iterator[Piece]:
+    def _cut_whole(self, whole: mmap | bytes, chunk_bytes: int) -> Iterator[Chunk]:
         stop = self._close(whole, self.start, 0)
         start = self.start
-        while stop - start > piece_bytes:
-            cut = self._next_cut(whole, start + piece_bytes, stop)
-            _let_go(whole)
+        while stop - start > chunk_bytes:
+            cut = self._next_cut(whole, start + chunk_bytes, stop)
+            _release_pages(whole)
             if cut is None:
                 break
-            yield self._piece(whole, start, cut[0])
+            yield self._chunk(whole, start, cut[0])
             start = cut[1]
         if stop > start:
-            yield self._piece(whole, start, stop)
+            yield self._chunk(whole, start, stop)
 
-    def _piece(self, whole: mmap | bytes, start: int, stop: int) -> Piece:
-        return Piece(start, stop, None if isinstance(whole, mmap) else whole[start:stop])
+    def _chunk(self, whole: mmap | bytes, start: int, stop: int) -> Chunk:
+        return Chunk(start, stop, None if isinstance(whole, mmap) else whole[start:stop])
 
-    def _cut_stream(self, piece_bytes: int) -> Iterator[Piece]:
-        buffer, base, scanned = self._read, self.start, piece_bytes
+    def _cut_stream(self, chunk_bytes: int) -> Iterator[Chunk]:
+        buffer, base, scanned = self._read, self.start, chunk_bytes
         for block in self._blocks:
             buffer += block
-            while len(buffer) > 2 * piece_bytes and scanned < len(buffer):
+            while len(buffer) > 2 * chunk_bytes and scanned < len(buffer):
                 cut = self._next_cut(buffer, scanned, len(buffer))
                 if cut is None:
-                    scanned = max(piece_bytes, len(buffer) - _OBJECT_AT_MOST_BYTES)
+                    scanned = max(chunk_bytes, len(buffer) - _OBJECT_AT_MOST_BYTES)
                     break
-                yield Piece(base, base + cut[0], bytes(buffer[: cut[0]]))
+                yield Chunk(base, base + cut[0], bytes(buffer[: cut[0]]))
                 del buffer[: cut[1]]
-                base, scanned = base + cut[1], piece_bytes
+                base, scanned = base + cut[1], chunk_bytes
         rest = bytes(buffer)
         stop = self._close(rest, 0, base)
         if stop > 0:
-            yield Piece(base, base + stop, rest[:stop])
+            yield Chunk(base, base + stop, rest[:stop])
 
     def _next_cut(self, view: mmap | bytes | bytearray, start: int, stop: int) -> tuple[int, int] | None:
         """(end of an object, start of the next) of the first cut at or after `start`; None without any."""
@@ -140,7 +151,7 @@ class ArrayFile:
 
     def _object_end(self, view: mmap | bytes | bytearray, begin: int) -> int | None:
         """Where the event or node that begins there ends; None if none does."""
-        reach = 1 << 14
+        reach = _REACH_BYTES
         while view[begin : begin + 1] in (b" ", b"\t", b"\r", b"\n"):
             begin += 1
         while True:
@@ -162,7 +173,7 @@ class ArrayFile:
 
         The end is the last `}]` whose rest completes the file and whose `}` ends an object that starts
         at a cut. A list of objects beside the array (`deviceProperties` after the events) fails the
-        second test and is passed over.
+        second test and is skipped.
         """
         empty = _EMPTY_CLOSE.match(view, low)
         candidates = iter([(low, empty.end())]) if empty else _close_candidates(view, low)
@@ -186,7 +197,7 @@ class ArrayFile:
 
     def _ends_object(self, view: mmap | bytes, low: int, stop: int) -> bool:
         """Whether an event or a node ends at `stop`."""
-        reach = 1 << 12
+        reach = _REACH_BACK_BYTES
         while True:
             begin = max(low, stop - reach)
             starts = [match.end() for match in boundary_pattern(self.first_key).finditer(view, begin, stop)]
@@ -199,21 +210,21 @@ class ArrayFile:
 
 
 def _stripped_end(view: mmap | bytes, low: int) -> int:
-    """Where the view ends, blanks left out."""
+    """The end of the view without trailing whitespace."""
     end = len(view)
     while end > low and view[end - 1 : end] in (b" ", b"\t", b"\r", b"\n"):
         end -= 1
     return end
 
 
-def _let_go(whole: mmap | bytes) -> None:
-    """Give back the mapped pages: each look at a cut maps a large run of them, and they count as memory in use."""
+def _release_pages(whole: mmap | bytes) -> None:
+    """Release the mapped pages: each search for a cut maps many of them, and they count as resident memory."""
     if isinstance(whole, mmap) and hasattr(mmap_module, "MADV_DONTNEED"):
         whole.madvise(mmap_module.MADV_DONTNEED)
 
 
 def shape_of(first_key: bytes, member: str) -> ObjectShape:
-    """How the objects of the array look.
+    """How the objects of the array are recognised.
 
     Args:
         first_key: see `boundary_pattern`.
@@ -245,7 +256,7 @@ def open_array(source: Source) -> ArrayFile:
     """
     whole = source.mapped() or (source.memory if not source.compressed else None)
     if whole is not None:
-        found = _find_array(source, whole[: 1 << 22], final=len(whole) <= 1 << 22)
+        found = _find_array(source, whole[:_HEADER_USUAL_BYTES], final=len(whole) <= _HEADER_USUAL_BYTES)
         found = found or _find_array(source, whole[:_HEADER_LIMIT_BYTES], final=True)
         return _array_file(source, found, whole, _whole=whole)
     read, found = bytearray(), None
@@ -253,7 +264,7 @@ def open_array(source: Source) -> ArrayFile:
     for block in blocks:
         read += block
         found = _find_array(source, bytes(read), final=len(read) >= _HEADER_LIMIT_BYTES)
-        if found and len(read) - found.start > 1 << 16:
+        if found and len(read) - found.start > _FIRST_OBJECT_BYTES:
             break
     found = found or _find_array(source, bytes(read), final=True)
     file = _array_file(source, found, read, _read=read, _blocks=blocks)
@@ -333,7 +344,7 @@ def _parse_tail(tail: bytes, bare: bool) -> dict[str, object] | None:
 
 
 def _close_candidates(view: mmap | bytes, low: int) -> Iterator[tuple[int, int]]:
-    """(place after `}`, place after `]`) of each `}]`, from the last to the first."""
+    """(offset after `}`, offset after `]`) of each `}]`, from the last to the first."""
     window, seen, upper = 1 << 16, 0, len(view)
     while upper > low and seen < _CLOSE_CANDIDATES:
         begin = max(low, len(view) - window)

@@ -1,4 +1,4 @@
-"""Python's cycle collector, held while the many objects of a piece are alive: it would scan them again and again."""
+"""Disables Python's cyclic garbage collector while a chunk is decoded: it would rescan all live objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["without_collector"]
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Hold the collector, and let it run again if it ran before."""
+    """Disable the collector within the block, and enable it again if it was enabled before."""
     enabled = gc.isenabled()
     gc.disable()
     try:

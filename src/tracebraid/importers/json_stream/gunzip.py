@@ -1,4 +1,4 @@
-"""A gzip stream, unpacked block by block; a damaged one gives all that lies before the damage."""
+"""A gzip stream, unpacked block by block; a damaged one yields everything before the damage."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from tracebraid.model.finding_code import FindingCase, FindingCode
 __all__ = ["gunzip"]
 
 _GZIP = 31
-"""The window size that tells zlib to expect gzip's header and trailer."""
+"""zlib's `wbits` for a gzip header and trailer with the largest window: 16 + 15."""
 
 _MAGIC = b"\x1f\x8b"
 _STEP_BYTES = 16
+"""A damaged stream is decompressed in steps of so many packed bytes: at most one step's output is lost."""
 _CODE = FindingCode.GZIP_DAMAGED
 
 
@@ -26,8 +27,8 @@ def gunzip(packed: Callable[[], Iterator[bytes]], damage: list[Issue]) -> Iterat
 
     Args:
         packed: gives the compressed bytes, block by block; asked once more where the stream is damaged.
-        damage: is told what stopped the stream short of its end, or what follows it, and after how many
-            uncompressed bytes.
+        damage: receives (what stopped the stream before its end, or what follows it; after how many uncompressed
+            bytes).
     """
     done = 0
     member = isal_zlib.decompressobj(_GZIP)
@@ -56,7 +57,7 @@ def gunzip(packed: Callable[[], Iterator[bytes]], damage: list[Issue]) -> Iterat
 
 
 def _up_to_damage(packed: Iterator[bytes], skip: int) -> Iterator[bytes]:
-    """What a damaged stream unpacks to behind the first `skip` bytes, in small steps, so that none is lost."""
+    """The uncompressed bytes of a damaged stream after the first `skip`, in small steps, up to the damage."""
     member = zlib.decompressobj(_GZIP)
     done = 0
     for block in packed:

@@ -1,9 +1,9 @@
-"""Objects of a piece that does not decode as a whole: each on its own, mended where that is plain.
+"""Objects of a chunk that does not decode as a whole: each is decoded on its own, and repaired where possible.
 
 What a recorder gets wrong most often is a name with quotes or control characters that it did not escape.
-Such an object is mended and kept; what cannot be read is left out, counted and located. A damaged text tells how many
-objects are lost with it at least, by the members that only a whole object has; how many stood in bytes that were
-overwritten or cut out, it does not tell.
+Such an object is repaired and kept; what cannot be read is left out, counted and located. The count of lost objects is
+a lower bound: it counts the members that each object has once in the damaged text. Objects in bytes that were
+overwritten or cut out cannot be counted.
 """
 
 from __future__ import annotations
@@ -20,26 +20,30 @@ from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCode
 
-__all__ = ["ObjectShape", "Salvaged", "salvage"]
+__all__ = ["ObjectShape", "Recovered", "recover"]
 
 _NAME_STARTS = re.compile(r'"name"\s*:\s*"')
 _NAME_ENDS = re.compile(r'"\s*,\s*"(?:ph|cat|pid|tid|ts|id|ctrl_deps|rf_id|args|dur)"\s*:')
 _BORDER = re.compile(r'[{,]\s*"(?:name|ph|cat|pid|tid|ts|dur|args|id|ctrl_deps|rf_id)"\s*:')
-"""A member of an event or a node: a text that holds one is no name, but runs on into another object."""
+"""A member of an event or a node: a text that contains one is not a name, but extends into another object."""
 _ZEROED = b"\0" * 8
-"""So many zeros in a row are no text, but a block that was never written, and may have held other objects."""
+"""So many zero bytes in a row are not text but a file system block that was never written."""
 _BLANKS = b" \t\r\n,"
 _CUT_OFF = "Input data was truncated"
 _RETRIES_TIMES = 8
-"""What is read again behind broken objects is at most so many times the data: the cost of damage stays linear."""
+"""Text behind broken objects is read again up to so many times the size of the data, so that the cost stays linear."""
 _JOIN_AT_MOST = 64
+"""At most so many texts are joined to one object: the cost of an object that is cut off stays bounded."""
 _TEXT_AT_MOST_BYTES = 1 << 20
+"""A longer text is not read as one object: the cost of a broken object stays bounded."""
+_REACH_BYTES = 1 << 14
+"""So much is decoded at first to find a value's end; it grows up to `_TEXT_AT_MOST_BYTES`."""
 _DECODER = json.JSONDecoder(strict=False)
 
 
 @dataclass
-class Salvaged:
-    """One object that was read: the value, its text as it now is, and the byte where it starts."""
+class Recovered:
+    """One object that was read: the value, its text (repaired if necessary), and the byte where it starts."""
 
     value: dict[str, object]
     text: bytes
@@ -48,7 +52,7 @@ class Salvaged:
 
 @dataclass(frozen=True)
 class ObjectShape:
-    """How the objects of an array look in its text.
+    """How the objects of an array are recognised in its text.
 
     Args:
         boundary: what separates two objects, see `chunks.boundary_pattern`.
@@ -61,19 +65,19 @@ class ObjectShape:
     member: str
 
     def count(self, data: bytes, begin: int, stop: int) -> int:
-        """How many objects have their member between two places."""
+        """How many objects have their member between two offsets."""
         return len(re.findall(b'"%b"\\s*:' % self.member.encode(), data[begin:stop]))
 
 
-def salvage(data: bytes, start: int, shape: ObjectShape) -> tuple[list[Salvaged], list[Issue]]:
-    """Read the objects of a piece one by one.
+def recover(data: bytes, start: int, shape: ObjectShape) -> tuple[list[Recovered], list[Issue]]:
+    """Read the objects of a chunk one by one.
 
     Args:
-        data: the piece; objects with commas between them.
-        start: place of its first byte in the file.
-        shape: how its objects look.
+        data: the chunk; objects with commas between them.
+        start: offset of its first byte in the file.
+        shape: how its objects are recognised.
     """
-    work = _Salvage(data, start, list(_split(data, shape.boundary))[::-1], shape)
+    work = _Recovery(data, start, list(_split(data, shape.boundary))[::-1], shape)
     while work.texts:
         begin, stop = work.texts.pop()
         while begin < stop and data[begin] in _BLANKS:
@@ -84,18 +88,18 @@ def salvage(data: bytes, start: int, shape: ObjectShape) -> tuple[list[Salvaged]
 
 
 @dataclass
-class _Salvage:
-    """The texts that are still to be read, last first, as places in the data; what was kept; what was wrong."""
+class _Recovery:
+    """State of a recovery: the texts still to be read as offsets in the data, last first; objects kept; issues."""
 
     data: bytes
     start: int
     texts: list[tuple[int, int]]
     shape: ObjectShape
-    kept: list[Salvaged] = field(default_factory=list)
+    kept: list[Recovered] = field(default_factory=list)
     issues: list[Issue] = field(default_factory=list)
     retried_bytes: int = 0
     in_damage: bool = False
-    """Whether no whole object was read since the last damage: what is read may be a part of one."""
+    """Whether no whole object was read since the last damage: what is read may be part of a damaged object."""
 
     def read(self, begin: int, stop: int) -> None:
         """Read the object that starts at `begin`; what follows it before `stop` goes back to the texts."""
@@ -112,11 +116,11 @@ class _Salvage:
             value, error = _parse(whole)
         if value is not None:
             self._keep(value, whole, begin)
-            # No comma and no other object follow: what does may be a part of one.
+            # Neither a comma nor another object follows: the rest may be part of a damaged object.
             self.in_damage = True
             self.texts.append((begin + length, stop))
-        elif (length == 0 or isinstance(leading, dict)) and (mended := _mend(whole)) is not None:
-            if self._keep(*mended, begin):
+        elif (length == 0 or isinstance(leading, dict)) and (repaired := _repair(whole)) is not None:
+            if self._keep(*repaired, begin):
                 self.issues.append(Issue(FindingCode.EVENT_MENDED, self.start + begin))
             self.texts.append((begin + len(whole), stop))
         elif length or self.data[begin] != ord("{"):
@@ -125,20 +129,20 @@ class _Salvage:
             self._skip(begin, max(begin + 1, failed), stop, FindingCode.EVENT_UNREADABLE, error)
 
     def _keep(self, value: dict[str, object], text: bytes, begin: int) -> bool:
-        """Keep an object; not what is left of a damaged one. Whether it was kept."""
+        """Keep an object unless it may be part of a damaged one; returns whether it was kept."""
         self.in_damage = self.in_damage and self.shape.member not in value
         if self.in_damage:
             loss = Loss(self.shape.count(text, 0, len(text)), None, len(text))
             self.issues.append(Issue(FindingCode.TEXT_BETWEEN, self.start + begin, loss))
         else:
-            self.kept.append(Salvaged(value, text, self.start + begin))
+            self.kept.append(Recovered(value, text, self.start + begin))
         return not self.in_damage
 
-    def _skip(self, begin: int, behind: int, stop: int, code: FindingCode, error: str = "") -> None:
+    def _skip(self, begin: int, after: int, stop: int, code: FindingCode, error: str = "") -> None:
         """Leave out what stands at `begin`, up to where the next object may start, at `behind` or later."""
         following = None
         if self.retried_bytes <= _RETRIES_TIMES * len(self.data):
-            following = self.shape.start.search(self.data, behind, stop)
+            following = self.shape.start.search(self.data, after, stop)
             self.retried_bytes += min(stop - begin, _TEXT_AT_MOST_BYTES) if error else 0
         end = following.start() if following else stop
         loss = Loss(self.shape.count(self.data, begin, end), None, end - begin)
@@ -148,7 +152,7 @@ class _Salvage:
         self.issues.append(Issue.of(code, self.start + begin, loss, error=error))
 
     def _join(self, begin: int, text: bytes) -> tuple[dict[str, object] | None, bytes]:
-        """An object that holds a list of objects was split where one of these ended: put it together again."""
+        """Join the parts of an object that was split at the end of an object nested in it."""
         for used in range(1, min(_JOIN_AT_MOST, len(self.texts)) + 1):
             joined = self.data[begin : self.texts[-used][1]]
             value, error = _parse(joined)
@@ -178,13 +182,13 @@ def _parse(text: bytes) -> tuple[dict[str, object] | None, str]:
     return value, ""
 
 
-def _mend(text: bytes) -> tuple[dict[str, object], bytes] | None:
+def _repair(text: bytes) -> tuple[dict[str, object], bytes] | None:
     """The object with its name escaped, its encoding made UTF-8, and NaN and Infinity made null."""
     if _ZEROED in text:
         return None
     words = text.decode("utf-8", "replace")
     begins = _NAME_STARTS.search(words)
-    # Where the first name does not end, no later one does: one search for each, however often the text says "name".
+    # Where the first name does not end, no later name does: a single search for each keeps the cost linear.
     ends = _NAME_ENDS.search(words, begins.end()) if begins else None
     if begins and ends:
         name = words[begins.end() : ends.start()]
@@ -198,16 +202,16 @@ def _mend(text: bytes) -> tuple[dict[str, object], bytes] | None:
     if not isinstance(value, dict):
         return None
     try:
-        mended = msgspec.json.encode(value)
+        repaired = msgspec.json.encode(value)
     except UnicodeEncodeError:
         halves = json.loads(words, strict=False, parse_constant=lambda _: None)
-        mended = json.dumps(halves, ensure_ascii=False).encode("utf-8", "replace")
-    parsed, _ = _parse(mended)
-    return (parsed, mended) if parsed is not None else None
+        repaired = json.dumps(halves, ensure_ascii=False).encode("utf-8", "replace")
+    parsed, _ = _parse(repaired)
+    return (parsed, repaired) if parsed is not None else None
 
 
 def _as_written(number: str) -> msgspec.Raw | None:
-    """A number that keeps all its digits: a float would round a large time. None where no float is so large."""
+    """A number with all its digits, as a float would round a large time; None where it exceeds float64."""
     return msgspec.Raw(number.encode()) if math.isfinite(float(number)) else None
 
 
@@ -220,8 +224,8 @@ def _unescape(name: str) -> str:
 
 
 def _leading_value(data: bytes, begin: int, stop: int) -> tuple[object, int, int]:
-    """The value that starts at `begin`, and its length; length 0 where none does, and the place where it goes wrong."""
-    reach = 1 << 14
+    """The value that starts at `begin`, and its length; length 0 where none does, and the offset of the error."""
+    reach = _REACH_BYTES
     while True:
         words = data[begin : min(stop, begin + reach)].decode("latin-1")
         try:

@@ -1,4 +1,4 @@
-"""A file's bytes: plain or gzip, on disk or from standard input, or a clear word on what it is instead."""
+"""A file's bytes: plain or gzip, on disk or from standard input, or an error that names the format it has instead."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ STDIN = "-"
 
 _SQLITE = b"SQLite format 3\x00"
 _HEAD_BYTES = 64
+"""The longest signature has 16 bytes."""
 _GZIP = b"\x1f\x8b"
 _EXPECTED = "Expected an Execution Trace or a Kineto trace: JSON text, plain or gzip"
 
@@ -53,7 +54,7 @@ class Source:
         compressed: whether it is gzip.
         memory: the data, where it did not come from a file.
         descriptor: the open file; -1 where there is none.
-        damage: filled while reading: what stopped a gzip stream short of its end, and after how many
+        damage: filled while reading: what stopped a gzip stream before its end, and after how many
             uncompressed bytes.
         done_bytes: how far `blocks` has come in the file on disk.
     """
@@ -84,7 +85,7 @@ class Source:
     def read(self, start: int, stop: int) -> bytes:
         """The bytes as they lie on disk, from `start` up to `stop`; any thread may ask.
 
-        Read, not mapped: a mapped file that is gone through counts as memory in use, and faults page by page.
+        Read, not mapped: the pages of a mapped file count as resident memory, and are faulted in page by page.
         """
         if self.memory is not None:
             return self.memory[start:stop]

@@ -1,4 +1,4 @@
-"""What a trace's categories leave unanswered: old names, unknown names, device work without the host's events."""
+"""Findings about a trace's categories: old names, unknown names, device work without host events."""
 
 from __future__ import annotations
 
@@ -19,31 +19,33 @@ _DEVICE_KEYS = ["correlation", "stream", "device"]
 """Arguments that only events of a device, or calls that launch them, carry."""
 
 _SHOWN = 3
+"""Categories, or events, in a finding."""
 _CHARACTERS_SHOWN = 40
+"""Characters of a category's name in a finding."""
 
 
 def category_findings(
-    path: str, pieces: Sequence[EventColumns], tables: dict[str, pl.DataFrame]
+    path: str, chunks: Sequence[EventColumns], tables: dict[str, pl.DataFrame]
 ) -> list[Finding]:
-    """What is said about the categories of a trace's events.
+    """The findings about the categories of a trace's events.
 
     Args:
         path: the trace's file.
-        pieces: what was decoded, with the old names that were found.
+        chunks: the decoded columns, with the old names that were found.
         tables: the tables of the trace, see `model.schema.KINETO_TABLES`.
     """
     events = tables["events"].with_columns(as_text("category"))
     return [
-        *_renamed(path, pieces),
+        *_renamed(path, chunks),
         *_unknown(path, events, tables["extra_args"]),
         *_without_host(path, events),
     ]
 
 
-def _renamed(path: str, pieces: Sequence[EventColumns]) -> list[Finding]:
+def _renamed(path: str, chunks: Sequence[EventColumns]) -> list[Finding]:
     counts: Counter[str] = Counter()
-    for piece in pieces:
-        counts.update(piece.old_categories)
+    for chunk in chunks:
+        counts.update(chunk.old_categories)
     if not counts:
         return []
     pairs = ", ".join(f"{name} as {CATEGORY_BY_OLD_NAME[name]}" for name in sorted(counts))
@@ -51,7 +53,7 @@ def _renamed(path: str, pieces: Sequence[EventColumns]) -> list[Finding]:
 
 
 def _unknown(path: str, events: pl.DataFrame, extra_args: pl.DataFrame) -> list[Finding]:
-    """Events with a duration whose category no answer counts, and whether they look like work of a device."""
+    """Events with a duration and of unknown category; another code where their arguments are of device work."""
     known = list(ROLE_BY_CATEGORY)
     unknown = events.filter(~pl.col("category").fill_null("").is_in(known) & (pl.col("dur_ns") > 0))
     if unknown.is_empty():
@@ -64,7 +66,7 @@ def _unknown(path: str, events: pl.DataFrame, extra_args: pl.DataFrame) -> list[
 
 
 def _named(events: pl.DataFrame) -> str:
-    """The categories that the most events have, each with how many, cut to a length that a line can bear."""
+    """The categories that the most events have, each with how many, shortened to fit a line."""
     counts = events.get_column("category").fill_null("(none)").value_counts()
     most = counts.sort("count", "category", descending=[True, False])
     named = [f"{count:,} {name[:_CHARACTERS_SHOWN]}" for name, count in most.head(_SHOWN).iter_rows()]
@@ -72,7 +74,7 @@ def _named(events: pl.DataFrame) -> str:
 
 
 def _first(events: pl.DataFrame) -> str:
-    """Where the first of these events stand."""
+    """The numbers of the first of these events."""
     numbers = events.get_column("event_id").head(_SHOWN).to_list()
     more = ", ..." if events.height > _SHOWN else ""
     return f"event{'' if events.height == 1 else 's'} {', '.join(map(str, numbers))}{more}"

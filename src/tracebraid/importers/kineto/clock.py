@@ -8,15 +8,19 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EXACT_BELOW_US", "LIMIT_US", "exact_ns", "needs_decimal", "to_ns"]
+__all__ = ["BASE_LIMIT_NS", "EXACT_BELOW_US", "LIMIT_US", "exact_ns", "needs_decimal", "to_ns"]
 
 EXACT_BELOW_US = 2.0**43
 """Below it, float64 holds microseconds with three decimals closely enough to round to the right nanosecond:
 its steps are at most 2**-10 µs, so that it is off by less than half a nanosecond."""
 
 LIMIT_US = 4e15
-"""Times beyond it (the year 2096, on the unix clock) are taken for damage: their nanoseconds, added to a base
-time, could leave int64."""
+"""Times beyond it (the year 2096, on the unix clock) are treated as damage: their nanoseconds, added to a base
+time, could overflow int64."""
+
+BASE_LIMIT_NS = 5 * 10**18
+"""Base times from it on (the year 2128, on the unix clock) are treated as damage: with `LIMIT_US` added, the sum
+stays below 2**63 ns."""
 
 
 def to_ns(us: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -31,7 +35,7 @@ def to_ns(us: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def needs_decimal(us: Sequence[float]) -> bool:
-    """Whether some time is a fraction too large for float64 to tell its nanoseconds: it is to be read as text.
+    """Whether some time has a fraction and is too large for float64 to keep its nanoseconds: it is parsed as decimal.
 
     Args:
         us: times in µs as decoded: `int` where the text has no fraction, `float` where it has one.

@@ -1,4 +1,4 @@
-"""The events of one piece of a Kineto trace as typed objects, and where each stands in the file."""
+"""The events of one chunk of a Kineto trace as typed objects, and their positions in the file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from tracebraid.importers.columns import Interned, interned_column
 from tracebraid.importers.json_stream.chunks import EVENT_MEMBER, shape_of
 from tracebraid.importers.json_stream.issue import Issue
-from tracebraid.importers.json_stream.recover import Salvaged, salvage
+from tracebraid.importers.json_stream.recover import Recovered, recover
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
 
-__all__ = ["Event", "Place", "phases_of", "read_events"]
+__all__ = ["Event", "EventPositions", "phases_of", "read_events"]
 
 _NAN = float("nan")
 
@@ -80,53 +80,53 @@ _ANY = msgspec.json.Decoder(list[Event])
 
 
 @dataclass
-class Place:
-    """Where the events of a piece stand in the file; worked out only when asked.
+class EventPositions:
+    """The positions of a chunk's events in the file; computed on request.
 
     Args:
-        start: place of the piece's first byte in the file.
-        array: the piece in brackets.
-        salvaged: the objects one by one, where the piece did not decode as a whole.
+        start: offset of the chunk's first byte in the file.
+        array: the chunk in brackets.
+        recovered: the objects, where the chunk did not decode as a whole and was read object by object.
     """
 
     start: int = 0
     array: bytes = b""
-    salvaged: list[Salvaged] | None = None
+    recovered: list[Recovered] | None = None
 
     def texts(self) -> list[bytes]:
         """The JSON text of each event."""
-        if self.salvaged is not None:
-            return [one.text for one in self.salvaged]
+        if self.recovered is not None:
+            return [item.text for item in self.recovered]
         return [bytes(raw) for raw in msgspec.json.decode(self.array, type=list[msgspec.Raw])]
 
     def bytes_of(self, indices: list[int]) -> list[int]:
         """The byte of the file where each of these events starts."""
-        if self.salvaged is not None:
-            return [self.salvaged[i].byte for i in indices]
+        if self.recovered is not None:
+            return [self.recovered[i].byte for i in indices]
         raws = msgspec.json.decode(self.array, type=list[msgspec.Raw])
         base = _address(self.array) + 1
         return [self.start + _address(raws[i]) - base for i in indices]
 
 
-def read_events(data: bytes, start: int, first_key: bytes) -> tuple[list[Any], Place, list[Issue]]:
-    """The events of a piece: `Event` or an object with those of its members that its phase has.
+def read_events(data: bytes, start: int, first_key: bytes) -> tuple[list[Any], EventPositions, list[Issue]]:
+    """The events of a chunk: `Event` or an object with those of its members that its phase has.
 
     Args:
         data: events with commas between them.
-        start: place of the first byte in the file.
-        first_key: see `pieces.ArrayFile`.
+        start: offset of the first byte in the file.
+        first_key: see `chunks.ArrayFile`.
     """
     array = b"".join((b"[", data, b"]"))
     try:
-        return _USUAL.decode(array), Place(start, array), []
+        return _USUAL.decode(array), EventPositions(start, array), []
     except msgspec.ValidationError:
         pass
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _read_one_by_one(array[1:-1], start, first_key)
+        return _read_each(array[1:-1], start, first_key)
     try:
-        return _ANY.decode(array), Place(start, array), []
+        return _ANY.decode(array), EventPositions(start, array), []
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _read_one_by_one(array[1:-1], start, first_key)
+        return _read_each(array[1:-1], start, first_key)
 
 
 def phases_of(events: list[Any]) -> Interned:
@@ -137,26 +137,28 @@ def phases_of(events: list[Any]) -> Interned:
     return interned_column([event.ph for event in events])
 
 
-def _read_one_by_one(data: bytes, start: int, first_key: bytes) -> tuple[list[Any], Place, list[Issue]]:
-    kept, issues = salvage(data, start, shape_of(first_key, EVENT_MEMBER))
+def _read_each(data: bytes, start: int, first_key: bytes) -> tuple[list[Any], EventPositions, list[Issue]]:
+    kept, issues = recover(data, start, shape_of(first_key, EVENT_MEMBER))
     events: list[Event] = []
-    read: list[Salvaged] = []
-    for one in kept:
+    read: list[Recovered] = []
+    for item in kept:
         try:
-            events.append(_lenient_event(one))
+            events.append(_lenient_event(item))
         except (msgspec.ValidationError, ValueError, TypeError) as error:
-            loss, case = Loss(1, 1, len(one.text)), FindingCase.NO_EVENT
-            issues.append(Issue.of(FindingCode.EVENT_UNREADABLE, one.byte, loss, case=case, error=str(error)))
+            loss, case = Loss(1, 1, len(item.text)), FindingCase.NO_EVENT
+            issues.append(
+                Issue.of(FindingCode.EVENT_UNREADABLE, item.byte, loss, case=case, error=str(error))
+            )
         else:
-            read.append(one)
-    return events, Place(salvaged=read), issues
+            read.append(item)
+    return events, EventPositions(recovered=read), issues
 
 
-def _lenient_event(one: Salvaged) -> Event:
+def _lenient_event(item: Recovered) -> Event:
     try:
-        return msgspec.json.decode(one.text, type=Event)
+        return msgspec.json.decode(item.text, type=Event)
     except (msgspec.ValidationError, UnicodeDecodeError):
-        value = one.value
+        value = item.value
     for key in ("ts", "dur"):
         if key in value:
             value[key] = _number(value[key])

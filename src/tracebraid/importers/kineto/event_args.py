@@ -40,13 +40,13 @@ _TYPES: dict[Kind, tuple[Any, Any]] = {
     Kind.INT3: (tuple[_INT64, _INT64, _INT64] | None, None),
     Kind.INTS: (str | tuple[_INT64, ...] | None, None),
 }
-"""How each kind of column is decoded, and what stands for a missing value."""
+"""How each kind of column is decoded, and the value for a missing one."""
 
 
 class SeenKeys(dict[str, frozenset[str]]):
-    """The arguments that the events of each category had so far in a file: most pieces have no others.
+    """The arguments that the events of each category had so far in a file; most chunks have no others.
 
-    Decoding for these alone, and refusing any other, saves looking for all that a category could have.
+    A struct of these keys alone, which refuses any other, decodes faster than one of all keys of the category.
     """
 
 
@@ -59,7 +59,7 @@ def decode_args(
         category: Kineto's category.
         events: event numbers, one per row.
         args: the JSON text of each event's arguments; empty where it has none.
-        seen: what was seen before in this file; is widened by what is new.
+        seen: the keys seen so far in this file; new ones are added.
 
     Returns:
         The tables' columns by table name, and what has no column or does not fit it.
@@ -75,13 +75,13 @@ def decode_args(
         if rows is not None and len(rows) == len(args):
             seen[category] = keys
             return _tables(tables, keys, events, rows, [])
-    return _decode_odd_args(tables, events, [text if _is_something(text) else b"{}" for text in args])
+    return _decode_args_leniently(tables, events, [text if _is_something(text) else b"{}" for text in args])
 
 
-def _decode_odd_args(
+def _decode_args_leniently(
     tables: tuple[Table, ...], events: NDArray[np.int64], texts: list[Any]
 ) -> tuple[dict[str, TableData], Extras]:
-    """The same where some event has no arguments, or such that have no column or do not fit it."""
+    """`decode_args` where some event has no arguments, or arguments without a column or of another type."""
     if not tables:
         return {}, _extras(events, texts, frozenset())
     known = _known_keys(tables)
@@ -89,7 +89,7 @@ def _decode_odd_args(
     if rows is not None:
         extras = _extras(events, texts, known)
     else:
-        rows, extras = _convert_one_by_one(events, texts, _struct(tables, known, False))
+        rows, extras = _convert_each(events, texts, _struct(tables, known, False))
     return _tables(tables, known, events, rows, extras)
 
 
@@ -153,14 +153,14 @@ def _column(column: Column, values: list[Any]) -> ColumnData:
     if column.kind is Kind.FLOAT:
         return float_column(values)
     if column.kind is Kind.JSON:
-        return renamed(interned_column(map(bytes, values), missing=(b"", b"null")), _on_one_line)
+        return renamed(interned_column(map(bytes, values), missing=(b"", b"null")), _unindented)
     if column.kind is Kind.TEXT:
         return interned_column(None if value is None else str(value) for value in values)
     return interned_column(values)
 
 
-def _on_one_line(text: Any) -> bytes:
-    """JSON text with the spaces that Kineto writes, wherever an indenting writer broke its lines."""
+def _unindented(text: Any) -> bytes:
+    """JSON text with Kineto's spacing, without the line breaks of an indenting writer."""
     try:
         return msgspec.json.format(bytes(text), indent=0)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -168,7 +168,7 @@ def _on_one_line(text: Any) -> bytes:
 
 
 def _lists(events: NDArray[np.int64], key: str, values: list[Any], extras: Extras) -> list[Any]:
-    """Lists that stand as text (`"[0, 1]"`) parsed, each text once; what is no list goes to extras."""
+    """Lists written as strings (`"[0, 1]"`), each distinct string parsed once; other strings go to extras."""
     parsed: dict[str, tuple[int, ...] | None] = {}
     for text in {value for value in values if isinstance(value, str)}:
         try:
@@ -209,7 +209,7 @@ def _known_keys(tables: tuple[Table, ...]) -> frozenset[str]:
 
 @cache
 def _struct(tables: tuple[Table, ...], keys: frozenset[str], strict: bool) -> type:
-    """A struct of these of a category's arguments, which refuses others (`strict`) or passes them over."""
+    """A struct of these of a category's arguments, which refuses others (`strict`) or ignores them."""
     members = [
         (column, field, key)
         for table in tables
@@ -240,9 +240,7 @@ def _extras(events: NDArray[np.int64], texts: list[Any], known: frozenset[str]) 
     ]
 
 
-def _convert_one_by_one(
-    events: NDArray[np.int64], texts: list[Any], struct: type
-) -> tuple[list[Any], Extras]:
+def _convert_each(events: NDArray[np.int64], texts: list[Any], struct: type) -> tuple[list[Any], Extras]:
     """Rows where some value has another type than its column: taken where it converts, else left to extras."""
     rows: list[Any] = []
     extras: Extras = []

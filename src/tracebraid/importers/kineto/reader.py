@@ -18,6 +18,7 @@ from tracebraid.importers.frames import frame_of
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.categories import category_findings
+from tracebraid.importers.kineto.clock import BASE_LIMIT_NS
 from tracebraid.importers.kineto.decode import EventColumns
 from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
 from tracebraid.importers.process_groups import groups_of_kineto
@@ -40,7 +41,7 @@ def read_timeline(
     Args:
         path: the file.
         processes: how many processes may decode it; None: as many as its size is worth, up to the cores.
-        progress: is told how far the file is read, 0 to 1, now and then and from any thread.
+        progress: is called now and then, from any thread, with the share of the file that is read, 0 to 1.
 
     Raises:
         InputError: the file cannot be read, is no trace, or is an Execution Trace.
@@ -60,18 +61,18 @@ def timeline_of(file: ArrayFile, processes: int | None = None, progress: Progres
             "this is an Execution Trace, and a Kineto trace was expected here",
             "Give the file with `traceEvents` (usually kineto_trace_<rank>.json); did the two change places?",
         )
-    pieces = decode_file(file, processes or worth_processes(file), progress)
-    return _timeline(file, pieces)
+    chunks = decode_file(file, processes or worth_processes(file), progress)
+    return _timeline(file, chunks)
 
 
-def _timeline(file: ArrayFile, pieces: list[EventColumns]) -> Timeline:
+def _timeline(file: ArrayFile, chunks: list[EventColumns]) -> Timeline:
     path = file.source.path
     base_ns, base_findings = _base_time(file)
-    tables = _tables(pieces, base_ns)
+    tables = _tables(chunks, base_ns)
     if tables["events"].is_empty() and tables["flows"].is_empty() and tables["other_events"].is_empty():
-        _refuse_if_no_events(file, pieces)
+        _refuse_if_no_events(file, chunks)
     rank, world, rank_findings = _rank_and_world(file)
-    findings = findings_of(file, [issue for piece in pieces for issue in piece.issues])
+    findings = findings_of(file, [issue for chunk in chunks for issue in chunk.issues])
     return Timeline(
         path=path,
         rank=rank,
@@ -80,12 +81,12 @@ def _timeline(file: ArrayFile, pieces: list[EventColumns]) -> Timeline:
         header=file.header,
         tables=tables,
         process_groups=groups_of_kineto(file.header),
-        findings=(*findings, *base_findings, *rank_findings, *category_findings(path, pieces, tables)),
+        findings=(*findings, *base_findings, *rank_findings, *category_findings(path, chunks, tables)),
     )
 
 
-def _refuse_if_no_events(file: ArrayFile, pieces: list[EventColumns]) -> None:
-    if file.array == "" or any(piece.issues for piece in pieces):
+def _refuse_if_no_events(file: ArrayFile, chunks: list[EventColumns]) -> None:
+    if file.array == "" or any(chunk.issues for chunk in chunks):
         raise NotATraceError(
             file.source.path,
             "its array holds nothing that reads as an event",
@@ -93,32 +94,32 @@ def _refuse_if_no_events(file: ArrayFile, pieces: list[EventColumns]) -> None:
         )
 
 
-def _tables(pieces: list[EventColumns], base_ns: int) -> dict[str, pl.DataFrame]:
-    """One frame for each table; the pieces' own columns are let go as each frame stands."""
-    lanes = _number_together(pieces, base_ns)
+def _tables(chunks: list[EventColumns], base_ns: int) -> dict[str, pl.DataFrame]:
+    """One frame for each table; the chunks' own columns are released as each frame is built."""
+    lanes = _number_together(chunks, base_ns)
     tables: dict[str, pl.DataFrame] = {
-        LANES.name: _lanes(lanes, [name for piece in pieces for name in piece.names])
+        LANES.name: _lanes(lanes, [name for chunk in chunks for name in chunk.names])
     }
     for table in KINETO_TABLES:
         if table is not LANES:
-            parts = [piece.tables.pop(table.name) for piece in pieces if table.name in piece.tables]
+            parts = [chunk.tables.pop(table.name) for chunk in chunks if table.name in chunk.tables]
             tables[table.name] = frame_of(table, parts)
     return tables
 
 
-def _number_together(pieces: list[EventColumns], base_ns: int) -> list[Any]:
-    """Turn event numbers, lanes and times of each piece into those of the whole trace; returns the lanes."""
+def _number_together(chunks: list[EventColumns], base_ns: int) -> list[Any]:
+    """Renumber events and lanes of each chunk over the whole trace, and make times absolute; returns the lanes."""
     lanes: dict[object, int] = {}
     first_event = 0
-    for piece in pieces:
-        renumber = np.array([lanes.setdefault(lane, len(lanes)) for lane in piece.lanes], dtype=np.int64)
-        for name, table in piece.tables.items():
+    for chunk in chunks:
+        renumber = np.array([lanes.setdefault(lane, len(lanes)) for lane in chunk.lanes], dtype=np.int64)
+        for name, table in chunk.tables.items():
             if name in ("events", "flows"):
                 table.columns["lane"] = renumber[table.ints("lane")]
                 table.columns["ts_ns"] = table.ints("ts_ns") + base_ns
             elif "event_id" in table.columns:
                 table.columns["event_id"] = table.ints("event_id") + first_event
-        events = piece.tables["events"]
+        events = chunk.tables["events"]
         events.columns["event_id"] = np.arange(first_event, first_event + events.rows, dtype=np.int64)
         first_event += events.rows
     return list(lanes)
@@ -156,7 +157,7 @@ def _as_int(value: object) -> int | None:
 
 def _base_time(file: ArrayFile) -> tuple[int, list[Finding]]:
     value = file.header.get("baseTimeNanoseconds", 0)
-    if isinstance(value, int) and 0 <= value < 5 * 10**18:
+    if isinstance(value, int) and 0 <= value < BASE_LIMIT_NS:
         return value, []
     return 0, [Finding.of(FindingCode.BASE_TIME, file.source.path, value=value)]
 
@@ -165,10 +166,14 @@ def _rank_and_world(file: ArrayFile) -> tuple[int, int | None, list[Finding]]:
     path = file.source.path
     info = file.header.get("distributedInfo")
     info = info if isinstance(info, dict) else {}
-    world, told, named = as_rank(info.get("world_size")), as_rank(info.get("rank")), rank_from_name(path)
-    if told is None and named is None:
+    world, stated, named = as_rank(info.get("world_size")), as_rank(info.get("rank")), rank_from_name(path)
+    if stated is None and named is None:
         return 0, world, [Finding(FindingCode.RANK_UNKNOWN, path)]
-    if told is not None and named is not None and told != named:
+    if stated is not None and named is not None and stated != named:
         case = FindingCase.FILE_NAME
-        return told, world, [Finding.of(FindingCode.RANKS_DIFFER, path, case=case, rank=told, named=named)]
-    return (named if told is None else told) or 0, world, []
+        return (
+            stated,
+            world,
+            [Finding.of(FindingCode.RANKS_DIFFER, path, case=case, rank=stated, named=named)],
+        )
+    return (named if stated is None else stated) or 0, world, []

@@ -13,8 +13,11 @@ from tracebraid.model.finding_code import FindingCase, FindingCode
 __all__ = ["device_work", "host_calls", "host_ops", "marks", "syncs"]
 
 _PID_SHIFT = 1 << 24
+"""`globalTid` is process id times this plus thread id, see "SQLite Schema" in the manual of Nsight Systems."""
 _UNKNOWN = (1 << 32) - 1
+"""CUPTI's unsigned 32-bit value for a missing id."""
 _TIME_LIMIT_NS = 1 << 60
+"""Times since the session's start from it on (36 years) are treated as damage."""
 _PUSH_POP, _START_END, _MARK = 59, 60, 34
 
 _DEVICE = {
@@ -45,7 +48,7 @@ _SYNC_CALLS = {
     "CtxSynchronize": "Context Sync",
 }
 
-# What emit_nvtx puts behind an op's name; the lists may be cut off in long texts.
+# What emit_nvtx appends to an op's name; the lists may be truncated in long texts.
 _TAIL = r"(?:, (?:seq|op_id) = -?\d{1,18}|, (?:sizes|input_op_ids) = \[[\[\]()\d, -]*)+"
 _OP = rf"(?s)^(.+?)({_TAIL})$"
 _SIZES = r", sizes = (\[(?:\[[\d, -]*\](?:, )?)*\])"
@@ -64,7 +67,7 @@ def host_calls(export: Export) -> pl.DataFrame:
     rows = with_string(export, _timed(export, table, rows_of(export, table, ints)), "nameId", "text")
     name = pl.coalesce(pl.col("text").str.replace(r"_v\d{4,5}$", ""), _by_number("call", "nameId"))
     return rows.select(
-        *_host_place(),
+        *_host_location(),
         name.alias("name"),
         pl.when(name.str.contains("^cu[A-Z]"))
         .then(pl.lit("cuda_driver"))
@@ -81,7 +84,7 @@ def host_ops(export: Export) -> pl.DataFrame:
     """
     rows = _nvtx(export, [_PUSH_POP, _START_END])
     parts = rows.select(
-        *_host_place(),
+        *_host_location(),
         "text",
         pl.col("text").str.extract(_OP, 1).alias("op"),
         pl.col("text").str.extract(_OP, 2).alias("tail"),
@@ -108,20 +111,20 @@ def host_ops(export: Export) -> pl.DataFrame:
 
 def marks(export: Export) -> pl.DataFrame:
     """NVTX marks: start, process, thread and name."""
-    return _nvtx(export, [_MARK]).select(*_host_place(), pl.col("text").alias("name"))
+    return _nvtx(export, [_MARK]).select(*_host_location(), pl.col("text").alias("name"))
 
 
 def syncs(export: Export, calls: pl.DataFrame) -> pl.DataFrame:
     """Synchronisations as rows of `syncs`.
 
-    What is waited for is told by the call. `syncType` tells it only where the export has `deprecatedSyncType` too:
-    older ones number it otherwise than their own table of labels says.
+    The kind comes from the name of the API call. `syncType` is used only where the export has `deprecatedSyncType` too:
+    older exports number it differently from their own table of labels.
     """
     table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
     rows = _on_device(export, table, ["syncType", "eventId"])
     if "deprecatedSyncType" not in export.columns.get(table, ()):
         rows = rows.with_columns(pl.lit(None, dtype=pl.Int64).alias("syncType"))
-    told = (
+    kinds_by_call = (
         calls.filter(pl.col("correlation").is_not_null())
         .select(
             "process",
@@ -129,16 +132,16 @@ def syncs(export: Export, calls: pl.DataFrame) -> pl.DataFrame:
             pl.col("name")
             .str.extract(r"^cu(?:da)?([A-Za-z]+)")
             .replace_strict(_SYNC_CALLS, default=None, return_dtype=pl.String)
-            .alias("told"),
+            .alias("kind_of_call"),
         )
-        .drop_nulls("told")
+        .drop_nulls("kind_of_call")
         .unique(["process", "correlation"], keep="first", maintain_order=True)
     )
-    kind = pl.coalesce("told", _label("syncType", _SYNC_KINDS))
+    kind = pl.coalesce("kind_of_call", _label("syncType", _SYNC_KINDS))
     return rows.join(
-        told, on=["process", "correlation"], how="left", maintain_order="left", nulls_equal=True
+        kinds_by_call, on=["process", "correlation"], how="left", maintain_order="left", nulls_equal=True
     ).select(
-        *_DEVICE_PLACE,
+        *_DEVICE_LOCATION,
         pl.coalesce(kind, pl.lit("Synchronization")).alias("name"),
         pl.lit("cuda_sync").alias("category"),
         kind.alias("kind"),
@@ -149,7 +152,7 @@ def syncs(export: Export, calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-_DEVICE_PLACE = ("start", "end", "process", "device", "thread")
+_DEVICE_LOCATION = ("start", "end", "process", "device", "thread")
 
 
 def _kernels(export: Export) -> pl.DataFrame:
@@ -161,8 +164,8 @@ def _kernels(export: Export) -> pl.DataFrame:
         *_work_columns(),
         pl.coalesce("long", "short", _by_number("kernel", "demangledName")).alias("name"),
         pl.lit("kernel").alias("category"),
-        *(pl.col(theirs).alias(ours) for theirs, ours in _KERNEL.items()),
-        pl.when(pl.any_horizontal(one.is_not_null() for one in shared))
+        *(pl.col(nsys_name).alias(name) for nsys_name, name in _KERNEL.items()),
+        pl.when(pl.any_horizontal(size.is_not_null() for size in shared))
         .then(pl.sum_horizontal(shared))
         .alias("shared_memory_bytes"),
         _three(_GRID).alias("grid"),
@@ -198,7 +201,7 @@ def _fills(export: Export) -> pl.DataFrame:
 
 
 def _graphs(export: Export) -> pl.DataFrame:
-    """Whole graphs: where nsys does not record node by node, a launch is one piece of work, and no kernel of it."""
+    """Whole graphs: where nsys does not record node by node, a launch is one interval without its kernels."""
     rows = _on_device(export, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", ["graphId"])
     return rows.select(
         *_work_columns(),
@@ -221,23 +224,23 @@ def _nvtx(export: Export, types: Sequence[int]) -> pl.DataFrame:
 
 
 def _on_device(export: Export, table: str, ints: Sequence[str]) -> pl.DataFrame:
-    """Rows of work on a device, with their place and common columns under our names."""
+    """Rows of work on a device, with their location and common columns under our names."""
     rows = rows_of(export, table, ["start", "end", "globalPid", *_DEVICE, *ints])
     return (
         _timed(export, table, rows)
         .with_columns(
             (pl.col("globalPid") // _PID_SHIFT).alias("process"),
-            *(_known(theirs).alias(ours) for theirs, ours in _DEVICE.items()),
+            *(_known(nsys_name).alias(name) for nsys_name, name in _DEVICE.items()),
         )
         .with_columns(pl.col("stream").alias("thread"))
     )
 
 
 def _work_columns() -> list[pl.Expr]:
-    return [pl.col(name) for name in (*_DEVICE_PLACE, "context", "stream", "correlation")]
+    return [pl.col(name) for name in (*_DEVICE_LOCATION, "context", "stream", "correlation")]
 
 
-def _host_place() -> list[pl.Expr]:
+def _host_location() -> list[pl.Expr]:
     """Where an event of the host ran: the upper bits of `globalTid` are the process, the lower ones the thread."""
     whole = pl.col("globalTid")
     return [
@@ -250,7 +253,7 @@ def _host_place() -> list[pl.Expr]:
 
 
 def _timed(export: Export, table: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with a usable time; one that ends before it starts takes no time. An open NVTX range has no end yet."""
+    """The rows with a usable time; a row that ends before it starts gets duration 0, an open NVTX range a null end."""
     in_range = pl.col("start").is_between(-_TIME_LIMIT_NS, _TIME_LIMIT_NS, closed="none")
     if table != "NVTX_EVENTS":
         # CUPTI writes two zeros where it could not take the times.
@@ -258,15 +261,17 @@ def _timed(export: Export, table: str, rows: pl.DataFrame) -> pl.DataFrame:
         rows = rows.with_columns(pl.col("end").fill_null(-1))
     timed = rows.filter(in_range.fill_null(False))
     wrong = (pl.col("end") < pl.col("start")) | (pl.col("end") >= _TIME_LIMIT_NS)
-    lost, odd = rows.height - timed.height, timed.filter(wrong).height
+    lost, mistimed = rows.height - timed.height, timed.filter(wrong).height
     if lost:
         case = FindingCase.ROWS_WITHOUT_TIME
         export.findings.append(
             Finding.of(FindingCode.EVENT_WITHOUT_TIME, export.path, table, lost, case=case)
         )
-    if odd:
+    if mistimed:
         case = FindingCase.ROWS_WITHOUT_END
-        export.findings.append(Finding.of(FindingCode.EVENT_DURATION, export.path, table, odd, case=case))
+        export.findings.append(
+            Finding.of(FindingCode.EVENT_DURATION, export.path, table, mistimed, case=case)
+        )
     return timed.with_columns(pl.when(wrong).then("start").otherwise("end").alias("end"))
 
 

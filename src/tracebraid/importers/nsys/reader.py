@@ -11,6 +11,7 @@ import polars as pl
 
 from tracebraid.errors import InputError
 from tracebraid.importers.discovery.rank import rank_from_name
+from tracebraid.importers.kineto.clock import BASE_LIMIT_NS
 from tracebraid.importers.nsys.events import device_work, host_calls, host_ops, marks, syncs
 from tracebraid.importers.nsys.tables import EXPORT_AGAIN, Export, open_export, rows_of, with_string
 from tracebraid.importers.process_groups import process_groups
@@ -36,7 +37,8 @@ __all__ = ["read_nsys", "refuse_nsys_report"]
 
 _REPORTS = (".nsys-rep", ".qdrep")
 _PID = (1 << 24) - 1
-_PLACE = ("process", "device", "thread")
+"""The bits of a process or thread id in `globalTid` and `globalPid`."""
+_LOCATION = ("process", "device", "thread")
 _GPU = {
     "id": "id",
     "totalMemory": "totalGlobalMem",
@@ -48,7 +50,7 @@ _GPU = {
 
 @dataclass(frozen=True)
 class _Rows:
-    """Events with the columns of one table; `where` they stand among all events."""
+    """Events with the columns of one table."""
 
     table: Table
     rows: pl.DataFrame
@@ -81,24 +83,26 @@ def read_nsys(path: str | Path, progress: Progress | None = None) -> Timeline:
 
     Args:
         path: the file, such as `nsys_0.sqlite`.
-        progress: is told how far the file is read, 0 to 1.
+        progress: is called with the share of the file that is read, 0 to 1.
 
     Raises:
         InputError: the file cannot be read, or is no export with events.
     """
-    tell = progress or (lambda _: None)
+    report = progress or (lambda _: None)
     with open_export(path) as export:
         base_ns = _base_time_ns(export)
-        parts = _parts(export, tell)
+        parts = _parts(export, report)
         parts, processes = _with_processes(parts)
         several = len(processes) > 1
         tables = _tables(export, parts, base_ns, several)
         tables[OTHER_EVENTS.name] = _marks(export, base_ns)
         header = _header(export, base_ns)
     findings = [*export.findings, *_findings(str(path), base_ns, processes)]
-    if tables["events"].is_empty() and any(one.code is FindingCode.EVENT_UNREADABLE for one in findings):
+    if tables["events"].is_empty() and any(
+        finding.code is FindingCode.EVENT_UNREADABLE for finding in findings
+    ):
         raise InputError(str(path), "this SQLite database is damaged: no event can be read", EXPORT_AGAIN)
-    tell(1.0)
+    report(1.0)
     return Timeline(
         path=str(path),
         rank=rank_from_name(str(path)) or 0,
@@ -111,17 +115,17 @@ def read_nsys(path: str | Path, progress: Progress | None = None) -> Timeline:
     )
 
 
-def _parts(export: Export, tell: Progress) -> list[_Rows]:
+def _parts(export: Export, report: Progress) -> list[_Rows]:
     calls = host_calls(export)
-    tell(0.3)
+    report(0.3)
     work = device_work(export)
-    tell(0.6)
+    report(0.6)
     ops = host_ops(export)
-    tell(0.8)
+    report(0.8)
     parts = [
         _Rows(HOST_OPS, ops),
         _Rows(HOST_CALLS, calls),
-        *(_Rows(DEVICE_WORK, one) for one in work),
+        *(_Rows(DEVICE_WORK, rows) for rows in work),
         _Rows(SYNCS, syncs(export, calls)),
     ]
     last = max((end for part in parts if isinstance(end := part.rows["end"].max(), int)), default=0)
@@ -131,13 +135,13 @@ def _parts(export: Export, tell: Progress) -> list[_Rows]:
 
 
 def _with_processes(parts: list[_Rows]) -> tuple[list[_Rows], list[int]]:
-    """Make correlations of several processes distinct, which each counts for itself; returns the processes too.
+    """Make correlations of several processes distinct, as each process counts its own; returns the processes too.
 
-    Rows that tell no process are of the only one; of several, they stay apart from all.
+    Rows without a process belong to the only one; where there are several, they get a range of their own.
     """
     seen = pl.concat([part.rows.get_column("process") for part in parts])
     processes = seen.drop_nulls().unique().sort().to_list()
-    number = {process: place for place, process in enumerate(processes)}
+    number = {process: index for index, process in enumerate(processes)}
     offset = pl.col("process").replace_strict(number, default=len(processes), return_dtype=pl.Int64) * (
         1 << 32
     )
@@ -158,14 +162,14 @@ def _tables(
     export: Export, parts: list[_Rows], base_ns: int | None, several: bool
 ) -> dict[str, pl.DataFrame]:
     """All tables; events in the order of their starts, outer ones before inner ones."""
-    whole = pl.concat([part.rows.select("start", "end", *_PLACE, "name", "category") for part in parts])
+    whole = pl.concat([part.rows.select("start", "end", *_LOCATION, "name", "category") for part in parts])
     order = whole.select(pl.arg_sort_by("start", "end", descending=[False, True], maintain_order=True))
     rows_in_order = order.to_series().to_numpy()
     event_id = np.empty(len(rows_in_order), dtype=np.int64)
     event_id[rows_in_order] = np.arange(len(rows_in_order))
     whole = whole[rows_in_order]
-    places = whole.select(_PLACE).unique(maintain_order=True).with_row_index("lane")
-    events = whole.join(places, on=_PLACE, how="left", nulls_equal=True, maintain_order="left").select(
+    locations = whole.select(_LOCATION).unique(maintain_order=True).with_row_index("lane")
+    events = whole.join(locations, on=_LOCATION, how="left", nulls_equal=True, maintain_order="left").select(
         pl.int_range(pl.len()).alias("event_id"),
         "name",
         "category",
@@ -175,7 +179,7 @@ def _tables(
     )
     tables = {table.name: table.empty() for table in KINETO_TABLES}
     tables[EVENTS.name] = _as_table(EVENTS, events)
-    tables[LANES.name] = _lanes(export, places, several)
+    tables[LANES.name] = _lanes(export, locations, several)
     numbered: dict[str, list[pl.DataFrame]] = {}
     first = 0
     for part in parts:
@@ -205,14 +209,14 @@ def _input_op_ids(ops: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _lanes(export: Export, places: pl.DataFrame, several: bool) -> pl.DataFrame:
-    """The lanes as Kineto has them; where there are several processes, a stream is one of a process."""
+def _lanes(export: Export, locations: pl.DataFrame, several: bool) -> pl.DataFrame:
+    """The lanes as Kineto has them; where there are several processes, streams are named by process."""
     on_device = pl.col("device").is_not_null()
     pid = pl.col("process") & _PID
     stream = pl.format("stream {}", "thread")
     if several:
         stream = pl.coalesce(pl.format("stream {} of process {}", "thread", pid), stream)
-    named = places.join(_process_names(export), on="process", how="left", maintain_order="left")
+    named = locations.join(_process_names(export), on="process", how="left", maintain_order="left")
     named = named.join(_thread_names(export), on=["process", "thread"], how="left", maintain_order="left")
     lanes = named.select(
         "lane",
@@ -257,14 +261,14 @@ def _marks(export: Export, base_ns: int | None) -> pl.DataFrame:
 def _base_time_ns(export: Export) -> int | None:
     """When the session started on the unix clock; the times of all events are relative to that."""
     times = rows_of(export, "TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"]).get_column("utcEpochNs")
-    usable = times.filter((times > 0) & (times < 5 * 10**18))
+    usable = times.filter((times > 0) & (times < BASE_LIMIT_NS))
     return int(usable[0]) if len(usable) else None
 
 
 def _header(export: Export, base_ns: int | None) -> dict[str, object]:
     gpus = rows_of(export, "TARGET_INFO_GPU", list(_GPU), ["name"]).rename(_GPU).sort("id", nulls_last=True)
-    told = [{key: value for key, value in row.items() if value is not None} for row in gpus.to_dicts()]
-    header: dict[str, object] = {"deviceProperties": told, "nsys": {}, "schemaVersion": "nsys, not given"}
+    devices = [{key: value for key, value in row.items() if value is not None} for row in gpus.to_dicts()]
+    header: dict[str, object] = {"deviceProperties": devices, "nsys": {}, "schemaVersion": "nsys, not given"}
     if base_ns is not None:
         header["baseTimeNanoseconds"] = base_ns
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):

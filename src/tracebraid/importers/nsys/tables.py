@@ -29,6 +29,7 @@ EVENT_TABLES = (
 
 _STRINGS = "StringIds"
 _ROWS_AT_ONCE = 1 << 16
+"""Rows that are fetched as Python objects at once."""
 _DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 """What sqlite3 raises on a damaged database; the latter where its own message quotes text in no encoding."""
 
@@ -57,7 +58,7 @@ class Export:
 
 @contextmanager
 def open_export(path: str | Path) -> Iterator[Export]:
-    """Open an export for reading, and close it behind the block.
+    """Open an export for reading, and close it after the block.
 
     Raises:
         NotATraceError: it is a database of something else.
@@ -88,16 +89,18 @@ def rows_of(export: Export, table: str, ints: Sequence[str], texts: Sequence[str
     """Some columns of a table, in the order of the file; a column or table that is not there gives nulls or no rows.
 
     SQLite keeps whatever was written into a cell: an integer or text of another type counts as missing. Rows behind
-    a damaged place are lost, with a finding.
+    a damaged page are lost, with a finding.
     """
     schema: dict[str, pl.DataType] = {
         **dict.fromkeys(ints, pl.Int64()),
         **dict.fromkeys(texts, pl.String()),
     }
-    have = export.columns.get(table)
-    if have is None:
+    existing = export.columns.get(table)
+    if existing is None:
         return pl.DataFrame(schema=schema)
-    picks = [_pick(name, "integer", have) for name in ints] + [_pick(name, "text", have) for name in texts]
+    picks = [_pick(name, "integer", existing) for name in ints] + [
+        _pick(name, "text", existing) for name in texts
+    ]
     chunks = [pl.DataFrame(schema=schema)]
     try:
         cursor = export.connection.execute(f'SELECT {", ".join(picks)} FROM "{table}"')

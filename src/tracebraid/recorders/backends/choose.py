@@ -17,7 +17,7 @@ __all__ = ["Recorder", "check_backend", "choose", "recorder"]
 
 
 class Recorder(Protocol):
-    """What both recorders can do, in this order; `discard` at any time in place of `close`."""
+    """What both recorders can do, in this order; `discard` at any time instead of `close`."""
 
     path: Path
 
@@ -28,7 +28,7 @@ class Recorder(Protocol):
         """Record from now on."""
 
     def stop(self) -> None:
-        """Record no longer; `start` goes on in the same file."""
+        """Record no longer; `start` continues in the same file."""
 
     def close(self) -> None:
         """Finish the file."""
@@ -42,7 +42,7 @@ class Recorder(Protocol):
 
 
 def check_backend(backend: str) -> None:
-    """Refuse a backend that there is not.
+    """Refuse an unknown backend.
 
     Raises:
         ArgumentError: it is none of `BACKENDS`.
@@ -56,11 +56,11 @@ def choose(backend: str, warn: Callable[[str], None]) -> str:
 
     Args:
         backend: one of `BACKENDS`.
-        warn: is told why it is PyTorch's.
+        warn: called with the reason where it is PyTorch's.
 
     Raises:
         CaptureError: the native recorder was asked for, and cannot be built.
-        OutputError: so, because its cache cannot be written.
+        OutputError: the native recorder was asked for, and its cache cannot be written.
     """
     if backend == "torch":
         return backend

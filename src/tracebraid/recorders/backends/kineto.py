@@ -13,7 +13,7 @@ from tracebraid.files import keep_broken, part_beside, write_whole, writing
 from tracebraid.model.finding import Finding
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.observer import ExecutionTraceObserver
-from tracebraid.recorders.postprocess.escape_names import Edit, first_error, mend_names, pieces_with
+from tracebraid.recorders.postprocess.escape_names import Edit, apply_edits, escape_names, first_error
 from tracebraid.recorders.postprocess.own_frames import merged, own_files, own_frames
 from tracebraid.recorders.postprocess.rename import rename_events
 from tracebraid.recorders.session.settings import Settings
@@ -22,7 +22,7 @@ __all__ = ["KinetoRecorder"]
 
 
 class KinetoRecorder:
-    """Kineto, and with it an observer that starts and stops at the same moments.
+    """Kineto, with an observer that starts and stops at the same time.
 
     Constructing it sets Kineto up: it warms up from there on.
 
@@ -58,7 +58,7 @@ class KinetoRecorder:
             self._profiler.stop_trace()
 
     def discard(self) -> None:
-        """Let Kineto go without writing anything."""
+        """Release Kineto without writing anything."""
         # A profiler that was only prepared ends by starting and stopping, as PyTorch's own does.
         with suppress(RuntimeError):
             if self._state == "prepared":
@@ -67,7 +67,7 @@ class KinetoRecorder:
         self._state = "over"
 
     def write(self, renamed: Mapping[str, str]) -> tuple[int, list[Finding]]:
-        """Write the file, whole or not at all: its size in bytes, and what was mended in it.
+        """Write the file, whole or not at all: returns its size in bytes, and what was escaped in it.
 
         Args:
             renamed: new names of events, by the old ones.
@@ -79,33 +79,33 @@ class KinetoRecorder:
         with writing(self._target):
             try:
                 self._profiler.export_chrome_trace(str(part))
-                return _write_mended(part, self._target, self._overwrite, self._stacks, renamed)
+                return _write_escaped(part, self._target, self._overwrite, self._stacks, renamed)
             finally:
-                # Kineto writes beside the name that it is given first.
+                # Kineto writes a temporary file whose name starts with the given one.
                 for left in part.parent.glob(part.name + "*"):
                     left.unlink(missing_ok=True)
 
 
-def _write_mended(
+def _write_escaped(
     part: Path, target: Path, overwrite: bool, stacks: bool, renamed: Mapping[str, str]
 ) -> tuple[int, list[Finding]]:
     with part.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
         broken = first_error(text)
-        edits, found = mend_names(text, "kineto") if broken else ([], [])
+        edits, found = escape_names(text, "kineto") if broken else ([], [])
         if stacks:
             edits = merged(edits, own_frames(text, own_files()))
         if edits:
-            broken = first_error(b"".join(pieces_with(text, edits)))
+            broken = first_error(b"".join(apply_edits(text, edits)))
         edits += [*_file_name(text, str(part), target.name), *rename_events(text, renamed)]
         edits.sort(key=lambda edit: edit.start)
         if broken:
-            raise keep_broken(target, pieces_with(text, edits), f"Kineto wrote no valid JSON ({broken})")
-        size_bytes = write_whole(target, pieces_with(text, edits), overwrite)
-    return size_bytes, [replace(one, path=str(target)) for one in found]
+            raise keep_broken(target, apply_edits(text, edits), f"Kineto wrote no valid JSON ({broken})")
+        size_bytes = write_whole(target, apply_edits(text, edits), overwrite)
+    return size_bytes, [replace(finding, path=str(target)) for finding in found]
 
 
 def _file_name(text: mmap.mmap, written_as: str, name: str) -> list[Edit]:
-    """Kineto notes the path it wrote to at the end of its file: the edit that puts the file's own name there."""
+    """The edit that replaces the path that Kineto wrote to, at the end of its file, by the file's own name."""
     noted = json.dumps(written_as).encode()
     at = text.rfind(noted)
     return [Edit(at, at + len(noted), json.dumps(name).encode())] if at >= 0 else []

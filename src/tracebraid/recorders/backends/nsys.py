@@ -1,4 +1,4 @@
-"""Nsight Systems over some steps: it runs outside of the process, and is told when to record."""
+"""Nsight Systems over some steps: it runs outside of the process, which opens and closes its range."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ _HOOKS = ("_prepare_profiler", "_run_on_profiler_start", "_run_on_profiler_stop"
 def profiler_is_active() -> bool:
     """Whether one of PyTorch's profilers records in this process.
 
-    PyTorch tells so of this thread only, and not of a profiler that records all threads; the second question is
-    what its Python side keeps for itself.
+    `torch.autograd._profiler_enabled` covers this thread only, and no profiler that records all threads; the second
+    flag is the state of PyTorch's Python side.
     """
     return bool(torch.autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled)
 
@@ -44,7 +44,7 @@ class OtherProfilers:
 
     @contextmanager
     def not_this(self) -> Iterator[None]:
-        """What starts and ends inside this context, on this thread, is ours."""
+        """Sessions that start and end inside this context, on this thread, are not counted as another profiler's."""
         self._ours.depth = getattr(self._ours, "depth", 0) + 1
         try:
             yield
@@ -52,14 +52,14 @@ class OtherProfilers:
             self._ours.depth -= 1
 
     def watch(self) -> None:
-        """Follow what other profilers do, from now on."""
+        """Observe other profilers from now on."""
         module = torch.autograd.profiler
         self._originals = {name: getattr(module, name) for name in _HOOKS if hasattr(module, name)}
         for name, original in self._originals.items():
             setattr(module, name, self._hook(original, is_stop=name.endswith("stop")))
 
     def leave(self) -> None:
-        """Follow them no longer."""
+        """Observe them no longer."""
         for name, original in self._originals.items():
             setattr(torch.autograd.profiler, name, original)
         self._originals = {}

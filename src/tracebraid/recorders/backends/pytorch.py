@@ -1,7 +1,7 @@
-"""PyTorch's own recorder of Execution Traces: a process has one, and it belongs to whoever opened it first.
+"""PyTorch's own recorder of Execution Traces: a process has one, which belongs to the first that opens it.
 
-The C++ side takes a second registration without a word and writes nothing for it, and a forked child goes on
-writing into its parent's file. Here the second is refused, and children are cut off.
+The C++ side accepts a second registration silently and writes nothing for it, and a forked child continues to
+write into its parent's file. Here the second one is refused, and forked children are detached.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class TorchRecorder:
             CaptureError: another observer is registered.
             OutputError: PyTorch cannot write there.
         """
-        _PROCESS.let_go_of_inherited()
+        _PROCESS.release_inherited()
         if _PROCESS.holder is not None:
             raise CaptureError(_TAKEN)
         if not _profiler._add_execution_trace_observer(str(self.path)):
-            raise OutputError(str(self.path), "PyTorch cannot write there", "Choose another place")
+            raise OutputError(str(self.path), "PyTorch cannot write there", "Choose another path")
         if not self.path.exists():
             raise CaptureError(_TAKEN)
         _PROCESS.hold(self)
@@ -59,13 +59,13 @@ class TorchRecorder:
             _profiler._disable_execution_trace_observer()
 
     def close(self) -> None:
-        """Finish the file, and let PyTorch's recorder go."""
+        """Finish the file, and release PyTorch's recorder."""
         if self.is_open:
             _profiler._remove_execution_trace_observer()
             _PROCESS.holder = None
 
     def discard(self) -> None:
-        """Let PyTorch's recorder go, and throw away what it wrote."""
+        """Release PyTorch's recorder, and discard what it wrote."""
         if self.is_open:
             self.stop()
             self.close()
@@ -78,7 +78,7 @@ class TorchRecorder:
 
 
 class _Process:
-    """What PyTorch keeps once per process, and so has to be kept once here too."""
+    """State that PyTorch keeps once per process, mirrored here."""
 
     holder: TorchRecorder | None = None
     inherited = False
@@ -87,11 +87,11 @@ class _Process:
     def hold(self, recorder: TorchRecorder) -> None:
         self.holder = recorder
         if not self.watches_forks:
-            os.register_at_fork(after_in_child=self.cut_off_child)
+            os.register_at_fork(after_in_child=self.detach_child)
             self.watches_forks = True
 
-    def cut_off_child(self) -> None:
-        """In a forked child: what PyTorch still writes goes nowhere, and soon it writes nothing."""
+    def detach_child(self) -> None:
+        """In a forked child: redirect what PyTorch still writes to the null device, and stop its recorder."""
         if self.holder is None:
             return
         written = str(self.holder.path.resolve())
@@ -104,7 +104,7 @@ class _Process:
         _profiler._disable_execution_trace_observer()
         self.holder, self.inherited = None, True
 
-    def let_go_of_inherited(self) -> None:
+    def release_inherited(self) -> None:
         """In a forked child that records something of its own: end the parent's registration in this process."""
         if self.inherited:
             _profiler._remove_execution_trace_observer()

@@ -29,8 +29,8 @@ _LOOPS_SHOWN = 16
 def set_up(settings: str) -> None:
     """Watch this process's steps; the first one opens a capture, the end of the process closes it.
 
-    A process that takes no step leaves nothing behind. Once this has returned, nothing here stops the program: what
-    goes wrong is said on standard error.
+    A process that takes no step leaves no files. Once this has returned, nothing here stops the program: failures
+    are reported on standard error.
 
     Args:
         settings: what `Settings.to_json` gave.
@@ -58,12 +58,12 @@ class _Process:
         self._ends: set[int] = set()
 
     def note(self, stage: str) -> None:
-        """Leave a note for the launcher."""
+        """Write a note for the launcher."""
         dynamo = sys.modules.get("torch._dynamo.convert_frame")
         write_note(
             stage,
             problem=self._problem,
-            lost=next((one["failure"] for one in self._capture.windows if one["failure"]), ""),
+            lost=next((window["failure"] for window in self._capture.windows if window["failure"]), ""),
             own_capture=self._own_capture or self._capture.has_given_way,
             loops=self._loops(),
             optimizers_made=self.watch.optimizers_made,
@@ -107,14 +107,14 @@ class _Process:
             if not self._own_capture:
                 self._capture.begin(first_step=1, counted=_counted(loop))
         except TracebraidError as error:
-            # The launcher says so, once for all processes.
+            # The launcher reports it, once for all processes.
             self._problem = str(error)
         if self._own_capture or self._problem:
             self.watch.stop()
         self.note("recording")
 
     def _on_failure(self, error: BaseException) -> None:
-        """Watch no longer; a window that is open would record to the end of the process."""
+        """Stop watching, and close the open window, which would record to the end of the process."""
         self._say(f"the capture has ended: {_words(error)}")
         with Guard(self._say_lost):
             if not self._capture.windows:
@@ -141,7 +141,7 @@ class _Process:
         self._say(f"what was recorded is lost: {_words(error)}")
 
     def _say(self, message: str) -> None:
-        # There may be no standard error, or none any more: a daemon's.
+        # Standard error may be missing or closed, as in a daemon.
         with suppress(AttributeError, OSError, ValueError):
             sys.stderr.write(f"tracebraid: process {os.getpid()}: {message}\n")
 

@@ -15,13 +15,14 @@ _ISOLATING = re.compile(r"-[a-zA-Z]*[IES][a-zA-Z]*")
 _TAKES_VALUE = ("-W", "-X")
 _REPLACES = re.compile(r"PYTHONPATH\s*=|(?:^|\s)env\s+(?:-i|-\s|--ignore-environment)")
 _SCRIPT_BYTES = 1 << 16
+"""So much of a shell script is searched."""
 
 
 def cause_of(notes: Sequence[ProcessNote], command: Sequence[str]) -> tuple[NothingCaptured, str]:
-    """Why nothing was recorded, and what shows that: of several processes, the one whose capture came furthest.
+    """Why nothing was recorded, and the evidence: of several processes, the one whose capture came furthest.
 
     Args:
-        notes: what the processes left.
+        notes: those of the processes.
         command: the program and its arguments.
     """
     watched = [note for note in notes if note.stage in ("watching", "recording", "ended")]
@@ -63,10 +64,10 @@ def _of_watched(note: ProcessNote) -> tuple[NothingCaptured, str]:
 def _isolated(command: Sequence[str]) -> tuple[NothingCaptured, str] | None:
     """Whether a Python in the command is started with an option that keeps the injected file out."""
     words = _words(command)
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if not _PYTHON.search(word):
             continue
-        for option in words[place + 1 :]:
+        for option in words[index + 1 :]:
             if not option.startswith("-") or option in ("-c", "-m", "-", "--"):
                 break
             if _ISOLATING.fullmatch(option) and not option.startswith(_TAKES_VALUE):
@@ -75,7 +76,7 @@ def _isolated(command: Sequence[str]) -> tuple[NothingCaptured, str] | None:
 
 
 def _replaced(command: Sequence[str]) -> tuple[NothingCaptured, str] | None:
-    """Whether the command, or the shell script that it is, shows that it replaces what we put in its environment."""
+    """Whether the command, or the shell script that it is, replaces the variables that the launcher sets."""
     text = " ".join(command)
     if _REPLACES.search(text):
         return NothingCaptured.PATH_REPLACED, ""

@@ -28,7 +28,7 @@ __all__ = ["launch"]
 
 _FILES = ("manifest_*.json", "torch_et_*.json.gz", "kineto_trace_*.json.gz", "window_*")
 _CLOCK_S = 2.0
-"""How far the clock of a file system may be behind: as coarse as the coarsest in use (FAT) keeps times."""
+"""Seconds by which a file system's clock may lag: the resolution of FAT, the coarsest in use."""
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -73,7 +73,7 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def _has_files(out_dir: Path, since_s: float) -> bool:
-    """Whether a process of this run left traces: a manifest that is not an earlier one's, and names files."""
+    """Whether a process of this run wrote traces: a manifest of this run lists files."""
     for path in out_dir.glob("manifest_*.json"):
         with suppress(OSError, ValueError, AttributeError, TypeError):
             windows = json.loads(path.read_bytes()).get("windows")
@@ -92,7 +92,7 @@ def _find(program: str) -> None:
 
 @contextmanager
 def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass signals on to the process. Ctrl-C reaches it by itself, from the terminal; here it is ignored."""
+    """Pass signals on to the process. Ctrl-C reaches it from the terminal directly, so SIGINT is ignored here."""
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         process.send_signal(number)

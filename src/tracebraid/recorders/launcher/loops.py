@@ -1,4 +1,4 @@
-"""The loops of a program that tells nothing of them, and which one of them is the one to follow."""
+"""The loops of a program that does not mark its steps, and which of them is followed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 __all__ = ["Loop", "LoopKind", "Loops"]
 
 _STEPS_OF_ANOTHER = 16
-"""Steps that another loop takes while the one that is followed takes none, until that one is taken to be over. More
-than the critic's steps in a step of a GAN, or the optimizers of a round; few enough for a program's next phase."""
+"""Steps: the followed loop counts as over once another loop took more of them while it took none. Above the critic's
+steps in a step of a GAN, or the optimizers of a round; few enough to catch a program's next phase."""
 
 _KEPT = 256
-"""Loops of objects that are gone are forgotten where there are more than so many, but for their counts."""
+"""Above so many loops, those of deleted objects are dropped; their step counts are kept."""
 
 
 class LoopKind(IntEnum):
-    """What ends a step of a loop; the greater one is the one to follow."""
+    """What ends a step of a loop; the loop of the greatest kind is followed."""
 
     PLAIN_MODULE = 0
     """A call of an outermost module without parameters, such as a transform of the data."""
@@ -43,7 +43,7 @@ class Loop:
     Args:
         kind: what ends its steps.
         name: the class of the optimizer or module.
-        owner: gives that object; None once it is gone.
+        owner: returns that object; None once it is deleted.
         thread: the thread that took its first step; others are not counted.
         steps: how many have ended.
         since_followed: how many since the loop that is followed took its last one.
@@ -60,8 +60,8 @@ class Loop:
 class Loops:
     """Counts the steps of each loop, and says which loop is followed.
 
-    That is the first one, until one comes of a better kind; or until it is over and its windows are not all
-    recorded: its object is gone, or another one of its kind has taken many steps since its last.
+    That is the first loop, until a loop of a greater kind takes a step; or until it is over before all its windows
+    are recorded: its object is deleted, or another loop of its kind has taken many steps since its last.
     """
 
     def __init__(self) -> None:
@@ -71,12 +71,12 @@ class Loops:
         self._forgotten: dict[tuple[LoopKind, str], int] = {}
 
     def stepped(self, owner: object, kind: LoopKind, thread: int, may_follow: bool = True) -> Loop | None:
-        """Count a step: its loop, if that is the one that is followed.
+        """Count a step; returns its loop, if that is the followed one.
 
         Args:
             owner: the optimizer or module.
             kind: what ended the step.
-            thread: where.
+            thread: the thread of the step.
             may_follow: whether its loop may be followed; else it is only counted.
         """
         loop = self._loop_of(owner, kind, thread)
@@ -93,24 +93,24 @@ class Loops:
         return loop
 
     def summary(self) -> list[dict[str, Any]]:
-        """What was seen, the most steps first: `counted_by`, `name`, `training`, `steps`, `followed`."""
+        """The loops, the most steps first: `counted_by`, `name`, `training`, `steps`, `followed`."""
         counts = dict(self._forgotten)
         for loop in self._loops.values():
             counts[loop.kind, loop.name] = counts.get((loop.kind, loop.name), 0) + loop.steps
-        mine = self.followed and (self.followed.kind, self.followed.name)
+        followed = self.followed and (self.followed.kind, self.followed.name)
         return [
             {
                 "counted_by": kind.counted_by,
                 "name": name,
                 "training": kind >= LoopKind.TRAINING_MODULE,
                 "steps": steps,
-                "followed": (kind, name) == mine,
+                "followed": (kind, name) == followed,
             }
             for (kind, name), steps in sorted(counts.items(), key=lambda item: -item[1])
         ]
 
     def _is_over(self, other: Loop) -> bool:
-        """Whether the loop that is followed is over, now that another one has taken a step."""
+        """Whether the followed loop is over, now that another one has taken a step."""
         followed = self.followed
         if followed is None or other.kind > followed.kind:
             return True

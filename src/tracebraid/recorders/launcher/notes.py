@@ -1,7 +1,8 @@
-"""What each Python process of a command leaves for the launcher: how far its capture came, and what kept it.
+"""The notes of a command's Python processes for the launcher: how far each capture came, and what prevented it.
 
 A process leaves `<pid>.python` when it starts with the injected file, `<pid>.failed` where it cannot be captured, and
-`<pid>.json` once it watches for steps, which it writes again at its end. Which of these are there tells causes apart.
+`<pid>.json` once it watches for steps, which it writes again at its end. The launcher
+distinguishes causes by which of these exist.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ NOTES_VARIABLE = "TRACEBRAID_NOTES"
 
 
 def write_note(stage: str, **more: Any) -> None:
-    """Write this process's note, in place of an earlier one; where that cannot be done, nothing happens.
+    """Write this process's note, replacing an earlier one; if it cannot be written, nothing happens.
 
     Args:
         stage: `watching`, `recording` or `ended`.

@@ -1,4 +1,4 @@
-"""The command of Nsight Systems around another command, and the export of what it leaves."""
+"""The command of Nsight Systems around another command, and the export of its reports."""
 
 from __future__ import annotations
 

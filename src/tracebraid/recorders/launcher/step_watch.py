@@ -1,4 +1,4 @@
-"""The steps of a program that does not tell them: its optimizer's, else its outermost module's calls."""
+"""The steps of a program that does not mark them: its optimizer's, else its outermost module's calls."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class StepWatch:
 
     A step ends with the outermost `step()` of an optimizer. In a program that has none, it ends with a call of an
     outermost module; while there is an optimizer that has taken no step, nothing is followed. Code under
-    torch.compile is left as it is.
+    torch.compile is called unchanged.
 
     What fails here or in `on_step` stops the watch, and never the program.
 
     Args:
-        on_step: is given the loop that is followed; `loops` has all.
-        on_failure: is given what failed, once the watch has stopped.
-        steps_by: `auto`, or `optimizer` or `module`, which follows nothing else.
+        on_step: called with the followed loop; `loops` has all.
+        on_failure: called with the exception, once the watch has stopped.
+        steps_by: `auto`, or `optimizer` or `module` to follow only these.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class StepWatch:
         self._unwatch_optimizers: Callable[[], None] = _nothing
 
     def start(self) -> None:
-        """Watch from now on. Whatever this torch lacks for that is raised, and its classes are as they were."""
+        """Watch from now on. Where this torch lacks a hook, restore its classes and raise the error."""
         try:
             torch.compiler.is_compiling()
             self._watch_optimizers()
@@ -60,7 +60,7 @@ class StepWatch:
             raise
 
     def stop(self) -> None:
-        """Watch no longer: torch's classes are as they were."""
+        """Watch no longer, and restore torch's classes."""
         self._stopped = True
         self._unwatch_modules()
         self._unwatch_optimizers()
@@ -83,7 +83,7 @@ class StepWatch:
                 with _Nested(self._inside, "optimizer") as outermost:
                     result = hooked(*args, **kwargs)
                 if outermost and not self._stopped:
-                    # Classes of optimizers that were in use keep this wrapper.
+                    # Optimizer classes that were first used meanwhile keep this wrapper.
                     with self._guard:
                         self._optimizer_stepped(args[0])
                 return result
@@ -91,17 +91,17 @@ class StepWatch:
             return step
 
         @functools.wraps(init)
-        def init_and_note(one: Any, *args: Any, **kwargs: Any) -> None:
+        def init_and_note(new: Any, /, *args: Any, **kwargs: Any) -> None:
             with self._guard:
                 self.optimizers_made += 1
-                self._optimizers.append(weakref.ref(one))
-            init(one, *args, **kwargs)
+                self._optimizers.append(weakref.ref(new))
+            init(new, *args, **kwargs)
 
         optimizer.profile_hook_step = staticmethod(profile_hook_step)
         optimizer.__init__ = init_and_note
 
         def undo() -> None:
-            # Who has wrapped these since keeps the wrapper, and ours in it, which does nothing more.
+            # A wrapper that was put around ours since stays, with ours in it, which then only calls the original.
             if optimizer.profile_hook_step is profile_hook_step:
                 optimizer.profile_hook_step = staticmethod(hook)
             if optimizer.__init__ is init_and_note:
@@ -114,14 +114,14 @@ class StepWatch:
         call = module.__call__
 
         @functools.wraps(call)
-        def call_and_count(one: Any, *args: Any, **kwargs: Any) -> Any:
+        def call_and_count(called: Any, /, *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
-                return call(one, *args, **kwargs)
+                return call(called, *args, **kwargs)
             with _Nested(self._inside, "module") as outermost:
-                result = call(one, *args, **kwargs)
+                result = call(called, *args, **kwargs)
             if outermost and self._counts_modules:
                 with self._guard:
-                    self._module_called(one)
+                    self._module_called(called)
             return result
 
         def undo() -> None:
@@ -172,7 +172,7 @@ def _nothing() -> None:
 
 
 class _Nested:
-    """Whether a call is the outermost of its kind on its thread."""
+    """Says whether a call is the outermost of its kind on its thread."""
 
     def __init__(self, inside: threading.local, kind: str) -> None:
         self._inside, self._kind = inside, kind

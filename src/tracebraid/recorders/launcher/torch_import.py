@@ -1,8 +1,8 @@
 """Sets the capture up in this process when its `import torch` has ended.
 
 The injected `sitecustomize` runs this file at the start of each Python, by its path: it imports nothing that is not
-loaded then. A program may look for torch before it imports it, import it on several threads, fail and try again: what
-it sees is what it would see without us. Hence the annotations as text: `__future__` is a module too.
+loaded then, not even `__future__`, hence the quoted annotations. A program may find torch's spec before it imports
+it, import it on several threads, or retry a failed import: it must see the same as without Tracebraid.
 """
 
 import os
@@ -26,7 +26,7 @@ def watch(settings: str) -> None:
 
 
 class _Finder:
-    """Finds torch as the finders behind it do, with a loader that sets the capture up."""
+    """Finds torch as the finders after it do, with a loader that sets the capture up."""
 
     def __init__(self, settings: str) -> None:
         self._settings = settings
@@ -35,11 +35,11 @@ class _Finder:
         if name != "torch" or target is not None:
             # With a target it is imported again.
             return None
-        spec = self._find_behind(name, path)
+        spec = self._find_after(name, path)
         try:
             if spec is not None and spec.loader is not None:
                 spec.loader = _Loader(spec, self)
-        except Exception as error:  # noqa: BLE001 - A spec of another kind: it is used as it is.
+        except Exception as error:  # noqa: BLE001 - A spec of another kind is used unchanged.
             _not_captured(error)
         return spec
 
@@ -51,7 +51,7 @@ class _Finder:
             sys.meta_path.remove(self)
             _refuse_other_tracebraid()
             from tracebraid.recorders.guard import Guard
-        # SystemExit: what is imported by a name of ours may be a script.
+        # SystemExit: a module that shadows one of ours may be a script.
         except (Exception, SystemExit) as error:  # noqa: BLE001
             _not_captured(error)
             return
@@ -60,23 +60,23 @@ class _Finder:
 
             set_up(self._settings)
 
-    def _find_behind(self, name: str, path: "Any") -> "Any":
-        """What Python would find without us: it asks the finders in their order."""
-        behind = False
+    def _find_after(self, name: str, path: "Any") -> "Any":
+        """What Python would find without this finder: asks the finders after it in order."""
+        is_after = False
         for finder in list(sys.meta_path):
-            if behind:
+            if is_after:
                 if not hasattr(finder, "find_spec"):
-                    # Of the kind that Python 3.12 no longer knows: Python itself is to ask it.
+                    # A legacy finder, which Python 3.12 no longer supports: left to Python.
                     return None
                 spec = finder.find_spec(name, path, None)
                 if spec is not None:
                     return spec
-            behind = behind or finder is self
+            is_after = is_after or finder is self
         return None
 
 
 class _Loader:
-    """torch's own loader in all that is asked of it, until the module is executed: then the spec has that one again."""
+    """Delegates to torch's own loader until the module is executed, then restores that loader in the spec."""
 
     def __init__(self, spec: "Any", finder: "_Finder") -> None:
         if not hasattr(spec.loader, "exec_module"):
@@ -97,16 +97,16 @@ class _Loader:
             for owner, name in ((spec, "loader"), (module.__spec__, "loader"), (module, "__loader__")):
                 if getattr(owner, name, None) is self:
                     setattr(owner, name, loader)
-        except Exception as error:  # noqa: BLE001 - It stays for the loader that it stands for.
+        except Exception as error:  # noqa: BLE001 - This loader stays, and delegates to the original.
             _not_captured(error)
         loader.exec_module(module)
         if "torch" in sys.modules:
-            # Else the program executes a torch of its own, and importing it would execute another.
+            # Otherwise the program executes a module object of its own, and importing torch would execute another.
             finder.set_up_once()
 
 
 def _refuse_other_tracebraid() -> None:
-    """Python finds by name: a script of the program may have ours, and is not to run for that."""
+    """Refuse a module of the program that shadows this package: importing it would run it."""
     from importlib.util import find_spec
 
     spec = find_spec("tracebraid")

@@ -1,7 +1,7 @@
 """Compiles the native recorder, in a process of its own.
 
-torch's builder changes the environment, loads what it built and prints what it does; none of that belongs into a
-process that somebody wants to record.
+torch's builder changes the environment, loads what it built and prints what it does; none of that may happen in a
+process that is recorded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["DEBUG_FLAGS", "FLAGS", "NAME", "SOURCES", "main"]
 
 NAME = "tracebraid_recorder"
 SOURCES = Path(__file__).parent
-# Without NDEBUG a RecordFunction has a member more here than in the torch that was built with it.
+# torch is built with NDEBUG; without it RecordFunction has one more member and another layout.
 FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-fvisibility=hidden"]
 DEBUG_FLAGS = ["-O1", "-g", "-DTRACEBRAID_NATIVE_DEBUG"]
 """Added where the environment says `TRACEBRAID_NATIVE_DEBUG=1`: bounds and invariants are asserted."""

@@ -23,9 +23,9 @@ _NAMES = {
     for column in table.columns
     if column.kind is Kind.NAME
 }
-"""The columns of text that is no JSON: there it stands as JSON strings."""
+"""The columns of plain text, which the recording stores as JSON strings."""
 _ALWAYS = (1980, 1, 1, 0, 0, 0)
-"""When members of the archive were written: the same recording gives the same bytes."""
+"""The fixed time of all members of the archive, so that the same recording gives the same bytes."""
 
 
 def write_arrow(recorded: Path, target: Path) -> None:

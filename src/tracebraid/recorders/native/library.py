@@ -29,6 +29,7 @@ __all__ = ["Counts", "build", "library_path", "load"]
 _LOG = logging.getLogger("tracebraid")
 _AGAIN = "`tracebraid build-recorder` tries again and shows more"
 _MAX_COMPLAINT_LINES = 30
+"""Lines of a compiler's output in an error."""
 _BUILDER = "tracebraid.recorders.native.build:main"
 
 
@@ -50,7 +51,7 @@ class Counts(ctypes.Structure):
 
 
 def library_path() -> Path:
-    """Where the library lies for this torch, this machine and these sources; `TRACEBRAID_CACHE` moves the cache."""
+    """The path of the library for this torch, this machine and these sources; `TRACEBRAID_CACHE` moves the cache."""
     chosen = os.environ.get("TRACEBRAID_CACHE")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tracebraid"
     abi = "cxx11" if torch.compiled_with_cxx11_abi() else "precxx11"
@@ -61,7 +62,7 @@ def library_path() -> Path:
 def build(anew: bool = False) -> Path:
     """The library; it is built if it is not there.
 
-    Processes that ask at the same time build it once. Where it could not be built, that is remembered.
+    Processes that ask at the same time build it once. A failure is cached too.
 
     Args:
         anew: whether to build it in any case.
@@ -128,14 +129,14 @@ def _fingerprint() -> str:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
-    # The lock goes with its process, however that ends.
+    # The kernel releases the lock when its process ends.
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _environment() -> dict[str, str]:
-    """That of the builder: with the tools of this environment."""
+    """The builder's environment, with the tools of this Python environment on PATH."""
     kept = child_environment()
     if not kept.get("CXX"):
         kept.pop("CXX", None)
@@ -154,7 +155,7 @@ def _missing_tool() -> str:
 
 
 def _compile(path: Path) -> str:
-    """Build into a folder of its own, and move the library to its place: why it could not be built, or ""."""
+    """Build into a folder of its own, and move the library to `path`; returns why it could not be built, or ""."""
     _LOG.warning(
         "tracebraid: building the native recorder for torch %s: once, about half a minute", torch.__version__
     )
@@ -168,7 +169,7 @@ def _compile(path: Path) -> str:
 
 
 def _complaints(output: str) -> str:
-    """The lines in which a compiler says what is wrong, or else Python's last word, or else the last lines."""
+    """The lines in which a compiler says what is wrong, else the last exception, else the last lines."""
     lines = output.strip().splitlines()
     errors = [line for line in lines if re.search(r"\berror:", line)]
     raised = [line for line in lines if re.match(r"[\w.]*Error: ", line)][-1:]

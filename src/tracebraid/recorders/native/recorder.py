@@ -14,7 +14,7 @@ from tracebraid.recorders.native import library
 __all__ = ["MEMORY_BYTES", "NativeRecorder"]
 
 MEMORY_BYTES = 64 << 20
-"""How much a recording keeps in memory; when half of it is full, it goes on in a file without a name."""
+"""How much a recording keeps in memory; when half of it is full, it spills to an unlinked file."""
 
 _WRITER = "tracebraid.recorders.native.columns:main"
 _RANGES = "ENABLE_PYTORCH_EXECUTION_TRACE_SAVE_INTEGRAL_TENSOR_RANGE"
@@ -39,7 +39,7 @@ class NativeRecorder:
         self._pid = 0
 
     def open(self) -> None:
-        """Get ready to record; until `start` that costs nothing.
+        """Get ready to record; this costs nothing until `start`.
 
         Raises:
             CaptureError: too many recordings are open in this process.
@@ -79,7 +79,7 @@ class NativeRecorder:
                 recorded.unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Throw away what was recorded."""
+        """Discard what was recorded."""
         self._close(None)
 
     @property

@@ -1,1 +1,1 @@
-"""What a recorder left, made a whole Execution Trace with the files that belong to it."""
+"""Repairs the files of recorders: valid JSON, complete, with their resources."""

@@ -1,7 +1,8 @@
-"""The text that PyTorch writes, made valid JSON: names that it does not escape.
+"""Escapes the names that PyTorch writes unescaped, so that its files are valid JSON.
 
 Both of its writers print names without escaping them (pytorch#126703), so that a name with a quote, a backslash
-or a control character breaks the whole file. Their layout is fixed, which shows where each name begins and ends.
+or a control character breaks the whole file. Their layout is fixed, so that the begin and end of
+each name are known.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ import msgspec
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
-__all__ = ["Edit", "first_error", "mend_names", "pieces_with"]
+__all__ = ["Edit", "apply_edits", "escape_names", "first_error"]
 
 _NAME_IN_ET = re.compile(rb'\{\s*"id": \d+, "name": "(.*?)", "ctrl_deps": \d+,\s*"inputs": ', re.DOTALL)
 _NAME_IN_KINETO = re.compile(rb'"cat": "[^"\n]*",\s*"name": "(.*?)",\s*"pid": ', re.DOTALL)
-_ODD = re.compile(rb'[\x00-\x1f"\\\x80-\xff]')
+_NEEDS_ESCAPE = re.compile(rb'[\x00-\x1f"\\\x80-\xff]')
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Bytes to put in place of others.
+    """A replacement of bytes.
 
     Args:
         start: the first byte to replace.
         stop: the byte after the last one.
-        text: what to put there.
+        text: the replacement.
     """
 
     start: int
@@ -48,7 +49,7 @@ def first_error(text: bytes | mmap.mmap) -> str:
     return ""
 
 
-def mend_names(
+def escape_names(
     text: bytes | mmap.mmap, kind: str, never_escaped: bool = False
 ) -> tuple[list[Edit], list[Finding]]:
     """The edits that escape each name which is no JSON string, and a finding that counts them.
@@ -56,13 +57,13 @@ def mend_names(
     Args:
         text: the file.
         kind: `et` or `kineto`.
-        never_escaped: whether the writer is known to escape nothing. Then a backslash is one, and is escaped too;
+        never_escaped: whether the writer is known to escape nothing. Then a backslash is literal, and is escaped too;
             else a name that is a valid JSON string stays as it is.
     """
     edits = []
     for found in (_NAME_IN_ET if kind == "et" else _NAME_IN_KINETO).finditer(text):
         name = found.group(1)
-        if _ODD.search(name) and (not _is_string(name) or (never_escaped and b"\\" in name)):
+        if _NEEDS_ESCAPE.search(name) and (not _is_string(name) or (never_escaped and b"\\" in name)):
             edits.append(Edit(*found.span(1), _escaped(name)))
     if not edits:
         return [], []
@@ -70,8 +71,8 @@ def mend_names(
     return edits, [Finding(FindingCode.NAME_ESCAPED, where=where, count=len(edits))]
 
 
-def pieces_with(text: bytes | mmap.mmap, edits: list[Edit]) -> Iterator[memoryview | bytes]:
-    """The text with its edits, in pieces; the edits lie apart and in order."""
+def apply_edits(text: bytes | mmap.mmap, edits: list[Edit]) -> Iterator[memoryview | bytes]:
+    """The edited text, in chunks; the edits are ordered and do not overlap."""
     view, at = memoryview(text), 0
     for edit in edits:
         yield view[at : edit.start]

@@ -1,4 +1,4 @@
-"""What PyTorch's recorder left behind, made a whole Execution Trace: valid JSON, finished, without loose nodes."""
+"""Repairs the file of PyTorch's recorder: valid JSON, complete, and each node with a parent in the trace."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tracebraid.model.et_names import PROCESS_ROOT, THREAD_ROOT
 from tracebraid.model.execution_trace import MISSING_PARENT
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.recorders.postprocess.escape_names import Edit, mend_names
+from tracebraid.recorders.postprocess.escape_names import Edit, escape_names
 
-__all__ = ["mend_execution_trace"]
+__all__ = ["repair_execution_trace"]
 
 _PROCESS, _THREAD = PROCESS_ROOT.encode(), THREAD_ROOT.encode()
 _NODE = re.compile(
@@ -24,11 +24,12 @@ _TID = re.compile(rb'"name": "tid", "type": "uint64", "value": (\d+)\}')
 _END_OF_ATTRS, _END_OF_NODE = b"]\n      }", b"\n      }"
 _FINISHED = re.compile(rb'\],\s*"finish_ts": \d+\s*\}\s*\Z')
 _TAIL_BYTES = 200
+"""The end of a finished file, see `_FINISHED`, is shorter."""
 
 
 @dataclass(frozen=True)
 class _Node:
-    """Where a node's parent stands in the text."""
+    """A node, and the span of its parent id in the text."""
 
     node_id: int
     root: bytes | None
@@ -37,31 +38,31 @@ class _Node:
     body_at: int
 
 
-def mend_execution_trace(
+def repair_execution_trace(
     text: bytes | mmap.mmap, names_never_escaped: bool = False
 ) -> tuple[list[Edit], list[Finding]]:
-    """The edits that make a recorder's file whole, in order, and what they are for.
+    """The edits that complete a recorder's file, in order, and findings about them.
 
     Names are escaped; a file that ends in the middle is ended after its last whole node, with the node of the
-    process; a node whose parent was never written (it was open at stop(), or raised) is hung under its thread's
+    process; a node whose parent was never written (it was open at stop(), or raised) is attached to its thread's
     root, with the attribute `tracebraid_missing_parent` naming the parent that is not there.
 
     Args:
         text: the file.
         names_never_escaped: whether its writer is known to escape no name.
     """
-    edits, findings = mend_names(text, "et", names_never_escaped)
-    nodes = [_Node(int(one[1]), one[2], int(one[3]), one.span(3), one.end()) for one in _NODE.finditer(text)]
+    edits, findings = escape_names(text, "et", names_never_escaped)
+    nodes = [_Node(int(m[1]), m[2], int(m[3]), m.span(3), m.end()) for m in _NODE.finditer(text)]
     end = _end_of_unfinished(text)
     if end is not None:
         nodes = [node for node in nodes if node.body_at < end]
     known = {node.node_id for node in nodes}
     end_edits, end_findings = ([], []) if end is None else _ended(text, end, known)
-    loose_edits, loose_findings = _hung_up(text, nodes, known)
+    orphan_edits, orphan_findings = _attached_to_roots(text, nodes, known)
     last = end_edits[0].start if end_edits else len(text)
-    inner = [edit for edit in (*edits, *loose_edits) if edit.stop <= last]
+    inner = [edit for edit in (*edits, *orphan_edits) if edit.stop <= last]
     every = sorted(inner, key=lambda edit: edit.start) + end_edits
-    return every, [*findings, *end_findings, *loose_findings]
+    return every, [*findings, *end_findings, *orphan_findings]
 
 
 def _end_of_unfinished(text: bytes | mmap.mmap) -> int | None:
@@ -82,19 +83,20 @@ def _ended(text: bytes | mmap.mmap, end: int, known: set[int]) -> tuple[list[Edi
     return [edit], [Finding(FindingCode.EXECUTION_TRACE_UNFINISHED, where=f"byte {end}")]
 
 
-def _hung_up(
+def _attached_to_roots(
     text: bytes | mmap.mmap, nodes: list[_Node], known: set[int]
 ) -> tuple[list[Edit], list[Finding]]:
+    """The edits that attach the nodes without a parent in `known` to the roots of their threads."""
     roots: dict[bytes, int] = {}
-    loose = []
+    orphans = []
     for number, node in enumerate(nodes):
         if node.root == _THREAD:
             tid = _TID.search(text, node.body_at)
             roots[tid[1] if tid else b""] = node.node_id
         elif node.parent not in known:
-            loose.append((number, node))
+            orphans.append((number, node))
     edits = []
-    for number, node in loose:
+    for number, node in orphans:
         limit = nodes[number + 1].parent_at[0] if number + 1 < len(nodes) else len(text)
         tid = _TID.search(text, node.body_at, limit)
         root = roots.get(tid[1] if tid else b"", 1)
@@ -103,13 +105,13 @@ def _hung_up(
         if end >= 0:
             mark = b',{"name": "%s", "type": "uint64", "value": %d}' % (MISSING_PARENT.encode(), node.parent)
             edits.append(Edit(end, end, mark))
-    if not loose:
+    if not orphans:
         return [], []
-    absent = len({node.parent for _, node in loose})
+    absent = len({node.parent for _, node in orphans})
     details = {"case": FindingCase.PARENT_REPLACED, "absent": absent, "attribute": MISSING_PARENT}
-    first = ", ".join(str(node.node_id) for _, node in loose[:3])
+    first = ", ".join(str(node.node_id) for _, node in orphans[:3])
     where = f"nodes {first}"
-    return edits, [Finding(FindingCode.PARENT_NEVER_WRITTEN, "", where, len(loose), details=details)]
+    return edits, [Finding(FindingCode.PARENT_NEVER_WRITTEN, "", where, len(orphans), details=details)]
 
 
 def _root(node_id: int, name: bytes, tid: int) -> bytes:

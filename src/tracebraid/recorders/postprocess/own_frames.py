@@ -1,7 +1,7 @@
-"""Python stacks as Kineto writes them, without the frames of this package: the program did not call them.
+"""Removes this package's frames from the Python stacks that Kineto writes.
 
-They cannot be kept from being recorded, since Kineto traces every Python function of its threads. What they call
-stays, as called by the program's function around them.
+Kineto traces every Python function of its threads, so these frames cannot be excluded while recording. What they
+call stays, as called by the enclosing function of the program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LINE = re.compile(rb"\(\d+\): ")
 
 
 def own_files() -> frozenset[bytes]:
-    """The files of this package, as names of frames tell them: PyTorch leaves the folders of `sys.path` away."""
+    """The files of this package, as they appear in names of frames: PyTorch strips the folders of `sys.path`."""
     package = Path(__file__).parents[2]
     folders = {Path(entry).absolute() for entry in sys.path}
     return frozenset(
@@ -38,7 +38,7 @@ def own_files() -> frozenset[bytes]:
 
 
 def own_frames(text: bytes | mmap.mmap, files: Iterable[bytes]) -> list[Edit]:
-    """The edits that take out the frames of some files, and hang what they call under their callers.
+    """The edits that remove the frames of some files, and attach what they call to their callers.
 
     Args:
         text: a Kineto trace as Kineto writes it.
@@ -68,7 +68,7 @@ def own_frames(text: bytes | mmap.mmap, files: Iterable[bytes]) -> list[Edit]:
 def merged(edits: Iterable[Edit], removals: Iterable[Edit]) -> list[Edit]:
     """Both kinds of edits in order, without those inside of what is removed."""
     found: list[Edit] = []
-    for edit in sorted((*edits, *removals), key=lambda one: (one.start, -one.stop)):
+    for edit in sorted((*edits, *removals), key=lambda edit: (edit.start, -edit.stop)):
         if not found or edit.start >= found[-1].stop:
             found.append(edit)
     return found

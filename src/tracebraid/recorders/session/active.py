@@ -11,7 +11,7 @@ __all__ = ["active_capture", "become_active", "leave_active", "refuse_second"]
 
 
 class _Guest(Protocol):
-    """What is asked of a capture that is active."""
+    """The interface of an active capture that is needed here."""
 
     is_guest: bool
 
@@ -20,7 +20,7 @@ class _Guest(Protocol):
 
 
 class _Active:
-    """Which one it is, and in which process: a forked child has none."""
+    """The active capture and its process: a forked child has none."""
 
     capture: _Guest | None = None
     pid = 0
@@ -37,7 +37,7 @@ def become_active(capture: _Guest) -> None:
 
 
 def leave_active() -> None:
-    """There is none any more."""
+    """Make no capture the active one."""
     _ACTIVE.capture = None
 
 

@@ -46,15 +46,15 @@ class CapturedFunction(Protocol[_Arguments, _Result]):
 class Capture(ContextDecorator):
     """Records the steps that the schedule names; a context manager around a loop, or a decorator of its function.
 
-    Once the loop runs, nothing that goes wrong here stops it: a window that cannot be recorded or written is
-    given up with a warning, and the manifest says why. Where another profiler is active, a window opens later.
+    Once the loop runs, no failure here stops it: a window that cannot be recorded or written is
+    skipped with a warning, and the manifest says why. Where another profiler is active, a window opens later.
 
     Args:
         settings: what to capture.
-        at_end: is called with this capture when its files are written.
-        warn: is told what was given up; by default a `CaptureWarning`.
-        is_guest: whether the program knows nothing of it: then its own profilers and captures go first, and what
-            comes after the last whole step is none.
+        at_end: called with this capture when its files are written.
+        warn: called with a message on each loss; by default it issues a `CaptureWarning`.
+        is_guest: whether the program was started by `tracebraid capture`: then its own profilers and captures take
+            precedence, and what comes after the last whole step is no step.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Capture(ContextDecorator):
         self._recording = self._new_recording()
         self._pid: int | None = None
         self._has_manifest = False
-        self._place = World(0, 1, "alone")
+        self._world = World(0, 1, "alone")
 
     def __call__(  # type: ignore[override]
         self, function: Callable[_Arguments, _Result]
@@ -112,7 +112,7 @@ class Capture(ContextDecorator):
             raise CaptureError("a profiler is active in this process. Leave it before the capture begins")
         self._locate(anew=True)
         self._find_folder()
-        # Building the native recorder takes a while: not in the middle of a step.
+        # Building the native recorder takes about half a minute: it must not fall into a step.
         self.settings = replace(self.settings, recorder=choose(self.settings.recorder, self._warn))
         if not self.settings.overwrite:
             refuse_existing(self._targets())
@@ -128,7 +128,7 @@ class Capture(ContextDecorator):
         return self
 
     def follow(self, counted: Counted) -> None:
-        """Count the steps of another loop, whose first step has just ended; its windows take the place of others."""
+        """Count the steps of another loop, whose first step has just ended; its windows replace those of the others."""
         if self._is_active:
             with self._termination.held():
                 self._recording.follow(counted)
@@ -145,7 +145,7 @@ class Capture(ContextDecorator):
             return
         with self._termination.held():
             if self._recording.step():
-                # What comes next may kill the process.
+                # The manifest is written now, as the process may be killed later.
                 self._write_manifest(None)
 
     def __exit__(
@@ -154,7 +154,7 @@ class Capture(ContextDecorator):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Write what was recorded, also when the loop raised: the exception goes on."""
+        """Write what was recorded, also when the loop raised: the exception is propagated."""
         self.finish("end" if kind is None else kind.__name__)
 
     def finish(self, ended_by: str = "end") -> None:
@@ -179,7 +179,7 @@ class Capture(ContextDecorator):
             self._at_end(self)
 
     def give_way(self) -> None:
-        """End here, without a manifest where nothing was written: the program captures itself."""
+        """End for a capture of the program's own; without a manifest where nothing was written."""
         self.has_given_way = True
         if self._recording.progress.has_files:
             self.finish()
@@ -205,12 +205,12 @@ class Capture(ContextDecorator):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all windows are behind it, and written."""
+        """Whether all windows are recorded and written."""
         return self._recording.progress.is_complete and self._recording.progress.has_files
 
     @property
     def manifest_path(self) -> Path:
-        """Where the manifest lies."""
+        """The path of the manifest."""
         return manifest_path(self.out_dir, self.rank)
 
     @property
@@ -225,26 +225,26 @@ class Capture(ContextDecorator):
         leave_active()
 
     def _locate(self, anew: bool = False) -> int:
-        """The rank, asked for now; what torch.distributed told stays, also when its groups are gone."""
-        if anew or self._place.source != "torch.distributed":
-            self._place = world()
-            self.rank = self._place.rank
+        """The current rank; that of torch.distributed is kept after its groups are destroyed."""
+        if anew or self._world.source != "torch.distributed":
+            self._world = world()
+            self.rank = self._world.rank
         return self.rank
 
     def _find_folder(self) -> None:
-        """Where the files go, proven to be writable."""
+        """Choose the folder of the files, and check that it is writable."""
         self.out_dir = Path(self.settings.out_dir)
         if self.settings.new:
             self.out_dir = numbered_folder(self.out_dir, self._targets)
         make_folder(self.out_dir)
 
     def _warn_of_loss(self, message: str) -> None:
-        # Of a guest whoever has started the program tells at the end.
+        # A guest's losses are reported by the launcher at the end.
         if not self.is_guest:
             self._warn(message)
 
     def _warn_of_nothing(self, ended_by: str) -> None:
-        """Say that no window opened; of one that was lost it is said already why."""
+        """Warn that no window opened; a lost window is reported elsewhere."""
         if self.windows:
             return
         schedule, first = self.settings.schedule, self._recording.progress.first_recorded
@@ -268,7 +268,7 @@ class Capture(ContextDecorator):
             "ended_by": ended_by,
             "loops": self.loops,
         }
-        data = manifest(self.settings, self._place, self._recording.progress.times, self.windows, ending)
+        data = manifest(self.settings, self._world, self._recording.progress.times, self.windows, ending)
         try:
             write_manifest(self.out_dir, data, self.settings.overwrite or self._has_manifest)
             self._has_manifest = True

@@ -1,4 +1,4 @@
-"""`manifest_<rank>.json`: what a capture was asked for, and what came of it."""
+"""`manifest_<rank>.json`: the settings of a capture, and its results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCHEMA = "tracebraid-manifest-1"
 
 
 def manifest_path(folder: Path, rank: int) -> Path:
-    """Where a rank's manifest lies."""
+    """The path of a rank's manifest."""
     return folder / f"manifest_{rank}.json"
 
 
@@ -55,7 +55,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def window_data(window: Window, folder: Path, failure: str, complete: bool) -> dict[str, Any]:
-    """One window: its steps, its files with their sizes in bytes, what was mended in them, why it failed."""
+    """One window: its steps, its files with their sizes in bytes, findings about them, why it failed."""
     at = window.folder.relative_to(folder)
     return {
         "steps": window.steps,
@@ -75,7 +75,7 @@ def lost_window(failure: str) -> dict[str, Any]:
 
 def manifest(
     settings: Settings,
-    place: World,
+    world: World,
     times: StepTimes,
     windows: list[dict[str, Any]],
     ending: dict[str, Any],
@@ -84,7 +84,7 @@ def manifest(
 
     Args:
         settings: what was asked for.
-        place: rank and world.
+        world: rank and world.
         times: durations of the steps.
         windows: what `window_data` gives, of each.
         ending: `steps_seen`, `ended_by` and what else belongs to the loop as a whole.
@@ -92,11 +92,11 @@ def manifest(
     return {
         "schema": SCHEMA,
         **surroundings(),
-        "rank": place.rank,
-        "world_size": place.world_size,
-        "rank_from": place.source,
-        "backend": place.backend,
-        "process_groups": list(place.process_groups),
+        "rank": world.rank,
+        "world_size": world.world_size,
+        "rank_from": world.source,
+        "backend": world.backend,
+        "process_groups": list(world.process_groups),
         "schedule": asdict(settings.schedule),
         "recorders": [settings.recorder, "nsys" if settings.nsys else "kineto"],
         "recorded": {"shapes": True, "stacks": settings.stacks, "memory": settings.memory},

@@ -23,8 +23,8 @@ def numbered_folder(parent: Path, files: Callable[[], Iterable[Path]] = tuple) -
 
     Args:
         parent: the folder of all runs.
-        files: what this process would write into the parent itself; where one of these is in a run's folder, that
-            run is another one.
+        files: what this process would write into the parent itself; if one of these exists in a run's folder,
+            that run is another one.
 
     Raises:
         OutputError: the parent cannot be written.
@@ -56,8 +56,8 @@ def numbered_folder(parent: Path, files: Callable[[], Iterable[Path]] = tuple) -
 
 
 def _job() -> str:
-    told = [os.environ.get(name, "") for name in _JOB]
-    return "\n".join(told) if any(told) else uuid.uuid4().hex
+    values = [os.environ.get(name, "") for name in _JOB]
+    return "\n".join(values) if any(values) else uuid.uuid4().hex
 
 
 def _numbers(parent: Path) -> list[int]:

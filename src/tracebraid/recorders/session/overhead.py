@@ -16,7 +16,7 @@ class StepTimes:
     """Durations of the steps of a loop, in ns of a steady clock, by what happened during each.
 
     Left out are the first steps (`skip_first`, and step 0 always: it sets things up), warm-up steps, and the step
-    after a window, which pays for what the window left behind.
+    after a window, which includes the cost of closing the window.
     """
 
     schedule: Schedule
@@ -25,7 +25,7 @@ class StepTimes:
     _previous: Action = Action.SKIP
 
     def add(self, step: int, dur_ns: int, recorded: bool) -> None:
-        """A step is over; one that was to be recorded and was not counts for neither side."""
+        """A step is over; one that was to be recorded and was not is left out."""
         action = self.schedule.action(step)
         if action is Action.RECORD and recorded:
             self.traced_ns.append(dur_ns)
@@ -34,7 +34,7 @@ class StepTimes:
         self._previous = action
 
     def forget_traced(self, steps: int) -> None:
-        """Leave out the last steps that were recorded: they were thrown away."""
+        """Leave out the last steps that were recorded: they were discarded."""
         del self.traced_ns[len(self.traced_ns) - steps :]
 
     def summary(self) -> dict[str, Any]:

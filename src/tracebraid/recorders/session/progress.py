@@ -1,4 +1,4 @@
-"""How far a capture is in the loop that it follows: its steps, where they lie in the schedule, what was recorded."""
+"""The progress of a capture in the followed loop: its steps, their position in the schedule, what was recorded."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class Progress:
 
     @property
     def is_postponed(self) -> bool:
-        """Whether a window opened later than the schedule has it, or has not opened for that."""
+        """Whether a window opened later than the schedule has it, or has not opened for that reason."""
         return self._delay > 0
 
     @property
     def is_complete(self) -> bool:
-        """Whether every window is behind this step."""
+        """Whether this step is after the last window."""
         return self._position >= self._schedule.skip_first + self._schedule.repeat * self._schedule.cycle
 
     @property
@@ -91,7 +91,7 @@ class Progress:
         """Have the window of this step open with the next step, at the earliest.
 
         Args:
-            recorded: how many of its steps were recorded, and are thrown away.
+            recorded: how many of its steps were recorded, and are discarded.
         """
         self.times.forget_traced(recorded)
         self._delay = self.steps_seen + 1 - self._schedule.opening(self._position)

@@ -34,7 +34,7 @@ class Target:
     Args:
         out_dir: the folder of the capture.
         settings: what to record.
-        locate: this process's rank, asked for as a window opens.
+        locate: returns this process's rank; called as a window opens.
     """
 
     out_dir: Path
@@ -51,7 +51,7 @@ class Recording:
 
     Args:
         target: where the windows go.
-        on_loss: is told of a window that is given up.
+        on_loss: called with a message on each lost window.
     """
 
     def __init__(self, target: Target, on_loss: Callable[[str], None]) -> None:
@@ -72,7 +72,7 @@ class Recording:
         self._count(counted, first_step)
 
     def follow(self, counted: Counted) -> None:
-        """Count those of another loop, of which one step is over; its windows take the place of what there is."""
+        """Count the steps of another loop, of which one is over; its windows replace the existing ones."""
         if self._is_out_of_reach:
             self._abandon_window()
         self.end_step(is_step=False)
@@ -104,7 +104,7 @@ class Recording:
         return True
 
     def finish(self) -> None:
-        """Write what was recorded. Where the loop that was followed last has nothing, an earlier one's stays."""
+        """Write what was recorded. If the last followed loop has no files, those of an earlier one stay."""
         if self._is_out_of_reach:
             self._abandon_window()
         self._close_window(complete=False)
@@ -119,7 +119,7 @@ class Recording:
             self._on_loss(f"nothing was recorded: {_OTHER_PROFILER}")
 
     def discard(self) -> None:
-        """Let the recorders go, without writing anything."""
+        """Release the recorders, without writing anything."""
         if self._is_out_of_reach:
             self._abandon_window()
         self.end_step(is_step=False)
@@ -134,7 +134,7 @@ class Recording:
         self._step_began_ns = time.perf_counter_ns()
 
     def _begin_step(self) -> None:
-        """Do what the schedule has for the step that begins."""
+        """Carry out the schedule's action for the step that begins."""
         progress = self.progress
         action = progress.action
         if action not in (Action.WARMUP, Action.RECORD) or self._abandoned is not None:
@@ -152,7 +152,7 @@ class Recording:
             self._give_up(error)
 
     def _give_way(self) -> None:
-        """Another profiler begins, on whatever thread: end ours before it spoils both."""
+        """Another profiler begins, on any thread: end our session, as two at once would corrupt both."""
         if self._window is None or self._pid != os.getpid():
             return
         if self._is_out_of_reach:
@@ -204,7 +204,7 @@ class Recording:
 
     def _give_up(self, error: Exception) -> None:
         window = self._window
-        assert window is not None, "only a window can be given up"
+        assert window is not None, "there is a window to give up"
         self._discard_window()
         self.progress.windows.append(window_data(window, self._target.out_dir, str(error), False))
         self._on_loss(f"the window that opens with step {self.progress.steps_seen} is not recorded: {error}")

@@ -15,7 +15,7 @@ class Action(Enum):
 
     SKIP = "not recorded: one of the first steps, which set things up"
     WAIT = "not recorded: a steady step"
-    WARMUP = "the profiler runs, what it records is thrown away"
+    WARMUP = "the profiler runs, what it records is discarded"
     RECORD = "recorded"
 
 
@@ -73,10 +73,10 @@ class Schedule:
         """What happens during a step, counted from 0."""
         if step < self.skip_first:
             return Action.SKIP
-        window, place = divmod(step - self.skip_first, self.cycle)
-        if window >= self.repeat or place < self.wait:
+        window, position = divmod(step - self.skip_first, self.cycle)
+        if window >= self.repeat or position < self.wait:
             return Action.WAIT
-        return Action.WARMUP if place < self.wait + self.warmup else Action.RECORD
+        return Action.WARMUP if position < self.wait + self.warmup else Action.RECORD
 
     def opening(self, step: int) -> int:
         """The first step of the window that a step belongs to, or waits for: that of its warm-up, where it has one."""

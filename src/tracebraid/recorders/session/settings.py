@@ -15,7 +15,7 @@ BACKENDS = ("auto", "native", "torch")
 """Who can record Execution Traces; `auto` is the native recorder where it can be built."""
 
 STEPS_BY = ("auto", "optimizer", "module")
-"""What ends the steps of a program that does not tell them."""
+"""What ends the steps of a program that does not mark them."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Settings:
         stacks: whether to record Python stacks.
         memory: whether to record allocations.
         overwrite: whether files of an earlier run may be replaced.
-        nsys: whether Nsight Systems, which runs outside, takes the times in place of Kineto.
+        nsys: whether Nsight Systems, which runs outside, records the times instead of Kineto.
         new: whether the files go to a new folder inside of `out_dir`: `run_1`, `run_2` and so on.
-        steps_by: what ends a step of a program that does not tell: `optimizer`, `module` (a call of the outermost one),
-            or `auto`: the optimizer, else the module.
+        steps_by: what ends a step of a program that does not mark it: `optimizer`, `module` (a call of the outermost
+            one), or `auto`: the optimizer, else the module.
         recorder: who records the Execution Trace: `native`, `torch`, or `auto`.
     """
 

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C in the middle of a capture: the files are whole, then the signal does what it does without us."""
+"""SIGTERM and Ctrl-C during a capture: the files are completed, then the signal has its usual effect."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ __all__ = ["Termination"]
 class Termination:
     """Finishes a capture when SIGTERM comes, and keeps Ctrl-C out of moments when files are half written.
 
-    Handlers that the program has set are left alone, and so is a loop outside the main thread, where Python
-    runs none.
+    Handlers that the program has set stay; outside the main thread, where Python allows none, no handler is set.
 
     Args:
-        finish: writes what was recorded; is called with `SIGTERM`.
-        on_failure: is given what `finish` raises; the signal does what it does all the same.
+        finish: writes what was recorded; called with `SIGTERM`.
+        on_failure: called with what `finish` raises; the signal has its effect all the same.
     """
 
     def __init__(self, finish: Callable[[str], None], on_failure: Callable[[BaseException], None]) -> None:
@@ -30,10 +29,10 @@ class Termination:
         self._guard = Guard(on_failure)
         self._held = 0
         self._came: list[int] = []
-        self._theirs: dict[int, object] = {}
+        self._previous: dict[int, object] = {}
 
     def watch(self) -> None:
-        """Take both signals over, where nobody has."""
+        """Set handlers for both signals, where they have the default."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number, default in (
@@ -41,20 +40,20 @@ class Termination:
             (signal.SIGINT, signal.default_int_handler),
         ):
             if signal.getsignal(number) is default:
-                self._theirs[number] = signal.signal(number, self._on_signal)
+                self._previous[number] = signal.signal(number, self._on_signal)
 
     def leave(self) -> None:
-        """Give the signals back, where the program has not taken them since."""
+        """Restore the previous handlers, where the program has not replaced ours since."""
         if threading.current_thread() is not threading.main_thread():
             return
-        for number in list(self._theirs):
+        for number in list(self._previous):
             if signal.getsignal(number) == self._on_signal:
-                signal.signal(number, self._theirs[number])  # type: ignore[arg-type]
-            del self._theirs[number]
+                signal.signal(number, self._previous[number])  # type: ignore[arg-type]
+            del self._previous[number]
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Put signals off while recorders or files are in between two states; a second one is not put off."""
+        """Defer signals while recorders or files are in an inconsistent state; a second signal is not deferred."""
         self._held += 1
         try:
             yield

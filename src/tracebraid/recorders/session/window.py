@@ -19,11 +19,11 @@ from tracebraid.recorders.session.settings import Settings
 __all__ = ["Window", "pair_of"]
 
 _TAIL = "after the last step"
-"""The name of what was recorded behind the last step, up to the end of the process."""
+"""The name of what was recorded after the last step, up to the end of the process."""
 
 
 def pair_of(folder: Path, rank: int) -> tuple[Path, Path]:
-    """The Execution Trace and the Kineto trace of a rank, named as readers look for them."""
+    """The Execution Trace and the Kineto trace of a rank, under the names that readers search for."""
     return folder / f"torch_et_{rank}.json.gz", folder / f"kineto_trace_{rank}.json.gz"
 
 
@@ -129,11 +129,11 @@ class Window:
             self.findings += found
 
     def abandon(self) -> None:
-        """Leave Kineto as it is, where it cannot be ended from here, and let the other recorder go."""
+        """Leave Kineto as it is, where it cannot be ended from here, and release the other recorder."""
         self._observer.discard()
 
     def discard(self) -> None:
-        """Let both recorders go, in whatever state they are, without writing anything."""
+        """Release both recorders, in any state, without writing anything."""
         if self._times is not None:
             self._times.discard()
         self._observer.discard()

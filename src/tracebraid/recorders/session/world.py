@@ -13,12 +13,12 @@ __all__ = ["World", "devices", "world"]
 
 @dataclass(frozen=True)
 class World:
-    """A process's place among the others.
+    """A process's rank among the others.
 
     Args:
         rank: its global rank.
         world_size: number of ranks.
-        source: what told: `torch.distributed`, `environment` (RANK and WORLD_SIZE), or `alone`.
+        source: where they come from: `torch.distributed`, `environment` (RANK and WORLD_SIZE), or `alone`.
         backend: the default process group's backend; None without one.
         process_groups: as torch.distributed describes them; empty without any.
     """
@@ -31,7 +31,7 @@ class World:
 
 
 def world() -> World:
-    """This process's place now: torch.distributed once it is initialised, else RANK and WORLD_SIZE, else 0 of 1."""
+    """This process's rank now: from torch.distributed once it is initialised, else RANK and WORLD_SIZE, else 0 of 1."""
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
         groups = tuple(dict(group) for group in distributed.distributed_c10d._world.pg_config_info)

@@ -38,13 +38,13 @@ EVENTS = [
 
 
 @pytest.fixture(autouse=True)
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "PIECE_BYTES", 1000)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "CHUNK_BYTES", 1000)
 
 
 @pytest.fixture
 def with_workers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Worker | None]], list[Task]]:
-    """Install a way to start workers, and have this process wait until a worker was given a piece."""
+    """Install a way to start workers, and have this process wait until a worker was given a chunk."""
     given: list[Task] = []
     was_given = threading.Event()
 
@@ -79,15 +79,15 @@ def with_workers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Work
 
 @dataclass
 class Mortal(Worker):
-    """A worker that is killed after some pieces, or before it can send its columns."""
+    """A worker that is killed after some chunks, or before it can send its columns."""
 
-    pieces: int = 0
+    chunks: int = 0
 
     def await_done(self) -> None:
-        if self.pieces == 0:
+        if self.chunks == 0:
             self.process.kill()
             self.process.wait()
-        self.pieces -= 1
+        self.chunks -= 1
         super().await_done()
 
     def results(self) -> Any:
@@ -96,10 +96,10 @@ class Mortal(Worker):
         return super().results()
 
 
-def mortal(pieces: int) -> Worker:
+def mortal(chunks: int) -> Worker:
     worker = start_worker()
     assert worker is not None
-    return Mortal(worker.process, pieces)
+    return Mortal(worker.process, chunks)
 
 
 def dead() -> Worker:
@@ -138,7 +138,7 @@ def test_two_processes_read_what_one_reads(
     [dead, lambda: mortal(0), lambda: mortal(3), lambda: mortal(-1)],
     ids=["dead", "first", "third", "end"],
 )
-def test_a_worker_that_dies_loses_no_piece(
+def test_a_worker_that_dies_loses_no_chunk(
     tmp_path: Path,
     with_workers: Callable[[Callable[[], Worker | None]], list[Task]],
     start: Callable[[], Worker],

@@ -30,7 +30,7 @@ NODES = [
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
     """The chunks that workers were given; this process takes none before a worker has one."""
-    monkeypatch.setattr(reader, "_PIECE_BYTES", 2000)
+    monkeypatch.setattr(reader, "_CHUNK_BYTES", 2000)
     tasks: list[Task] = []
     worker = start_worker()
     assert worker is not None
@@ -88,7 +88,7 @@ def test_a_worker_that_dies_loses_no_node(
 
 
 def test_progress_comes_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_PIECE_BYTES", 2000)
+    monkeypatch.setattr(reader, "_CHUNK_BYTES", 2000)
     path = write(tmp_path / "et.json", et_text([process_node(), thread_node(), *NODES]))
     done: list[float] = []
     read_execution_trace(path, processes=1, progress=done.append)

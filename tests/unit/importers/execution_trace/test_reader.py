@@ -53,12 +53,12 @@ def test_gzip_and_standard_input_give_the_same_trace(tmp_path: Path, monkeypatch
     assert piped.path == "standard input"
 
 
-def test_small_pieces_give_the_same_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_chunks_give_the_same_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chain = [node(i, "n", 2, [tensor(i, i, [4])], [tensor(i + 1, i + 1, [4])], new=i) for i in range(3, 60)]
     path = write(tmp_path / "et.json", et_text([process_node(), thread_node(), *chain]))
     expected = read_execution_trace(path)
     assert expected.tensor_edges.height == len(chain) - 1
-    monkeypatch.setattr(module, "_PIECE_BYTES", 1)
+    monkeypatch.setattr(module, "_CHUNK_BYTES", 1)
     pieced = read_execution_trace(path)
     for name in ("nodes", "values", "tensors", "tensor_uses", "tensor_edges", "extra_attrs"):
         assert getattr(pieced, name).equals(getattr(expected, name)), name

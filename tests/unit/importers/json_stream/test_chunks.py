@@ -46,9 +46,9 @@ def opened(folder: Path, text: str, packed: bool = False) -> ArrayFile:
     return open_array(open_source(path))
 
 
-def objects(file: ArrayFile, piece_bytes: int) -> tuple[list[Any], int]:
-    """(all objects, number of pieces)."""
-    texts = [bytes(file.view(piece)) for piece in file.pieces(piece_bytes)]
+def objects(file: ArrayFile, chunk_bytes: int) -> tuple[list[Any], int]:
+    """(all objects, number of chunks)."""
+    texts = [bytes(file.view(chunk)) for chunk in file.chunks(chunk_bytes)]
     return [value for text in texts for value in json.loads(b"[" + text + b"]")], len(texts)
 
 
@@ -62,7 +62,7 @@ def test_every_layout_gives_the_same_events(tmp_path: Path, layout: str, size: i
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_smallest_pieces_are_one_event_each(tmp_path: Path, layout: str) -> None:
+def test_the_smallest_chunks_are_one_event_each(tmp_path: Path, layout: str) -> None:
     assert objects(opened(tmp_path, LAYOUTS[layout]), 1)[1] == len(EVENTS)
 
 
@@ -73,24 +73,24 @@ def test_a_stream_is_cut_between_events_while_it_is_read(
 ) -> None:
     monkeypatch.setattr(Source, "blocks", partialmethod(Source.blocks, block_bytes=997))
     events = some * 150
-    found, pieces = objects(opened(tmp_path, kineto_text(events), packed=True), size)
+    found, chunks = objects(opened(tmp_path, kineto_text(events), packed=True), size)
     assert found == events
-    assert pieces > 3
+    assert chunks > 3
 
 
-def test_pieces_know_their_place_in_the_uncompressed_file(tmp_path: Path) -> None:
+def test_chunks_know_their_place_in_the_uncompressed_file(tmp_path: Path) -> None:
     text = kineto_text(EVENTS).encode()
     for packed in (False, True):
         file = opened(tmp_path, text.decode(), packed)
-        for piece in file.pieces(50):
-            assert text[piece.start : piece.stop] == bytes(file.view(piece))
+        for chunk in file.chunks(50):
+            assert text[chunk.start : chunk.stop] == bytes(file.view(chunk))
 
 
-def test_the_last_piece_completes_the_file(tmp_path: Path) -> None:
+def test_the_last_chunk_completes_the_file(tmp_path: Path) -> None:
     text = kineto_text(EVENTS * 50)
     for packed in (False, True):
         file = opened(tmp_path, text, packed)
-        done = [file.fraction_done(piece) for piece in file.pieces(500)]
+        done = [file.fraction_done(chunk) for chunk in file.chunks(500)]
         assert done == sorted(done)
         assert 0.9 < done[-1] <= 1.0
 
@@ -146,9 +146,9 @@ def test_a_header_larger_than_a_block_is_read(tmp_path: Path, packed: bool) -> N
 
 
 @pytest.mark.parametrize("text", ['{"traceEvents": []}', '{"traceEvents": [\n ], "a": 1}', "[]", " [ ] \n"])
-def test_an_empty_array_has_no_pieces(tmp_path: Path, text: str) -> None:
+def test_an_empty_array_has_no_chunks(tmp_path: Path, text: str) -> None:
     file = opened(tmp_path, text)
-    assert list(file.pieces(1)) == []
+    assert list(file.chunks(1)) == []
     assert file.problems == []
 
 
@@ -162,7 +162,7 @@ def test_members_after_a_single_event_are_part_of_the_header(tmp_path: Path, ind
 
 def test_members_after_an_empty_array_are_part_of_the_header(tmp_path: Path) -> None:
     file = opened(tmp_path, json.dumps({"traceEvents": [], "deviceProperties": DEVICES}))
-    assert list(file.pieces(1)) == []
+    assert list(file.chunks(1)) == []
     assert file.header == {"deviceProperties": DEVICES}
 
 
@@ -186,7 +186,7 @@ def test_nodes_are_cut_between_nodes_and_not_between_their_attributes(tmp_path: 
 def test_a_file_that_breaks_off_says_so(tmp_path: Path) -> None:
     text = kineto_text(EVENTS)
     file = opened(tmp_path, text[: text.index('"c')])
-    list(file.pieces(1 << 20))
+    list(file.chunks(1 << 20))
     assert [problem.code for problem in file.problems] == ["truncated"]
 
 

@@ -1,4 +1,4 @@
-"""Is of a damaged piece all kept that can be read, and is what cannot be said with its place?"""
+"""Is of a damaged chunk all kept that can be read, and is what cannot be said with its place?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.builders import op
 from tests.growth import growth
 from tracebraid.importers.json_stream.chunks import EVENT_MEMBER, shape_of
-from tracebraid.importers.json_stream.recover import salvage
+from tracebraid.importers.json_stream.recover import recover
 
 SHAPE = shape_of(b"", EVENT_MEMBER)
 A, B, C = (json.dumps(op(name, 1, 2)) for name in "abc")
@@ -18,12 +18,12 @@ A, B, C = (json.dumps(op(name, 1, 2)) for name in "abc")
 def names(text: str | bytes, start: int = 0) -> tuple[list[object], list[tuple[str, int]]]:
     """(names of the objects kept, code and byte of each issue)."""
     data = text if isinstance(text, bytes) else text.encode()
-    kept, issues = salvage(data, start, SHAPE)
+    kept, issues = recover(data, start, SHAPE)
     return [one.value.get("name") for one in kept], [(issue.code, issue.byte) for issue in issues]
 
 
 def test_whole_objects_are_kept_as_they_stand() -> None:
-    kept, issues = salvage(f"{A},\n{B}".encode(), 0, SHAPE)
+    kept, issues = recover(f"{A},\n{B}".encode(), 0, SHAPE)
     assert [one.text.decode() for one in kept] == [A, B]
     assert [one.byte for one in kept] == [0, len(A) + 2]
     assert issues == []
@@ -72,7 +72,7 @@ def test_half_a_surrogate_pair_in_a_name_is_mended(escape: str) -> None:
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 def test_a_value_that_is_no_number_becomes_null(number: str) -> None:
-    kept, issues = salvage(B.replace('"dur": 2', f'"dur": {number}').encode(), 0, SHAPE)
+    kept, issues = recover(B.replace('"dur": 2', f'"dur": {number}').encode(), 0, SHAPE)
     assert kept[0].value["dur"] is None
     assert [issue.code for issue in issues] == ["event-mended"]
 
@@ -107,8 +107,8 @@ def test_the_cost_of_damage_between_all_objects_grows_with_their_number_only(bet
     small, large = (
         between.join([json.dumps(op("a", 1, 2, x="x" * 150))] * count).encode() for count in (750, 6000)
     )
-    assert len(salvage(large, 0, SHAPE)[0]) == 6000
-    assert growth(lambda data: salvage(data, 0, SHAPE), small, large) < 32, (
+    assert len(recover(large, 0, SHAPE)[0]) == 6000
+    assert growth(lambda data: recover(data, 0, SHAPE), small, large) < 32, (
         "8 times the text; 64 if quadratic"
     )
 
@@ -118,7 +118,7 @@ def test_the_cost_of_damage_between_all_objects_grows_with_their_number_only(bet
 )
 def test_the_cost_of_one_broken_text_grows_with_its_length_only(unit: str) -> None:
     small, large = ((unit * (size // len(unit))).encode() for size in (1 << 16, 1 << 19))
-    assert growth(lambda data: salvage(data, 0, SHAPE), small, large) < 32, (
+    assert growth(lambda data: recover(data, 0, SHAPE), small, large) < 32, (
         "8 times the text; 64 if quadratic"
     )
 

@@ -1,4 +1,4 @@
-"""Are the events of a piece read as typed objects, and is the place of each known?"""
+"""Are the events of a chunk read as typed objects, and is the place of each known?"""
 
 from __future__ import annotations
 

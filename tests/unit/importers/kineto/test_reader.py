@@ -1,4 +1,4 @@
-"""Is a Kineto file read as a whole: header, rank, base time, pieces in order?"""
+"""Is a Kineto file read as a whole: header, rank, base time, chunks in order?"""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def test_the_rank_and_groups_after_the_events_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 100, 1000])
-def test_small_pieces_give_the_same_tables(
+def test_small_chunks_give_the_same_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     expected = plain(timeline_of(tmp_path, EVENTS))
     assert [row["event_id"] for row in expected["events"]] == list(range(80))
-    monkeypatch.setattr(parallel, "PIECE_BYTES", size)
+    monkeypatch.setattr(parallel, "CHUNK_BYTES", size)
     assert plain(timeline_of(tmp_path, EVENTS)) == expected
 
 
@@ -122,7 +122,7 @@ def test_findings_name_the_file_the_place_and_the_number(
     places = [i for i in range(len(text)) if text.startswith('{\n    "ph"', i)]
     first = ", ".join(f"{place:,}" for place in places[1:4])
     for size in (1, 1 << 20):
-        monkeypatch.setattr(parallel, "PIECE_BYTES", size)
+        monkeypatch.setattr(parallel, "CHUNK_BYTES", size)
         path = write(tmp_path / "t.json", text)
         (finding,) = read_timeline(path).findings
         assert (finding.code, finding.path, finding.count) == ("event-duration", str(path), 5)
@@ -130,7 +130,7 @@ def test_findings_name_the_file_the_place_and_the_number(
 
 
 def test_progress_goes_up_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "PIECE_BYTES", 500)
+    monkeypatch.setattr(parallel, "CHUNK_BYTES", 500)
     done: list[float] = []
     read_timeline(write(tmp_path / "t.json", kineto_text(EVENTS)), processes=1, progress=done.append)
     assert done == sorted(done)

@@ -84,6 +84,15 @@ def test_with_an_optimizer_calls_of_modules_are_none(
     assert steps == ["optimizer"] * 3
 
 
+def test_arguments_of_a_module_may_have_any_name(watch: StepWatch) -> None:
+    class Named(torch.nn.Module):  # type: ignore[name-defined]
+        def forward(self, **inputs: int) -> dict[str, int]:
+            return inputs
+
+    inputs = {"one": 1, "called": 2, "new": 3}
+    assert Named()(**inputs) == inputs
+
+
 def test_a_second_optimizer_counts_nothing(optimizer_class: type[Any], steps: list[str]) -> None:
     first, second = optimizer_class(), optimizer_class()
     for _ in range(3):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracebraid.recorders.postprocess.escape_names import Edit, first_error, mend_names, pieces_with
+from tracebraid.recorders.postprocess.escape_names import Edit, apply_edits, escape_names, first_error
 
 QUOTES = b'"""'
 NAMES = st.text(st.characters(codec="utf-8"), max_size=30)
@@ -33,8 +33,8 @@ def kineto(*names: str) -> bytes:
 
 
 def mended(text: bytes, kind: str, never_escaped: bool = False) -> list[str]:
-    edits, _ = mend_names(text, kind, never_escaped)
-    whole = json.loads(b"".join(pieces_with(text, edits)))
+    edits, _ = escape_names(text, kind, never_escaped)
+    whole = json.loads(b"".join(apply_edits(text, edits)))
     return [one["name"] for one in (whole["nodes"] if kind == "et" else whole["traceEvents"])]
 
 
@@ -51,19 +51,19 @@ def test_any_names_without_backslashes_come_back_from_either_writer(names: list[
 
 def test_a_name_that_is_escaped_already_stays() -> None:
     assert mended(et('a \\"b\\" \\n'), "et") == ['a "b" \n']
-    assert mend_names(et('a \\"b\\" \\n'), "et") == ([], [])
+    assert escape_names(et('a \\"b\\" \\n'), "et") == ([], [])
 
 
 def test_bytes_that_are_no_utf_8_are_written_out() -> None:
     text = et("a?b").replace(b"a?b", b"a\xffb")
-    edits, findings = mend_names(text, "et")
-    assert b"a\\\\xffb" in b"".join(pieces_with(text, edits))
+    edits, findings = escape_names(text, "et")
+    assert b"a\\\\xffb" in b"".join(apply_edits(text, edits))
     assert [one.count for one in findings] == [1]
 
 
 def test_the_finding_counts_the_names_and_tells_the_first_place() -> None:
     text = et('"', "plain", "\x01")
-    _, (finding,) = mend_names(text, "et")
+    _, (finding,) = escape_names(text, "et")
     place = text.index(QUOTES) + 1
     assert (finding.code, finding.count, finding.where) == ("name-escaped", 2, f"byte {place}")
 
@@ -80,4 +80,4 @@ def test_what_is_no_json_has_a_place(text: bytes) -> None:
 
 def test_edits_may_touch_each_other() -> None:
     edits = [Edit(0, 0, b"<"), Edit(1, 2, b"B"), Edit(2, 3, b""), Edit(4, 4, b">")]
-    assert b"".join(pieces_with(b"abcd", edits)) == b"<aBd>"
+    assert b"".join(apply_edits(b"abcd", edits)) == b"<aBd>"

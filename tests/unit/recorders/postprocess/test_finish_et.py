@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tracebraid.model.execution_trace import MISSING_PARENT
-from tracebraid.recorders.postprocess.escape_names import pieces_with
-from tracebraid.recorders.postprocess.finish_et import mend_execution_trace
+from tracebraid.recorders.postprocess.escape_names import apply_edits
+from tracebraid.recorders.postprocess.finish_et import repair_execution_trace
 
 PROCESS, THREAD = "[pytorch|profiler|execution_trace|process]", "[pytorch|profiler|execution_trace|thread]"
 
@@ -40,13 +40,13 @@ LOOSE = trace(
 
 
 def mended(text: bytes) -> tuple[list[dict[str, Any]], list[str]]:
-    edits, findings = mend_execution_trace(text)
-    nodes: list[dict[str, Any]] = json.loads(b"".join(pieces_with(text, edits)))["nodes"]
+    edits, findings = repair_execution_trace(text)
+    nodes: list[dict[str, Any]] = json.loads(b"".join(apply_edits(text, edits)))["nodes"]
     return nodes, [one.code for one in findings]
 
 
 def test_a_whole_file_is_left_as_it_is() -> None:
-    assert mend_execution_trace(WHOLE) == ([], [])
+    assert repair_execution_trace(WHOLE) == ([], [])
 
 
 def test_nodes_whose_parent_is_not_there_hang_under_their_thread_and_say_so() -> None:
@@ -60,7 +60,7 @@ def test_nodes_whose_parent_is_not_there_hang_under_their_thread_and_say_so() ->
 
 
 def test_the_finding_counts_nodes_and_operators() -> None:
-    _, (finding,) = mend_execution_trace(LOOSE)
+    _, (finding,) = repair_execution_trace(LOOSE)
     assert (finding.count, finding.where) == (3, "nodes 4, 7, 9")
     assert "under 3 operators that were never written" in finding.message
 
@@ -69,13 +69,13 @@ def test_the_finding_counts_nodes_and_operators() -> None:
 def test_a_file_cut_at_any_byte_becomes_whole_with_all_nodes_before_the_cut(text: bytes) -> None:
     ends = [at + len("\n      }") for at in range(len(text)) if text.startswith(b"\n      }", at)]
     for cut in range(len(text)):
-        edits, findings = mend_execution_trace(text[:cut])
+        edits, findings = repair_execution_trace(text[:cut])
         codes = [one.code for one in findings]
         whole = sum(end <= cut for end in ends)
         if not whole:
             assert codes == ["execution-trace-empty"]
             continue
-        nodes = json.loads(b"".join(pieces_with(text[:cut], edits)))["nodes"]
+        nodes = json.loads(b"".join(apply_edits(text[:cut], edits)))["nodes"]
         assert len(nodes) == whole + (whole < len(ends))
         assert {one["ctrl_deps"] for one in nodes} <= {one["id"] for one in nodes}
         assert [one["id"] for one in nodes].count(1) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import tracebraid
-from tracebraid.recorders.postprocess.escape_names import Edit, pieces_with
+from tracebraid.recorders.postprocess.escape_names import Edit, apply_edits
 from tracebraid.recorders.postprocess.own_frames import merged, own_files, own_frames
 
 OURS = "tracebraid/recorders/session/capture.py"
@@ -28,7 +28,7 @@ def frame(name: str, number: int, caller: int | None, more: str = "") -> str:
 
 def without_ours(*events: str) -> list[dict[str, Any]]:
     text = f'{{"traceEvents": [{",".join(events)}]}}'.encode()
-    edited = b"".join(pieces_with(text, own_frames(text, [OURS.encode()])))
+    edited = b"".join(apply_edits(text, own_frames(text, [OURS.encode()])))
     found: list[dict[str, Any]] = json.loads(edited)["traceEvents"]
     return found
 

@@ -1,4 +1,4 @@
-"""Any list of events, in any layout that JSON allows and cut into any pieces, reads to the same tables."""
+"""Any list of events, in any layout that JSON allows and cut into any chunks, reads to the same tables."""
 
 from __future__ import annotations
 
@@ -114,17 +114,17 @@ def pairs(draw: st.DrawFn) -> tuple[list[Json], str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("pieces")
+    return tmp_path_factory.mktemp("chunks")
 
 
 _numbers = itertools.count()
 
 
-def read(folder: Path, data: bytes, piece_bytes: int = 1 << 21, block_bytes: int = 1 << 22) -> Timeline:
+def read(folder: Path, data: bytes, chunk_bytes: int = 1 << 21, block_bytes: int = 1 << 22) -> Timeline:
     path = folder / f"t{next(_numbers)}.json"
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel, "PIECE_BYTES", piece_bytes)
+        patch.setattr(parallel, "CHUNK_BYTES", chunk_bytes)
         patch.setattr(Source, "blocks", partialmethod(Source.blocks, block_bytes=block_bytes))
         timeline = read_timeline(path, processes=1)
     path.unlink()
@@ -138,13 +138,13 @@ def assert_same(found: Timeline, expected: Timeline) -> None:
 
 
 @EXAMPLES
-@given(pair=pairs(), piece_bytes=st.integers(1, 400))
-def test_any_layout_in_any_pieces_reads_to_the_same_tables(
-    folder: Path, pair: tuple[list[Json], str], piece_bytes: int
+@given(pair=pairs(), chunk_bytes=st.integers(1, 400))
+def test_any_layout_in_any_chunks_reads_to_the_same_tables(
+    folder: Path, pair: tuple[list[Json], str], chunk_bytes: int
 ) -> None:
     values, text = pair
     expected = read(folder, kineto_text(values, header=HEADER).encode())
-    assert_same(read(folder, text.encode(), piece_bytes), expected)
+    assert_same(read(folder, text.encode(), chunk_bytes), expected)
 
 
 FILLER = [op("x" * 1000, 1, 2)] * 70
@@ -152,11 +152,11 @@ FILLER = [op("x" * 1000, 1, 2)] * 70
 
 
 @settings(EXAMPLES, max_examples=25, phases=[Phase.explicit, Phase.generate])
-@given(values=events, piece_bytes=st.integers(1, 4000), block_bytes=st.integers(64, 5000))
+@given(values=events, chunk_bytes=st.integers(1, 4000), block_bytes=st.integers(64, 5000))
 def test_any_layout_of_a_stream_reads_to_the_same_tables(
-    folder: Path, values: list[Json], piece_bytes: int, block_bytes: int
+    folder: Path, values: list[Json], chunk_bytes: int, block_bytes: int
 ) -> None:
     many = [*values, *FILLER, *values]
     expected = read(folder, kineto_text(many, header=HEADER).encode())
     packed = gzip.compress(json.dumps({**HEADER, "traceEvents": many}).encode(), compresslevel=1)
-    assert_same(read(folder, packed, piece_bytes, block_bytes), expected)
+    assert_same(read(folder, packed, chunk_bytes, block_bytes), expected)
