@@ -13,7 +13,9 @@ from tracebraid.linking.alignment.iterations import Iterations, marked, numbered
 from tracebraid.linking.alignment.sequences import NONE, align
 from tracebraid.linking.alignment.sides import Side, codes_of
 from tracebraid.linking.alignment.threads import threads_of
+from tracebraid.model.matched import ChosenIterations
 from tracebraid.model.matching import BEST, MEDIAN, Matching
+from tracebraid.model.reason import ChoiceReason
 from tracebraid.model.schema import ITERATIONS
 
 __all__ = ["Interval", "choose_interval"]
@@ -37,7 +39,7 @@ class Interval:
         chosen: the first iteration of the longer side that is in scope.
         count: how many iterations are.
         table: the iterations of the longer side, `model.schema.ITERATIONS`.
-        why: what was chosen and why, in a sentence; empty where all is in scope.
+        choice: what was chosen and why; None where all is in scope.
     """
 
     nodes: Side
@@ -47,7 +49,7 @@ class Interval:
     chosen: int = 0
     count: int = 0
     table: pl.DataFrame = field(default_factory=ITERATIONS.empty)
-    why: str = ""
+    choice: ChosenIterations | None = None
 
 
 def choose_interval(nodes: Side, ops: Side, matching: Matching) -> Interval:
@@ -80,15 +82,19 @@ def choose_interval(nodes: Side, ops: Side, matching: Matching) -> Interval:
         return Interval(nodes, ops)
     places = _Places(shorter, few, longer, many)
     agreement = places.agreement()
-    chosen, reason = _choose(places, agreement, matching)
+    chosen, as_good, reason = _choose(places, agreement, matching)
     kept = Side(shorter.rows.filter(pl.Series(few.of_row >= 0)))
     within = (many.of_row >= chosen) & (many.of_row < chosen + len(few))
     part = Side(longer.rows.filter(pl.Series(within)))
-    which = "Kineto" if ops_are_longer else "Execution"
-    until = f" to {many.names[chosen + len(few) - 1]}" if len(few) > 1 else ""
-    why = (
-        f"of {len(many)} iterations in the {which} Trace (by {many.marks}), {many.names[chosen]}{until} was matched: "
-        f"{agreement[chosen]:.1%} of the ops agree in order and name; {reason}"
+    choice = ChosenIterations(
+        trace="Kineto Trace" if ops_are_longer else "Execution Trace",
+        marks=many.marks,
+        iterations=len(many),
+        first=many.names[chosen],
+        last=many.names[chosen + len(few) - 1],
+        agreement=float(agreement[chosen]),
+        as_good=as_good,
+        reason=reason,
     )
     return Interval(
         kept if ops_are_longer else part,
@@ -98,7 +104,7 @@ def choose_interval(nodes: Side, ops: Side, matching: Matching) -> Interval:
         chosen,
         len(few),
         _table(places, agreement, chosen, ops_are_longer),
-        why,
+        choice,
     )
 
 
@@ -195,7 +201,10 @@ class _Places:
         return self._known[one, other]
 
 
-def _choose(places: _Places, agreement: NDArray[np.float64], matching: Matching) -> tuple[int, str]:
+def _choose(
+    places: _Places, agreement: NDArray[np.float64], matching: Matching
+) -> tuple[int, int, ChoiceReason]:
+    """The iteration, how many others agree as well, and why it was chosen."""
     if isinstance(matching.iteration, int):
         asked = numbered(places.many, matching.iteration)
         if asked is None or asked >= len(places):
@@ -203,19 +212,19 @@ def _choose(places: _Places, agreement: NDArray[np.float64], matching: Matching)
                 f"there is no iteration {matching.iteration}; there are {len(places)}, "
                 f"{places.many.names[0]} to {places.many.names[len(places) - 1]}"
             )
-        return asked, "it was asked for"
+        return asked, 0, ChoiceReason.ASKED_FOR
     best = np.flatnonzero(agreement >= agreement.max() - (_NEARLY if matching.iteration == MEDIAN else 1e-9))
-    others = f"{len(best) - 1} others agree as well" if len(best) > 1 else "no other does so well"
+    others = len(best) - 1
     if matching.iteration == BEST:
         same = places.same_numbers()[best]
         if len(best) > 1 and same.max() > 0.5 and np.count_nonzero(same == same.max()) == 1:
-            return int(best[same.argmax()]), f"{others}, but this one has the same sequence numbers"
+            return int(best[same.argmax()]), others, ChoiceReason.SAME_SEQUENCE_NUMBERS
         named = [place for place in best.tolist() if places.many.names[place] == places.few.names[0]]
         if len(best) > 1 and len(named) == 1:
-            return named[0], f"{others}, but this one has the same number"
+            return named[0], others, ChoiceReason.SAME_NUMBER
     lengths = places.lengths()[best]
     median = int(best[np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2]])
-    return median, f"{others}, of which it has the median length" if len(best) > 1 else others
+    return median, others, ChoiceReason.MEDIAN_LENGTH if others else ChoiceReason.BEST
 
 
 def _table(places: _Places, agreement: NDArray[np.float64], chosen: int, is_timed: bool) -> pl.DataFrame:
