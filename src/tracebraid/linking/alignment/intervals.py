@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -82,20 +83,11 @@ def choose_interval(nodes: Side, ops: Side, matching: Matching) -> Interval:
         return Interval(nodes, ops)
     places = _Places(shorter, few, longer, many)
     agreement = places.agreement()
-    chosen, as_good, reason = _choose(places, agreement, matching)
+    choice = _choose(places, agreement, matching)
+    chosen = choice.place
     kept = Side(shorter.rows.filter(pl.Series(few.of_row >= 0)))
     within = (many.of_row >= chosen) & (many.of_row < chosen + len(few))
     part = Side(longer.rows.filter(pl.Series(within)))
-    choice = ChosenIterations(
-        trace="Kineto Trace" if ops_are_longer else "Execution Trace",
-        marks=many.marks,
-        iterations=len(many),
-        first=many.names[chosen],
-        last=many.names[chosen + len(few) - 1],
-        agreement=float(agreement[chosen]),
-        as_good=as_good,
-        reason=reason,
-    )
     return Interval(
         kept if ops_are_longer else part,
         part if ops_are_longer else kept,
@@ -104,7 +96,7 @@ def choose_interval(nodes: Side, ops: Side, matching: Matching) -> Interval:
         chosen,
         len(few),
         _table(places, agreement, chosen, ops_are_longer),
-        choice,
+        _said(choice, places, agreement, ops_are_longer),
     )
 
 
@@ -201,10 +193,31 @@ class _Places:
         return self._known[one, other]
 
 
-def _choose(
-    places: _Places, agreement: NDArray[np.float64], matching: Matching
-) -> tuple[int, int, ChoiceReason]:
-    """The iteration, how many others agree as well, and why it was chosen."""
+class _Choice(NamedTuple):
+    """The iteration that was chosen, how many others agree as well, and why."""
+
+    place: int
+    as_good: int
+    reason: ChoiceReason
+
+
+def _said(
+    choice: _Choice, places: _Places, agreement: NDArray[np.float64], ops_are_longer: bool
+) -> ChosenIterations:
+    names = places.many.names
+    return ChosenIterations(
+        trace="Kineto Trace" if ops_are_longer else "Execution Trace",
+        marks=places.many.marks,
+        iterations=len(places.many),
+        first=names[choice.place],
+        last=names[choice.place + len(places.few) - 1],
+        agreement=float(agreement[choice.place]),
+        as_good=choice.as_good,
+        reason=choice.reason,
+    )
+
+
+def _choose(places: _Places, agreement: NDArray[np.float64], matching: Matching) -> _Choice:
     if isinstance(matching.iteration, int):
         asked = numbered(places.many, matching.iteration)
         if asked is None or asked >= len(places):
@@ -212,19 +225,19 @@ def _choose(
                 f"there is no iteration {matching.iteration}; there are {len(places)}, "
                 f"{places.many.names[0]} to {places.many.names[len(places) - 1]}"
             )
-        return asked, 0, ChoiceReason.ASKED_FOR
+        return _Choice(asked, 0, ChoiceReason.ASKED_FOR)
     best = np.flatnonzero(agreement >= agreement.max() - (_NEARLY if matching.iteration == MEDIAN else 1e-9))
     others = len(best) - 1
     if matching.iteration == BEST:
         same = places.same_numbers()[best]
         if len(best) > 1 and same.max() > 0.5 and np.count_nonzero(same == same.max()) == 1:
-            return int(best[same.argmax()]), others, ChoiceReason.SAME_SEQUENCE_NUMBERS
+            return _Choice(int(best[same.argmax()]), others, ChoiceReason.SAME_SEQUENCE_NUMBERS)
         named = [place for place in best.tolist() if places.many.names[place] == places.few.names[0]]
         if len(best) > 1 and len(named) == 1:
-            return named[0], others, ChoiceReason.SAME_NUMBER
+            return _Choice(named[0], others, ChoiceReason.SAME_NUMBER)
     lengths = places.lengths()[best]
     median = int(best[np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2]])
-    return median, others, ChoiceReason.MEDIAN_LENGTH if others else ChoiceReason.BEST
+    return _Choice(median, others, ChoiceReason.MEDIAN_LENGTH if others else ChoiceReason.BEST)
 
 
 def _table(places: _Places, agreement: NDArray[np.float64], chosen: int, is_timed: bool) -> pl.DataFrame:
