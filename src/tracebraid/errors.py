@@ -44,7 +44,7 @@ class InputError(TracebraidError):
         path: the file or folder, as the caller named it.
         problem: what is wrong with it, in a few words.
         advice: what to do next.
-        where: the place inside the file ("byte 120", "node 7"), where there is one.
+        where: the location inside the file ("byte 120", "node 7"), where there is one.
     """
 
     def __init__(self, path: str, problem: str, advice: str, where: str = "") -> None:
@@ -52,8 +52,8 @@ class InputError(TracebraidError):
         self.problem = problem
         self.advice = advice
         self.where = where
-        place = f", {where}" if where else ""
-        super().__init__(f"{path}{place}: {problem}. {advice}")
+        location = f", {where}" if where else ""
+        super().__init__(f"{path}{location}: {problem}. {advice}")
 
 
 class NotATraceError(InputError):

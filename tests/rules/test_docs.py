@@ -77,3 +77,13 @@ def test_the_reference_names_every_public_one() -> None:
     named = set(re.findall(r"^::: tracebraid\.(?:[\w.]+\.)?(\w+)$", text, re.M))
     public = set(tracebraid.__all__) - {"__version__"} - set(tracebraid.errors.__all__)
     assert public - named == set()
+
+
+def test_the_architecture_names_files_that_are_there() -> None:
+    package = ROOT / "src" / "tracebraid"
+    named = re.findall(r"`([\w/]+(?:/|\.py|\.cpp|\.h))`", (ROOT / "docs/architecture.md").read_text())
+    folders = {"src/tracebraid/", "tests/unit/", "tests/rules/test_layers.py"}
+    assert len(named) > 20
+    assert [name for name in named if name not in folders and not (package / name).exists()] == []
+    rooms = {path.name for path in package.iterdir() if path.is_dir() and not path.name.startswith("__")}
+    assert {f"{room}/" for room in rooms - {"demo_traces"}} - set(named) == set()

@@ -7,6 +7,7 @@ import polars as pl
 from tracebraid.analysis.time.steps import step_of_moments, steps
 from tracebraid.model.category import Role
 from tracebraid.model.device_kind import kind_of_device_event
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["device_events", "device_events_by_step"]
@@ -16,7 +17,7 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
     """Columns: event_id, name, kind, device (pid of the event's lane, as text), ts_ns, dur_ns, call_event, op_event."""
     timeline = linked.timeline
     collective = pl.col("event_id").is_in(timeline.collectives.get_column("event_id").implode())
-    device = pl.coalesce(pl.col("pid").cast(pl.String), pl.col("pid_text"), pl.lit("unknown"))
+    device = pl.coalesce(as_text("pid"), pl.col("pid_text"), pl.lit("unknown"))
     launchers = linked.launches.select("event_id", "call_event", "op_event")
     ops = timeline.events.select(
         pl.col("event_id").alias("op_event"),
@@ -37,7 +38,7 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
     )
     return work.select(
         "event_id",
-        pl.col("name").cast(pl.String),
+        as_text("name"),
         kind_of_device_event(work),
         "device",
         "ts_ns",

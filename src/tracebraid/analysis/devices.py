@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.file_info import DeviceSource
 from tracebraid.model.timeline import Timeline
 
@@ -67,7 +68,7 @@ def _numbers_of_work(timeline: Timeline) -> list[str]:
         .select("event_id", "lane")
         .join(timeline.device_work.select("event_id", "device"), on="event_id", how="left")
         .join(timeline.lanes.select("lane", "pid", "pid_text"), on="lane", how="left")
-        .select(pl.coalesce(pl.col("device", "pid").cast(pl.String), "pid_text").alias("device"))
+        .select(pl.coalesce(as_text("device", "pid"), "pid_text").alias("device"))
     )
     numbers = work.get_column("device").drop_nulls().unique().to_list()
     return sorted(numbers, key=lambda number: (len(number), number))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.devices import devices_of_execution_trace, devices_of_timeline
-from tracebraid.analysis.time.steps import PROFILER_STEP
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.file_info import FileInfo
+from tracebraid.model.step import is_profiler_step
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_MS
 
 __all__ = ["execution_trace_info", "timeline_info"]
 
@@ -24,8 +26,6 @@ _TORCH_BY_SCHEMA = {
 def timeline_info(timeline: Timeline, size_bytes: int) -> FileInfo:
     """What a Kineto trace or an export of Nsight Systems is; torch is bounded by what only newer versions write."""
     counts = timeline.events.get_column("category").cast(pl.String).fill_null("(none)").value_counts()
-    names = timeline.events.get_column("name").cast(pl.String)
-    steps = names.filter(names.str.starts_with(PROFILER_STEP + "#")).unique(maintain_order=True).to_list()
     span = timeline.span_ns
     devices, source = devices_of_timeline(timeline)
     return FileInfo(
@@ -40,7 +40,7 @@ def timeline_info(timeline: Timeline, size_bytes: int) -> FileInfo:
         world_size=timeline.world_size,
         start_ns=span[0] if span else None,
         span_ns=span[1] - span[0] if span else None,
-        steps=tuple(sorted(steps, key=lambda name: (len(name), name))),
+        steps=_step_names(timeline.events),
         counts=dict(sorted(counts.iter_rows(), key=lambda row: (-row[1], row[0]))),
         findings=timeline.findings,
     )
@@ -50,8 +50,6 @@ def execution_trace_info(et: ExecutionTrace, size_bytes: int) -> FileInfo:
     """What an Execution Trace is."""
     start, finish = et.header.get("start_ts"), et.header.get("finish_ts")
     known = isinstance(start, int) and isinstance(finish, int)
-    names = et.nodes.get_column("name").cast(pl.String)
-    steps = names.filter(names.str.starts_with(PROFILER_STEP + "#")).unique(maintain_order=True).to_list()
     devices, source = devices_of_execution_trace(et)
     return FileInfo(
         path=et.path,
@@ -64,8 +62,8 @@ def execution_trace_info(et: ExecutionTrace, size_bytes: int) -> FileInfo:
         rank=et.rank,
         world_size=None,
         start_ns=None,
-        span_ns=(finish - start) * 1_000_000 if known else None,  # type: ignore[operator]
-        steps=tuple(sorted(steps, key=lambda name: (len(name), name))),
+        span_ns=(finish - start) * NS_PER_MS if known else None,  # type: ignore[operator]
+        steps=_step_names(et.nodes),
         counts={
             "operator nodes": et.op_nodes.height,
             "root nodes": et.nodes.height - et.op_nodes.height,
@@ -85,3 +83,9 @@ def _torch_of(timeline: Timeline) -> str:
     if rf_ids.null_count() < rf_ids.len():
         return "2.4 or newer"
     return "2.4 or newer" if "baseTimeNanoseconds" in timeline.header else "2.3 or older"
+
+
+def _step_names(rows: pl.DataFrame) -> tuple[str, ...]:
+    """Names of steps among the names of some rows, each once, in the order of their numbers."""
+    names = rows.select(as_text("name")).filter(is_profiler_step(pl.col("name"))).get_column("name").unique()
+    return tuple(sorted(names.to_list(), key=lambda name: (len(name), name)))

@@ -47,7 +47,7 @@ def capture(
     of what it gives is called at the end of each iteration; a decorated `train` has it as `train.capture`. Each rank
     leaves `torch_et_<rank>.json.gz`,
     `kineto_trace_<rank>.json.gz` and `manifest_<rank>.json`. At the end the files are checked, and a
-    `CaptureWarning` tells of what is wrong.
+    `CaptureWarning` says what is wrong.
 
     Args:
         out_dir: the folder for the files; it is made if it is not there.
@@ -144,10 +144,12 @@ def recorded_by_rank(out_dir: str | Path) -> tuple[Recorded, ...]:
                     loop=content.get("loop") or "",
                     loops=tuple(content.get("loops") or ()),
                     traced_to_untraced=content.get("overhead", {}).get("traced_to_untraced"),
-                    lost=tuple(str(one["failure"]) for one in content["windows"] if one.get("failure")),
+                    lost=tuple(
+                        str(window["failure"]) for window in content["windows"] if window.get("failure")
+                    ),
                 )
             )
-    return tuple(sorted(found, key=lambda one: one.rank))
+    return tuple(sorted(found, key=lambda recorded: recorded.rank))
 
 
 def _check_own(capture: Capture) -> None:
@@ -159,7 +161,7 @@ def _check_own(capture: Capture) -> None:
     except InputError as error:
         warnings.warn(str(error), CaptureWarning, stacklevel=5)
         return
-    for one in capture.checked.diagnoses:
-        # Of windows that are lost it was told when that happened.
-        if one.severity is Severity.ERROR and one.finding.code is not FindingCode.WINDOW_LOST:
-            warnings.warn(f"{one.finding}. {one.advice}", CaptureWarning, stacklevel=5)
+    for diagnosis in capture.checked.diagnoses:
+        # A window that is lost was reported when that happened.
+        if diagnosis.severity is Severity.ERROR and diagnosis.finding.code is not FindingCode.WINDOW_LOST:
+            warnings.warn(f"{diagnosis.finding}. {diagnosis.advice}", CaptureWarning, stacklevel=5)

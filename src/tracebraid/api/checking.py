@@ -67,7 +67,7 @@ def check(
 
     Args:
         path: a folder of traces, of windows (`window_<n>/`), or one trace, which is checked on its own.
-        progress: is told how far each Kineto trace is read, 0 to 1.
+        progress: is called with the share of each Kineto trace that is read, 0 to 1.
         only_rank: of a folder only this rank; then others are not missed.
         matching: as in `link`; where alignment links what ids do not, that is no fault.
 
@@ -124,21 +124,23 @@ def _check_window(window: _Window, only_rank: int | None, progress: Progress | N
     Raises:
         InputError: it has no Kineto trace.
     """
-    files, odd = find_rank_files(window.path)
+    found, unpaired = find_rank_files(window.path)
     if only_rank is not None:
-        files = tuple(one for one in files if one.rank == only_rank)
-    for one in files:
-        _check_rank(window, one, progress)
+        found = tuple(files for files in found if files.rank == only_rank)
+    for files in found:
+        _check_rank(window, files, progress)
     window.findings = located_findings(window.findings, window.processes)
     if only_rank is None:
         path = str(window.path)
         mixed = run_findings(window.processes, path)
         window.findings += mixed
-        window.findings += [*odd, *leftover_findings(window.path), *rank_findings(window.worlds, path)]
+        window.findings += [*unpaired, *leftover_findings(window.path), *rank_findings(window.worlds, path)]
         steps = rank_step_findings(window.steps, path)
         # Clocks of ranks of two runs have nothing to agree on.
-        window.findings += [one for one in steps if not mixed or one.code is not FindingCode.CLOCKS_DIFFER]
-        if not mixed and not any(one.code is FindingCode.CLOCKS_DIFFER for one in steps):
+        window.findings += [
+            finding for finding in steps if not mixed or finding.code is not FindingCode.CLOCKS_DIFFER
+        ]
+        if not mixed and not any(finding.code is FindingCode.CLOCKS_DIFFER for finding in steps):
             window.findings += collective_clock_findings(window.collectives, path)
 
 

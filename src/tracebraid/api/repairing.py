@@ -33,7 +33,7 @@ def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, 
 
     Args:
         path: a folder of traces, or of windows.
-        progress: is told how far each Kineto trace is read, 0 to 1.
+        progress: is called with the share of each Kineto trace that is read, 0 to 1.
 
     Returns:
         One for each Execution Trace that has a Kineto trace; those with no changes were not written.
@@ -46,16 +46,18 @@ def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, 
         is_there = Path(path).exists()
     if not is_there:
         raise InputError(str(path), "there is no such file or folder", "Check the path")
-    files = [one for _, folder in windows_of(Path(path)) for one in _files(folder)]
-    pairs = [(Path(one.et), one.kineto) for one in files if one.et is not None and one.kineto is not None]
+    found = [files for _, folder in windows_of(Path(path)) for files in _files(folder)]
+    pairs = [
+        (Path(files.et), files.kineto) for files in found if files.et is not None and files.kineto is not None
+    ]
     if not pairs:
         raise InputError(
             str(path), "there is no pair of traces in it", "A repair needs both traces of a rank"
         )
     with reading(path):
         sizes = {et: et.stat().st_size for et, _ in pairs}
-    done = [one for et, kineto in pairs for one in _repair_one(et, kineto, progress)]
-    written = {Path(one.path) for one in done if one.written}
+    done = [repaired for et, kineto in pairs for repaired in _repair_rank(et, kineto, progress)]
+    written = {Path(repaired.path) for repaired in done if repaired.written}
     for file, content in manifests_of(Path(path))[0]:
         _note_sizes(file, content, {et: size for et, size in sizes.items() if et in written})
     return tuple(done)
@@ -68,14 +70,14 @@ def _files(folder: Path) -> tuple[RankFiles, ...]:
         return ()
 
 
-def _repair_one(et: Path, kineto: str, progress: Progress | None) -> list[Repair]:
+def _repair_rank(et: Path, kineto: str, progress: Progress | None) -> list[Repair]:
     try:
         linked = link(et, read_timeline(kineto, None, progress), matching="exact")
     except InputError:
         return []
     assert linked.et is not None
     errors = [*linked.et.findings, *linked.findings, *identity_findings(linked)]
-    if is_arrow(et.name) or any(one.severity is Severity.ERROR for one in diagnose(errors)):
+    if is_arrow(et.name) or any(diagnosis.severity is Severity.ERROR for diagnosis in diagnose(errors)):
         return [Repair(str(et), linked.et.nodes.height, (), False)]
     new = part_beside(et, "repaired").with_suffix(et.suffix)
     done = write_repaired_et(linked, new)

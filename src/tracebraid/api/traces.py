@@ -14,7 +14,6 @@ from tracebraid.analysis.ops.kernels import kernels as _kernels
 from tracebraid.analysis.ops.launchers import launchers as _launchers
 from tracebraid.analysis.ops.ops import ops as _ops
 from tracebraid.analysis.time.breakdown import breakdown as _breakdown
-from tracebraid.analysis.time.steps import PROFILER_STEP
 from tracebraid.analysis.time.steps import steps as _steps
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
@@ -30,6 +29,7 @@ from tracebraid.model.job import Job, Progress, RankFiles
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.stage import Stage
+from tracebraid.model.step import PROFILER_STEP
 from tracebraid.model.timeline import Timeline
 
 __all__ = [
@@ -85,10 +85,10 @@ def open(
     files, findings = find_rank_files(path, window)
     how = Matching(matching) if isinstance(matching, str) else matching
 
-    def load(one: RankFiles, progress: Progress | None) -> LinkedTrace:
-        assert one.kineto is not None, "a job opens only ranks that have a Kineto trace"
-        et = None if one.et is None else Stage(partial(_read_with_recorder, one.et))
-        return link_traces(read_timeline(one.kineto, processes, progress), et, how)
+    def load(rank_files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        assert rank_files.kineto is not None, "a job opens only ranks that have a Kineto trace"
+        et = None if rank_files.et is None else Stage(partial(_read_with_recorder, rank_files.et))
+        return link_traces(read_timeline(rank_files.kineto, processes, progress), et, how)
 
     return Job(str(path), files, load, findings)
 
@@ -132,7 +132,7 @@ def info(path: str | Path, progress: Progress | None = None) -> FileInfo:
 
     Args:
         path: the file.
-        progress: is told how far a Kineto trace is read, 0 to 1.
+        progress: is called with the share of a Kineto trace that is read, 0 to 1.
 
     Raises:
         InputError: it cannot be read, or is no trace.

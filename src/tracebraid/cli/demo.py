@@ -16,6 +16,7 @@ from tracebraid.cli.summary import Summary, show_tables, summarise_rank
 from tracebraid.errors import OutputError
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.machine import finding_data
 from tracebraid.reports.text import cell
 
@@ -50,7 +51,7 @@ def _answers(job: Job, folder: Path | None, json: bool, update: api.Progress) ->
     links, found = Links([], list(job.findings)), Summary([])
 
     def link_and_summarise(linked: LinkedTrace) -> LinkedRank:
-        summarise_rank(found, "ProfilerStep", json, linked)
+        summarise_rank(found, PROFILER_STEP, json, linked)
         return link_into(linked, folder)
 
     for rank in ask_ranks(job, job.ranks, link_and_summarise, update, links.findings):

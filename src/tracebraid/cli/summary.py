@@ -16,6 +16,7 @@ from tracebraid.cli.ranks import UNREADABLE, ask_ranks
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.machine import coverage_data, finding_data, rows_data
 from tracebraid.reports.terminal import breakdown_table, kernels_table, launchers_line, ops_table
 
@@ -31,7 +32,7 @@ def summary(
     ] = None,
     annotation: Annotated[
         str, typer.Option("--annotation", help="The annotation that marks a step.")
-    ] = "ProfilerStep",
+    ] = PROFILER_STEP,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Say where the time goes: the breakdown of each rank and step, the top kernels, the top ops."""
@@ -82,7 +83,7 @@ def summarise_rank(found: Summary, annotation: str, whole: bool, linked: LinkedT
     found.findings += linked.known_findings
 
 
-def show_tables(found: Summary, top: int, annotation: str = "ProfilerStep") -> None:
+def show_tables(found: Summary, top: int, annotation: str = PROFILER_STEP) -> None:
     """Print the breakdown of all ranks, and the top kernels and ops of the first."""
     assert found.first is not None, "a job has at least one rank with a Kineto trace"
     rank, kernels, ops = found.first

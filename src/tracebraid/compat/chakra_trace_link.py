@@ -25,7 +25,7 @@ OutputFile: TypeAlias = Annotated[
 ]
 Rank: TypeAlias = Annotated[
     int | None,
-    typer.Option("--rank", min=0, help="The rank, where the Kineto trace tells none."),
+    typer.Option("--rank", min=0, help="The rank, where the Kineto trace has none."),
 ]
 
 
@@ -37,7 +37,7 @@ def call_of_chakra_trace_link(host_trace: Path, device_trace: Path, out: Path, r
 def with_rank(
     call: LinkCall, ledger: list[tuple[int, Coverage]], findings: list[Finding]
 ) -> tuple[list[tuple[int, Coverage]], list[Finding]]:
-    """Both with the rank that was named, where the trace tells none; a finding more where it tells another."""
+    """Both with the rank that was named, where the trace has none; a finding more where it has another."""
     if call.rank is None or not ledger:
         return ledger, findings
     if any(finding.code is FindingCode.RANK_UNKNOWN for finding in findings):

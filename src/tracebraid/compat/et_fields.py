@@ -9,6 +9,7 @@ import msgspec
 import polars as pl
 
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.schema import ET_COLLECTIVES, ET_NODES, KINETO_TABLES
 
 __all__ = ["HTA_COLUMNS", "IN_KINETO_TOO", "Field", "field_of", "fields"]
@@ -25,8 +26,8 @@ HTA_COLUMNS = (
 
 _PREFIX = "et_"
 _OF_VALUES = {
-    f"{side}{ending}": (side == "output", column)
-    for side in ("input", "output")
+    f"{direction}{ending}": (direction == "output", column)
+    for direction in ("input", "output")
     for ending, column in (("_shapes", "shape"), ("_types", "type"), ("_strides", "strides"), ("s", "value"))
 }
 _OF_NODES = tuple(column.name for column in ET_NODES.columns if column.name != "node_id")
@@ -77,12 +78,12 @@ def field_of(et: ExecutionTrace, name: str) -> Field:
     if name in _OF_NODES or name in _OF_COLLECTIVES:
         table = et.nodes if name in _OF_NODES else et.collectives
         return Field(_present(table.select("node_id", pl.col(name).alias("value"))), False)
-    extra = et.extra_attrs.filter(pl.col("key").cast(pl.String) == name).select("node_id", "value")
+    extra = et.extra_attrs.filter(as_text("key") == name).select("node_id", "value")
     return Field(_present(extra).unique("node_id", keep="last", maintain_order=True), True)
 
 
 def _present(values: pl.DataFrame) -> pl.DataFrame:
-    plain = values.with_columns(pl.col("value").cast(pl.String)) if _is_text(values) else values
+    plain = values.with_columns(as_text("value")) if _is_text(values) else values
     return plain.drop_nulls("value")
 
 
@@ -92,7 +93,7 @@ def _is_text(values: pl.DataFrame) -> bool:
 
 def _values(et: ExecutionTrace, is_output: bool, column: str) -> Field:
     """A list for each node, in the order of its inputs or outputs; empty where it has none."""
-    text = pl.col(column).cast(pl.String)
+    text = as_text(column)
     known = et.values.filter(pl.col("is_output") == is_output)
     if column == "strides" and known.get_column(column).null_count() == known.height:
         return Field(et.nodes.select("node_id", value=pl.lit(None, pl.String)).clear(), True)

@@ -158,10 +158,10 @@ def add_et_column(trace_df: Any, et: ExecutionTrace, column: str) -> None:
         _check_nodes(nodes.get_column("et_node"), et)
         values = field.values.rename({"node_id": "et_node", "value": column})
         added = nodes.join(values, on="et_node", how="left", maintain_order="left").get_column(column)
-        place = trace_df.get_column_index(column) if column in trace_df.columns else trace_df.width
-        if place < trace_df.width:
+        position = trace_df.get_column_index(column) if column in trace_df.columns else trace_df.width
+        if position < trace_df.width:
             trace_df.drop_in_place(column)
-        trace_df.insert_column(place, added)
+        trace_df.insert_column(position, added)
         return
     _check_nodes(pl.Series(trace_df["et_node"].dropna().unique().tolist()), et)
     trace_df[column] = trace_df["et_node"].map(field.by_node())
@@ -180,12 +180,12 @@ def _frame(trace: HtaTrace, rank: int) -> Any:
 
 
 def _linked(trace: Job | LinkedTrace | Timeline, rank: int, et: ExecutionTrace) -> LinkedTrace:
-    one = trace[rank] if isinstance(trace, Job) else trace
-    if one.rank != rank:
-        raise ArgumentError(f"the trace is of rank {one.rank}, and rank {rank} was asked for")
-    if isinstance(one, Timeline):
-        return link(et, one)
-    return one if one.is_linked_with(et) else link(et, one.timeline)
+    opened = trace[rank] if isinstance(trace, Job) else trace
+    if opened.rank != rank:
+        raise ArgumentError(f"the trace is of rank {opened.rank}, and rank {rank} was asked for")
+    if isinstance(opened, Timeline):
+        return link(et, opened)
+    return opened if opened.is_linked_with(et) else link(et, opened.timeline)
 
 
 def _events_with_nodes(linked: LinkedTrace) -> pl.DataFrame:
@@ -212,11 +212,11 @@ _WARNED_OF = (FindingCode.RANKS_DIFFER, FindingCode.ANOTHER_RANK, FindingCode.AN
 def _check_links(linked: LinkedTrace, et: ExecutionTrace) -> None:
     if linked.host_links.get_column("node_id").null_count() < linked.host_links.height:
         by_code = {finding.code: finding for finding in reversed(linked.known_findings)}
-        told = [by_code[code] for code in _WARNED_OF if code in by_code]
-        if told:
-            warnings.warn(told[0].message, stacklevel=3)
+        warned = [by_code[code] for code in _WARNED_OF if code in by_code]
+        if warned:
+            warnings.warn(warned[0].message, stacklevel=3)
         return
-    reasons = [one.reason for one in linked.coverage.orphans if one.kind is OrphanKind.HOST_OP]
+    reasons = [orphan.reason for orphan in linked.coverage.orphans if orphan.kind is OrphanKind.HOST_OP]
     why = f": {reason_sentence(reasons[0])}" if reasons else ""
     raise InputError(
         et.path,

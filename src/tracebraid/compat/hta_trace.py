@@ -13,7 +13,9 @@ from tracebraid.api import read_timeline
 from tracebraid.compat.needs_pandas import as_pandas
 from tracebraid.errors import ArgumentError
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_US
 
 __all__ = ["SymbolTable", "Trace", "TraceAnalysis"]
 
@@ -125,7 +127,7 @@ class SymbolTable:
 
 def _files_in(trace_dir: str | Path) -> dict[int, str]:
     files = open_job(Path(trace_dir).expanduser()).files
-    return {one.rank: one.kineto for one in files if one.kineto is not None}
+    return {entry.rank: entry.kineto for entry in files if entry.kineto is not None}
 
 
 def _rows(timeline: Timeline, start_ns: int) -> pl.DataFrame:
@@ -139,7 +141,7 @@ def _rows(timeline: Timeline, start_ns: int) -> pl.DataFrame:
     )
     us = (pl.col("ts_ns") - start_ns, pl.col("dur_ns"), pl.col("ts_ns") - start_ns + pl.col("dur_ns"))
     return (
-        timeline.events.with_columns(pl.col("name", "category").cast(pl.String).fill_null(""))
+        timeline.events.with_columns(as_text("name", "category").fill_null(""))
         .filter(~pl.col("category").is_in(_LEFT_OUT))
         .join(timeline.lanes.select("lane", "pid", "tid"), on="lane", how="left", maintain_order="left")
         .join(ids, on="event_id", how="left", maintain_order="left")
@@ -149,7 +151,7 @@ def _rows(timeline: Timeline, start_ns: int) -> pl.DataFrame:
             "name",
             "pid",
             "tid",
-            *((one / 1000).alias(name) for one, name in zip(us, ("ts", "dur", "end"), strict=True)),
+            *((time / NS_PER_US).alias(name) for time, name in zip(us, ("ts", "dur", "end"), strict=True)),
             pl.col("stream", "correlation", "external_id").fill_null(_NO_ID),
         )
     )

@@ -10,15 +10,16 @@ import polars as pl
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema import EVENTS, HOST_OPS, KINETO_TABLES, LANES, PROCESS_GROUPS
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_US
 
 __all__ = ["host_rows", "nodes_of_rows", "timeline_of_rows"]
 
 _KEY = ("external_id", "name")
 _NO_ID = -1
-_NS_PER_US = 1000
 
 
 def host_rows(frame: Any, symbols: Sequence[str]) -> pl.DataFrame:
@@ -29,7 +30,7 @@ def host_rows(frame: Any, symbols: Sequence[str]) -> pl.DataFrame:
         symbols: the texts of HTA's symbol table, by number.
 
     Returns:
-        `row`: the place in the DataFrame; `category`, `name`, `external_id` (-1: none).
+        `row`: the index in the DataFrame; `category`, `name`, `external_id` (-1: none).
 
     Raises:
         ArgumentError: a column is missing.
@@ -66,7 +67,7 @@ def nodes_of_rows(rows: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     """
     timeline = linked.timeline
     ops = timeline.host_ops.select("event_id", pl.col("external_id").fill_null(_NO_ID))
-    named = timeline.events.select("event_id", pl.col("name").cast(pl.String))
+    named = timeline.events.select("event_id", as_text("name"))
     events = ops.join(named, on="event_id").sort("event_id")
     same = _numbered(rows).join(_numbered(events), on=[*_KEY, "number", "count"])
     links = linked.host_links.select("event_id", "node_id").drop_nulls()
@@ -79,7 +80,7 @@ def timeline_of_rows(frame: Any, rows: pl.DataFrame, rank: int) -> Timeline:
     threads = pl.DataFrame({key: chosen[key].astype(str).tolist() for key in ("pid", "tid")})
     lanes = threads.unique(maintain_order=True).with_row_index("lane")
     times = {
-        name: pl.Series((chosen[name].to_numpy() * _NS_PER_US).round().astype(np.int64))
+        name: pl.Series((chosen[name].to_numpy() * NS_PER_US).round().astype(np.int64))
         for name in ("ts", "dur")
     }
     events = rows.select("name", "category").with_columns(
@@ -88,7 +89,7 @@ def timeline_of_rows(frame: Any, rows: pl.DataFrame, rank: int) -> Timeline:
         ts_ns=times["ts"],
         dur_ns=times["dur"].clip(0),  # HTA's rounding makes negative ones
     )
-    has_rf = "record_function_id" in chosen.columns  # HTA has it where it was told to parse all arguments
+    has_rf = "record_function_id" in chosen.columns  # HTA has it where it is set to parse all arguments
     ops = events.select("event_id", rows.get_column("external_id")).with_columns(
         record_function_id=_integers(chosen["record_function_id"]) if has_rf else None
     )
@@ -98,9 +99,7 @@ def timeline_of_rows(frame: Any, rows: pl.DataFrame, rank: int) -> Timeline:
         LANES.name: lanes.select("lane", pid_text="pid", tid_text="tid"),
     }
     tables = {
-        table.name: pl.concat(
-            [table.empty(), _cast(filled[table.name], table.polars_schema())], how="diagonal"
-        )
+        table.name: table.conform(filled[table.name], fill_missing=True)
         if table.name in filled
         else table.empty()
         for table in KINETO_TABLES
@@ -127,7 +126,3 @@ def _integers(column: Any) -> pl.Series:
     series = pl.Series(values if values.dtype.kind in "iuf" else values.tolist(), strict=False)
     integers: pl.Series = series.cast(pl.Int64, strict=False)
     return integers
-
-
-def _cast(frame: pl.DataFrame, schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    return frame.cast({name: dtype for name, dtype in schema.items() if name in frame.columns})

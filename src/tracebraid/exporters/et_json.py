@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 
 import msgspec
-import polars as pl
 
 from tracebraid.errors import ArgumentError
+from tracebraid.files import write_whole
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema import ET_COLLECTIVES
 
-__all__ = ["FLAT_SCHEMA", "Bodies", "Sides", "as_json", "document", "et_of", "header_of"]
+__all__ = ["FLAT_SCHEMA", "Bodies", "ValueLists", "as_json", "document", "et_of", "header_of", "write_lines"]
 
 _ATTR_TYPES = {
     "rf_id": "uint64",
@@ -66,23 +68,32 @@ def document(
     )
 
 
+def write_lines(path: str | Path, lines: Iterable[str]) -> None:
+    """Write the text of a file, as gzip where the path ends in `.gz`; an existing one is replaced once it is whole.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    write_whole(Path(path), (line.encode() for line in lines), overwrite=True)
+
+
 def as_json(value: object) -> str:
     """A value as JSON text."""
     return msgspec.json.encode(value).decode()
 
 
-class Sides:
+class ValueLists:
     """The text of each node's inputs and outputs: the lists of their values, shapes, types and strides."""
 
     def __init__(self, et: ExecutionTrace) -> None:
         self.with_strides = et.values.get_column("strides").null_count() < et.values.height
         self._rows: dict[tuple[int, bool], list[tuple[str, str, str, str]]] = defaultdict(list)
-        text = [pl.col(name).cast(pl.String) for name in ("value", "shape", "type", "strides")]
+        text = [as_text(name) for name in ("value", "shape", "type", "strides")]
         for node, is_output, *parts in et.values.select("node_id", "is_output", *text).iter_rows():
             self._rows[node, is_output].append(tuple(parts))
 
     def of(self, node: int, is_output: bool) -> tuple[str, str, str, str]:
-        """(values, shapes, types, strides) of one side of a node, each a JSON list."""
+        """(values, shapes, types, strides) of a node's inputs or outputs, each a JSON list."""
         rows = self._rows.get((node, is_output), [])
         values = ",".join(row[0] or "null" for row in rows)
         shapes = ",".join(row[1] or "[]" for row in rows)
@@ -100,17 +111,17 @@ class Bodies:
     """
 
     def __init__(self, et: ExecutionTrace, without: Collection[str] = ()) -> None:
-        self._sides = Sides(et)
+        self._lists = ValueLists(et)
         self._attrs = _attrs(et, without)
 
     def of(self, node: int) -> str:
         """`"inputs": ..., "outputs": ..., "attrs": ...` of a node."""
         attrs = ", ".join(self._attrs[node])
-        return f'"inputs": {self._side(node, False)}, "outputs": {self._side(node, True)}, "attrs": [{attrs}]'
+        return f'"inputs": {self._values(node, False)}, "outputs": {self._values(node, True)}, "attrs": [{attrs}]'
 
-    def _side(self, node: int, is_output: bool) -> str:
-        values, shapes, types, strides = self._sides.of(node, is_output)
-        last = f', "strides": {strides}' if self._sides.with_strides else ""
+    def _values(self, node: int, is_output: bool) -> str:
+        values, shapes, types, strides = self._lists.of(node, is_output)
+        last = f', "strides": {strides}' if self._lists.with_strides else ""
         return f'{{"values": {values}, "shapes": {shapes}, "types": {types}{last}}}'
 
 
@@ -130,7 +141,7 @@ def _attrs(et: ExecutionTrace, without: Collection[str]) -> dict[int, list[str]]
             if value is not None:
                 kind = "bool" if isinstance(value, bool) else "uint64" if isinstance(value, int) else "string"
                 found[node].append(_attr(name, kind, value))
-    extra = et.extra_attrs.filter(~pl.col("key").cast(pl.String).is_in(list(without)))
+    extra = et.extra_attrs.filter(~as_text("key").is_in(list(without)))
     for node, key, kind, value in extra.iter_rows():
         found[node].append(f'{{"name": {as_json(key)}, "type": {as_json(kind)}, "value": {value}}}')
     return found

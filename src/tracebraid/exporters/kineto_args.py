@@ -8,6 +8,7 @@ import msgspec
 import polars as pl
 
 from tracebraid.model.column import Column, Kind
+from tracebraid.model.expressions import as_text
 from tracebraid.model.schema import COLLECTIVES, DEVICE_WORK
 from tracebraid.model.timeline import Timeline
 
@@ -27,15 +28,13 @@ def device_args(timeline: Timeline, events: pl.Series) -> dict[int, dict[str, ob
                 if value is not None
             )
     extra = timeline.tables["extra_args"].filter(pl.col("event_id").is_in(events.implode()))
-    for event, key, text in extra.select("event_id", pl.col("key").cast(pl.String), "value").iter_rows():
+    for event, key, text in extra.select("event_id", as_text("key"), "value").iter_rows():
         found.setdefault(event, {})[key] = msgspec.Raw(text.encode())
     return found
 
 
 def _as_read(column: Column) -> pl.Expr:
-    return (
-        pl.col(column.name).cast(pl.String) if column.kind in (Kind.NAME, Kind.JSON) else pl.col(column.name)
-    )
+    return as_text(column.name) if column.kind in (Kind.NAME, Kind.JSON) else pl.col(column.name)
 
 
 def _as_written(column: Column, value: Any) -> object:

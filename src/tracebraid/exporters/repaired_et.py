@@ -9,16 +9,15 @@ from pathlib import Path
 import polars as pl
 
 from tracebraid.errors import ArgumentError
-from tracebraid.exporters.et_json import Bodies, as_json, document, header_of
-from tracebraid.files import write_whole
+from tracebraid.exporters.et_json import Bodies, as_json, document, header_of, write_lines
 from tracebraid.model.check import Repair
+from tracebraid.model.et_names import THREAD_ROOTS
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.parents import JudgedParent, Verdict, judge_parents
 
 __all__ = ["repaired_parents", "write_repaired_et"]
-
-_THREAD_ROOT = r"\|thread\]$"
 
 
 def write_repaired_et(linked: LinkedTrace, path: str | Path) -> Repair:
@@ -42,14 +41,14 @@ def write_repaired_et(linked: LinkedTrace, path: str | Path) -> Repair:
     parents = repaired_parents(et, judged)
     before = dict(et.nodes.select("node_id", "parent_id").iter_rows())
     linked_nodes = linked.host_links.get_column("node_id").drop_nulls()
-    marks = pl.col("key").cast(pl.String) == MISSING_PARENT
+    marks = as_text("key") == MISSING_PARENT
     solved = marks & pl.col("node_id").is_in(linked_nodes.implode())
     marked = not et.extra_attrs.filter(solved).is_empty()
     et = replace(et, extra_attrs=et.extra_attrs.filter(~solved))
     changed = tuple(node for node, parent in sorted(parents.items()) if before[node] != parent)
     if changed or marked:
-        write_whole(Path(path), (line.encode() for line in _lines(et, {**before, **parents})), overwrite=True)
-    left = tuple(one.node_id for one in judged if one.verdict is Verdict.UNPROVEN)
+        write_lines(path, _lines(et, {**before, **parents}))
+    left = tuple(parent.node_id for parent in judged if parent.verdict is Verdict.UNPROVEN)
     return Repair(str(path), len(before), changed, bool(changed or marked), left)
 
 
@@ -60,15 +59,15 @@ def _judged(linked: LinkedTrace, et: ExecutionTrace) -> list[JudgedParent]:
 def repaired_parents(et: ExecutionTrace, judged: Iterable[JudgedParent]) -> dict[int, int]:
     """The parent of each node but the roots.
 
-    A node hangs under another one only where its own parent is proven wrong, and then under the node of the op that
+    A node gets another parent only where its own is proven wrong: the node of the op that
     called it, else under its thread's root. What is not linked stays where it is; without a parent in the file, a
-    node hangs under its thread's root.
+    node gets its thread's root.
 
     Args:
         et: the Execution Trace.
         judged: its parents that differ from the nesting in time.
     """
-    proven = {one.node_id: one.by_time for one in judged if one.is_proven}
+    proven = {parent.node_id: parent.by_time for parent in judged if parent.is_proven}
     roots, process = _roots(et)
     known, all_roots = set(et.nodes.get_column("node_id")), {process, *roots.values()}
     parents = {}
@@ -85,7 +84,7 @@ def repaired_parents(et: ExecutionTrace, judged: Iterable[JudgedParent]) -> dict
 def _roots(et: ExecutionTrace) -> tuple[dict[int, int], int]:
     """The root of each logical thread, and the process's."""
     roots = et.nodes.filter("is_root")
-    threads = roots.filter(pl.col("name").cast(pl.String).str.contains(_THREAD_ROOT))
+    threads = roots.filter(as_text("name").is_in(THREAD_ROOTS))
     process = roots.get_column("node_id").min()
     return dict(threads.select("tid", "node_id").iter_rows()), process if isinstance(process, int) else 1
 
@@ -98,7 +97,7 @@ def _lines(et: ExecutionTrace, parents: dict[int, int | None]) -> Iterator[str]:
 
 def _nodes(et: ExecutionTrace, parents: dict[int, int | None]) -> Iterator[str]:
     bodies = Bodies(et)
-    for node, name in et.nodes.select("node_id", pl.col("name").cast(pl.String)).iter_rows():
+    for node, name in et.nodes.select("node_id", as_text("name")).iter_rows():
         parent = parents[node]
         head = f'"id": {node}, "name": {as_json(name)}, "ctrl_deps": {node if parent is None else parent}'
         yield f"{{{head}, {bodies.of(node)}}}"

@@ -15,6 +15,7 @@ from tracebraid.model.timeline import Timeline
 __all__ = ["parents_that_differ"]
 
 _SHOWN = 3
+"""How many nodes a finding names; its count says how many there are."""
 _CASE_OF_RECORDER = {"torch": FindingCase.BY_TORCH, "native": FindingCase.BY_NATIVE_RECORDER}
 
 
@@ -30,12 +31,12 @@ def parents_that_differ(
     judged = judge_parents(et, timeline, tree, host_links)
     details: dict[str, object] = {"linked": host_links.get_column("node_id").count()}
     findings = []
-    if wrong := [one for one in judged if one.is_proven]:
+    if wrong := [parent for parent in judged if parent.is_proven]:
         case = _CASE_OF_RECORDER.get(et.recorder)
         findings.append(_finding(FindingCode.PARENTS_DIFFER, et, wrong, {**details, "case": case}))
-    if left := [one for one in judged if one.verdict is Verdict.UNPROVEN]:
+    if left := [parent for parent in judged if parent.verdict is Verdict.UNPROVEN]:
         findings.append(_finding(FindingCode.PARENTS_UNPROVEN, et, left, details))
-    meanwhile = [one for one in judged if one.verdict is Verdict.ASYNCHRONOUS]
+    meanwhile = [parent for parent in judged if parent.verdict is Verdict.ASYNCHRONOUS]
     if meanwhile and et.recorder != "native":
         findings.append(_finding(FindingCode.PARENTS_ASYNCHRONOUS, et, meanwhile, details))
     return findings
@@ -44,6 +45,6 @@ def parents_that_differ(
 def _finding(
     code: FindingCode, et: ExecutionTrace, judged: list[JudgedParent], details: Mapping[str, object]
 ) -> Finding:
-    first = ", ".join(str(one.node_id) for one in judged[:_SHOWN])
+    first = ", ".join(str(parent.node_id) for parent in judged[:_SHOWN])
     more = ", ..." if len(judged) > _SHOWN else ""
     return Finding(code, et.path, f"nodes {first}{more}", len(judged), details=details)

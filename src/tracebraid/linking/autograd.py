@@ -40,12 +40,8 @@ def link_forward_backward(timeline: Timeline) -> pl.DataFrame:
     )
     pairs = backward.join(forward, on="sequence_number").filter(pl.col("forward_ts_ns") <= pl.col("ts_ns"))
     thread = _threads(backward, forward)
-    schema = FORWARD_BACKWARD.polars_schema()
     return (
-        pairs.join(thread, on=["fwd_thread_id", "lane"])
-        .select(list(schema))
-        .cast(schema)  # type: ignore[arg-type]
-        .sort("backward_event")
+        pairs.join(thread, on=["fwd_thread_id", "lane"]).pipe(FORWARD_BACKWARD.conform).sort("backward_event")
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.coverage import Count, Coverage, Orphans
+from tracebraid.model.expressions import as_text
 from tracebraid.model.reason import OrphanKind, OrphanReason
 from tracebraid.model.timeline import Timeline
 
@@ -22,7 +23,7 @@ def count_coverage(
 
     Roots of the process and of threads are not expected to link, nor is what lies in iterations that were not matched.
     """
-    reason = pl.col("reason").cast(pl.String).fill_null("")
+    reason = as_text("reason").fill_null("")
     in_scope = reason != OrphanReason.OTHER_ITERATION.value
     nodes = node_links.filter(reason != OrphanReason.ROOT.value)
     expected = nodes.filter(in_scope)
@@ -39,7 +40,9 @@ def count_coverage(
         et_nodes=Count(expected.height, node_count, {}),
         gpu_events=_count(device_links),
         gpu_time_ns=(int(durations.get_column("dur_ns").sum()), int(attributed.get_column("dur_ns").sum())),
-        orphans=tuple(sorted(orphans, key=lambda one: (-one.count, one.kind.value, one.reason.value))),
+        orphans=tuple(
+            sorted(orphans, key=lambda orphan: (-orphan.count, orphan.kind.value, orphan.reason.value))
+        ),
         has_et=has_et,
     )
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from tracebraid.linking.alignment.approximate import link_approximately
-from tracebraid.linking.names import PROCESS_GROUP_INIT, SAME_NAME, as_kineto_writes
+from tracebraid.linking.names import SAME_NAME, as_kineto_writes
 from tracebraid.linking.origin import origin_findings, unproven_findings
+from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.matched import Matched
 from tracebraid.model.matching import BEST, Matching
@@ -20,13 +22,18 @@ from tracebraid.model.timeline import Timeline
 __all__ = ["HostLinks", "link_hosts"]
 
 _ENOUGH_NAMES = 3
+"""Threads with fewer different names may agree by chance, where ids drift apart on other threads. Chosen."""
 _MOST = 0.5
+"""The share of the smaller trace that ids must link, else the two are aligned. See docs/linking.md."""
 _ALMOST_ALL = 0.9
+"""The share of equal ids whose names must agree, else the ids are those of another run. See docs/linking.md."""
+_ANY_ID = (0, 2**63 - 1)
+"""All record-function ids."""
 
 
 @dataclass(frozen=True)
 class HostLinks:
-    """The tables `host_links` and `node_links`, what was matched where ids did not tell, and `origin_findings`."""
+    """The tables `host_links` and `node_links`, what was matched where ids prove no links, and `origin_findings`."""
 
     hosts: pl.DataFrame
     nodes: pl.DataFrame
@@ -70,9 +77,9 @@ def link_hosts(
 
 
 def _of_another_run(links: HostLinks) -> HostLinks:
-    """Links of none, with that as the reason; roots keep theirs, and what is written before the start."""
+    """Links of none, with that as the reason; roots, and what is written before the start, keep their own."""
     always = [OrphanReason.ROOT.value, OrphanReason.BEFORE_START.value]
-    reason = pl.col("reason").cast(pl.String)
+    reason = as_text("reason")
     other = pl.when(reason.is_in(always)).then(reason).otherwise(pl.lit(OrphanReason.ANOTHER_RUN.value))
     as_reason = other.cast(pl.Categorical).alias("reason")
     return HostLinks(links.hosts.with_columns(as_reason), links.nodes.with_columns(as_reason))
@@ -100,7 +107,7 @@ def _has_rf_ids(ops: pl.DataFrame) -> bool:
 
 
 def _are_proven(exact: HostLinks, node_count: int) -> bool:
-    """Whether ids tell all there is to tell: most of one trace is linked, and ids that agree have names that do.
+    """Whether ids prove all that can be linked: most of one trace is linked, and ids that agree have names that do.
 
     Ids of another run would agree here and there, but then most of their names do not.
     """
@@ -117,12 +124,12 @@ def _agreeing(exact: HostLinks) -> tuple[int, int]:
 
 def _ops(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
     ids = timeline.host_ops.select("event_id", "external_id", "record_function_id")
-    named = timeline.events.select("event_id", pl.col("name").cast(pl.String), "lane")
+    named = timeline.events.select("event_id", as_text("name"), "lane")
     return ids.join(named, on="event_id").join(tree.select("event_id", "op_event"), on="event_id", how="left")
 
 
 def _nodes(et: ExecutionTrace) -> pl.DataFrame:
-    name = pl.col("name").cast(pl.String)
+    name = as_text("name")
     return et.nodes.select(
         "node_id",
         "parent_id",
@@ -141,7 +148,7 @@ def _with_id(nodes: pl.DataFrame) -> pl.DataFrame:
 def _window(nodes: pl.DataFrame) -> tuple[int, int]:
     """The lowest and the highest record-function id of nodes that were recorded while the profiler ran."""
     ids = _with_id(nodes).filter(pl.col("node_name") != PROCESS_GROUP_INIT).get_column("id")
-    return (0, 2**63 - 1) if ids.is_empty() else (ids.min(), ids.max())  # type: ignore[return-value]
+    return _ANY_ID if ids.is_empty() else (ids.min(), ids.max())  # type: ignore[return-value]
 
 
 def _unambiguous(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -161,12 +168,12 @@ def _proven_pairs(ops: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     if pairs.is_empty():
         return pairs
     drifts = pairs.select((~SAME_NAME).any()).item() is True
-    around = pairs.select(pl.col("event_id").alias("op_event"), pl.col("node_id").alias("around_id"))
+    enclosing = pairs.select(pl.col("event_id").alias("op_event"), pl.col("node_id").alias("enclosing_id"))
     ids = nodes.filter(~pl.col("is_root")).get_column("node_id")
-    nested = pairs.join(around, on="op_event", how="left").with_columns(
+    nested = pairs.join(enclosing, on="op_event", how="left").with_columns(
         pl.when(pl.col("parent_id").is_in(ids.implode()))
-        .then(pl.col("around_id").eq_missing(pl.col("parent_id")))
-        .otherwise(pl.col("op_event").is_null() | pl.col("around_id").is_null())
+        .then(pl.col("enclosing_id").eq_missing(pl.col("parent_id")))
+        .otherwise(pl.col("op_event").is_null() | pl.col("enclosing_id").is_null())
         .alias("nested")
     )
     expected = nodes.filter(~pl.col("is_root") & (pl.col("node_name") != PROCESS_GROUP_INIT))
@@ -223,9 +230,7 @@ def _hosts(
 
 
 def _as_hosts(hosts: pl.DataFrame) -> pl.DataFrame:
-    schema = HOST_LINKS.polars_schema()
-    missing = [pl.lit(None).alias(name) for name in schema if name not in hosts.columns]
-    return hosts.with_columns(missing).select(list(schema)).cast(schema).sort("event_id")  # type: ignore[arg-type]
+    return HOST_LINKS.conform(hosts, fill_missing=True).sort("event_id")
 
 
 def _node_links(
@@ -234,7 +239,6 @@ def _node_links(
     same_name = pairs.filter(SAME_NAME).get_column("node_id").unique()
     any_pair = pairs.get_column("node_id").unique()
     node = pl.col("node_id")
-    schema = NODE_LINKS.polars_schema()
     links = nodes.join(linked, on="node_id", how="left").with_columns(
         pl.lit(None).alias("candidates"),
         pl.when(pl.col("event_id").is_not_null())
@@ -252,4 +256,4 @@ def _node_links(
         .otherwise(pl.lit(OrphanReason.IDS_UNPROVEN.value))
         .alias("reason"),
     )
-    return links.select(list(schema)).cast(schema).sort("node_id")  # type: ignore[arg-type]
+    return NODE_LINKS.conform(links).sort("node_id")

@@ -1,4 +1,4 @@
-"""Device event to the host call that launched it, the op around that call, and that op's node."""
+"""Device event to the host call that launched it, the op that encloses that call, and that op's node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
     """The table `launches`.
 
     A device event belongs to the host call with its correlation id, whatever the call's name, and to the
-    innermost op or annotation around that call on its thread. Where no such call is in the trace, an
+    innermost op or annotation that encloses that call on its thread. Where no such call is in the trace, an
     `External id` that is not just the correlation again names the op, if that op started before the event.
     """
     work = timeline.device_work.select("event_id", "correlation", "external_id").join(
@@ -36,7 +36,6 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
         & (pl.col("named_ts_ns") <= pl.col("ts_ns"))
     )
     has_op = pl.col("op_event").is_not_null()
-    schema = LAUNCHES.polars_schema()
     links = found.with_columns(
         pl.when(has_op)
         .then(pl.lit("correlation"))
@@ -54,14 +53,13 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.lit(OrphanReason.NO_CALL.value))
         .alias("reason"),
     )
-    return links.select(list(schema)).cast(schema).sort("event_id")  # type: ignore[arg-type]
+    return LAUNCHES.conform(links).sort("event_id")
 
 
 def with_nodes(launches: pl.DataFrame, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.DataFrame:
-    """The table `device_links`: the launches, each with the node of its op, or of the nearest op around that."""
-    nodes = _nodes_around(launches.get_column("op_event"), tree, host_links)
-    schema = DEVICE_LINKS.polars_schema()
-    return launches.with_columns(nodes).select(list(schema)).cast(schema)  # type: ignore[arg-type]
+    """The table `device_links`: the launches, each with the node of its op, or of the nearest op that encloses it."""
+    nodes = _enclosing_nodes(launches.get_column("op_event"), tree, host_links)
+    return DEVICE_LINKS.conform(launches.with_columns(nodes))
 
 
 def _calls(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
@@ -93,8 +91,8 @@ def _ops_by_external_id(timeline: Timeline) -> pl.DataFrame:
     )
 
 
-def _nodes_around(ops: pl.Series, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.Series:
-    """The node of each op, or of the nearest op around it that has one; null without an op."""
+def _enclosing_nodes(ops: pl.Series, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.Series:
+    """The node of each op, or of the nearest enclosing op that has one; null without an op."""
     walk = op_tree(tree)
     node_of_row = np.full(len(walk.event_id), -1, dtype=np.int64)
     linked = host_links.filter(pl.col("node_id").is_not_null())

@@ -28,7 +28,7 @@ _AUTO = Matching()
 
 
 _MANY = 0.1
-"""Where more ops than this share could be several, there is something that recurs, and that can be told apart."""
+"""Where more ops than this share could be several, something recurs, and annotations would distinguish it."""
 
 
 def link_traces(
@@ -39,7 +39,7 @@ def link_traces(
     """Link a rank's Kineto trace with its Execution Trace, or on its own; stage by stage, when asked.
 
     Everything is linked by evidence alone: what it does not prove stays unlinked, and `coverage` says why. Each
-    link says by which method it was made, and how sure that is.
+    link says by which method it was made, and with what confidence.
 
     Args:
         timeline: the Kineto trace.

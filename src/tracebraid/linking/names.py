@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["PROCESS_GROUP_INIT", "SAME_NAME", "as_kineto_writes"]
-
-PROCESS_GROUP_INIT = "## process_group:init ##"
-"""The node that an observer writes as it starts, which has no event."""
+__all__ = ["SAME_NAME", "as_kineto_writes"]
 
 SAME_NAME = (pl.col("name") == pl.col("node_name")) | (pl.col("name") == pl.col("kineto_name"))
 """Whether a pair of an event with `name` and a node with `node_name` and `kineto_name` agrees in name."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from tracebraid.linking.python_frames import proven_ends
 from tracebraid.linking.rounding import TOLERANCE_NS
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.schema import HOST_TREE
 from tracebraid.model.timeline import Timeline
 
@@ -16,6 +17,7 @@ __all__ = ["TOLERANCE_NS", "host_tree"]
 
 _Ints = NDArray[np.int64]
 _NEVER = 1 << 62
+"""An end after all others, ns."""
 _FRAME, _OP, _CALL = 0, 1, 2
 _KINDS = {Role.PYTHON: _FRAME, Role.ANNOTATION: _OP, Role.OP: _OP, Role.CALL: _CALL}
 """Of events that start together, the lower kind is outside."""
@@ -35,7 +37,7 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
     annotations that were open before them, and Kineto may end a frame late. Of events that start together, frames are
     outside of ops and ops outside of calls.
 
-    Inclusive time is the duration, cut at the parent's end; that of ops at the end of the op around.
+    Inclusive time is the duration, cut at the parent's end; that of ops at the end of the enclosing op.
     Exclusive time is inclusive time less what the events directly inside cover.
     """
     events = _host_events(timeline)
@@ -66,7 +68,7 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
 
 def _host_events(timeline: Timeline) -> pl.DataFrame:
     """Host events with a duration, outer before inner: by thread, start, and what is outside of what."""
-    category = pl.col("category").cast(pl.String)
+    category = as_text("category")
     kinds = {name: kind for role, kind in _KINDS.items() for name in categories_of(role)}
     events = timeline.events.filter(category.is_in(list(kinds))).select(
         "event_id",
@@ -89,13 +91,13 @@ def _host_events(timeline: Timeline) -> pl.DataFrame:
 def _walk(
     lanes: list[int], starts: list[int], ends: list[int], kinds: list[int]
 ) -> tuple[_Ints, _Ints, _Ints, _Ints]:
-    """(row of the parent, row of the op around, depth, end cut at the parent's end) of each row; -1 for none.
+    """(row of the parent, row of the op that encloses it, depth, end cut at the parent's end) of each row; -1 for none.
 
     One pass with a stack of the open ops; each holds the open frames and calls that lie directly in it, outer ones
     first. An op that a new op outlasts is closed: whatever lies in it from here on lies in the new one too. Frames
     and calls close no op, so that ops nest as if there were none. Below the stack lies a row that never ends.
     """
-    parents, around, depths, cuts = [-1] * len(starts), [-1] * len(starts), [0] * len(starts), ends.copy()
+    parents, op_of, depths, cuts = [-1] * len(starts), [-1] * len(starts), [0] * len(starts), ends.copy()
     ops, op_ends = [-1], [_NEVER]
     # No list for each op: the garbage collector would visit all of them again and again.
     inside: list[list[int] | None] = [None]
@@ -112,12 +114,12 @@ def _walk(
             if left > 0 and (kind == _FRAME or over <= min(left, TOLERANCE_NS)):
                 break
             level -= 1
-        around[row] = parent = ops[level]
+        op_of[row] = parent = ops[level]
         if over > 0:
             end = cuts[row] = min(end, cuts[parent])
         between = inside[level]
         if between:
-            parent = _around(between, start, end, cuts, parent)
+            parent = _enclosing(between, start, end, cuts, parent)
         if parent >= 0:
             parents[row] = parent
             depths[row] = depths[parent] + 1
@@ -135,11 +137,11 @@ def _walk(
         ops.append(row)
         op_ends.append(ends[row])
         inside.append(None)
-    return np.array(parents), np.array(around), np.array(depths), np.maximum(np.array(cuts), np.array(starts))
+    return np.array(parents), np.array(op_of), np.array(depths), np.maximum(np.array(cuts), np.array(starts))
 
 
-def _around(between: list[int], start: int, end: int, cuts: list[int], op: int) -> int:
-    """The innermost frame or call around an event, else the op; those that it outlasts are closed."""
+def _enclosing(between: list[int], start: int, end: int, cuts: list[int], op: int) -> int:
+    """The innermost frame or call that encloses an event, else the op; those that it outlasts are closed."""
     while between:
         left = (cut := cuts[between[-1]]) - start
         if left > 0 and (end <= cut or end - cut <= min(left, TOLERANCE_NS)):

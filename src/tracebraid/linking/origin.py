@@ -26,7 +26,7 @@ _OF_A_RANK = {Contradiction.RANK, Contradiction.GROUP_RANKS, Contradiction.DEVIC
 def origin_findings(et: ExecutionTrace, timeline: Timeline) -> list[Finding]:
     """`another-run` or `another-rank`, where the two traces cannot be of one process; nothing where they may be.
 
-    Times, or worlds, that differ are those of another run. Without these, what is special to a rank tells of another
+    Times, or worlds, that differ are those of another run. Without these, what is special to a rank shows another
     rank, and so does another process of a world of several ranks that recorded at the same time.
     """
     of_et, of_kineto = process_of_et(et), process_of_timeline(timeline)
@@ -36,7 +36,7 @@ def origin_findings(et: ExecutionTrace, timeline: Timeline) -> list[Finding]:
     world = of_kineto.world_size or of_et.world_size or 1
     recorded_together = of_et.span_ns is not None and of_kineto.span_ns is not None
     is_of_rank = bool(_OF_A_RANK.intersection(found)) or (world > 1 and recorded_together)
-    differences = "; ".join(_difference(one, of_et, of_kineto) for one in found)
+    differences = "; ".join(_difference(contradiction, of_et, of_kineto) for contradiction in found)
     details: dict[str, object] = {"kineto": timeline.path, "differences": differences}
     if is_of_rank and not _OF_A_RUN.intersection(found):
         return [Finding(FindingCode.ANOTHER_RANK, et.path, details=details)]
@@ -69,16 +69,16 @@ def unproven_findings(
     return []
 
 
-def _difference(one: Contradiction, et: Process, kineto: Process) -> str:
-    if one is Contradiction.PROCESS_ID:
+def _difference(contradiction: Contradiction, et: Process, kineto: Process) -> str:
+    if contradiction is Contradiction.PROCESS_ID:
         return f"process {min(et.pids)} here, {min(kineto.pids)} there"
-    if one is Contradiction.START:
+    if contradiction is Contradiction.START:
         return "they were recorded at different times, in whatever time zone"
-    if one is Contradiction.RANK:
+    if contradiction is Contradiction.RANK:
         return f"rank {et.rank} here, {kineto.rank} there"
-    if one is Contradiction.WORLD_SIZE:
+    if contradiction is Contradiction.WORLD_SIZE:
         return f"{et.world_size} ranks here, {kineto.world_size} there"
-    if one is Contradiction.GROUP_RANKS:
+    if contradiction is Contradiction.GROUP_RANKS:
         return "their process groups hold different ranks"
     return f"devices {_listed(et.devices)} here, {_listed(kineto.devices)} there"
 

@@ -6,9 +6,11 @@ import polars as pl
 
 from tracebraid.linking.rounding import TOLERANCE_NS
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_MS
 
 __all__ = ["EXIT_NS", "late_frame_findings", "proven_ends"]
 
@@ -23,7 +25,7 @@ _FRAME_SCHEMA = {"event_id": pl.Int64, "proven_end_ns": pl.Int64}
 def proven_ends(timeline: Timeline) -> pl.DataFrame:
     """The frames that end late, and when they ended at the latest: `event_id`, `proven_end_ns`.
 
-    Kineto tells each frame's caller by its `Python parent id`. A frame is over when its caller calls another
+    Kineto names each frame's caller by its `Python parent id`. A frame is over when its caller calls another
     function, and when its caller returns.
     """
     frames = _frames(timeline)
@@ -55,7 +57,7 @@ def late_frame_findings(timeline: Timeline, tree: pl.DataFrame) -> list[Finding]
         tree: its `host_tree`.
     """
     events = timeline.events.select("event_id", "name", "category", "ts_ns", "dur_ns")
-    frames = events.filter(pl.col("category").cast(pl.String).is_in(categories_of(Role.PYTHON)))
+    frames = events.filter(as_text("category").is_in(categories_of(Role.PYTHON)))
     table = timeline.tables.get("python_functions", pl.DataFrame(schema=_TABLE_SCHEMA))
     cut = (
         frames.join(tree, on="event_id")
@@ -64,11 +66,11 @@ def late_frame_findings(timeline: Timeline, tree: pl.DataFrame) -> list[Finding]
     )
     if cut.is_empty():
         return []
-    of_op = events.select(op_event="event_id", op_category=pl.col("category").cast(pl.String))
+    of_op = events.select(op_event="event_id", op_category=as_text("category"))
     by_op = pl.col("op_category").is_in(categories_of(Role.OP)).fill_null(False)
     by_frames = pl.col("event_id").is_in(proven_ends(timeline).get_column("event_id").implode())
     over_long = pl.col("dur_ns") - pl.col("inclusive_ns") > EXIT_NS
-    built_in = pl.col("name").cast(pl.String).str.starts_with(_BUILT_IN)
+    built_in = as_text("name").str.starts_with(_BUILT_IN)
     late = (
         cut.join(of_op, on="op_event", how="left")
         .filter(by_op | by_frames | (over_long & built_in & ~_calls_at_its_cut(cut, table, events)))
@@ -76,7 +78,7 @@ def late_frame_findings(timeline: Timeline, tree: pl.DataFrame) -> list[Finding]
     )
     if late.is_empty():
         return []
-    longest = late.select((pl.col("dur_ns") - pl.col("inclusive_ns")).max()).item() / 1_000_000
+    longest = late.select((pl.col("dur_ns") - pl.col("inclusive_ns")).max()).item() / NS_PER_MS
     where = f"event {late.item(0, 'event_id')} ({late.item(0, 'name')})"
     return [Finding.of(FindingCode.FRAME_END_LATE, timeline.path, where, late.height, longest_ms=longest)]
 

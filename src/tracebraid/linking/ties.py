@@ -25,19 +25,19 @@ def nest_as_execution_trace(
     if claims.is_empty():
         return tree
     spans = {event: (start, end) for event, start, end in _spans(timeline).iter_rows()}
-    around = dict(tree.select("event_id", "op_event").iter_rows())
+    enclosing = dict(tree.select("event_id", "op_event").iter_rows())
     moved: dict[int, int] = {}
     for event, parent in claims.sort("event_id").iter_rows():
         moment = spans[event][0]
 
         def running(start: int | None, moment: int = moment) -> int | None:
             while start is not None and not spans[start][0] < moment < spans[start][1]:
-                start = around[start]
+                start = enclosing[start]
             return start
 
         touches = spans[parent][0] <= moment <= spans[parent][1]
-        if touches and running(parent) == running(around[event]):
-            around[event] = moved[event] = parent
+        if touches and running(parent) == running(enclosing[event]):
+            enclosing[event] = moved[event] = parent
     return _with_parents(tree, moved)
 
 
@@ -82,10 +82,11 @@ def _with_parents(tree: pl.DataFrame, moved: dict[int, int]) -> pl.DataFrame:
         depth[event] = depth[moved.get(event, parent_of[event])] + 1
         waiting += inside[event]
     old = pl.col("event_id")
-    return tree.with_columns(
+    moved_tree = tree.with_columns(
         old.replace_strict(moved, default=pl.col("parent_event"), return_dtype=pl.Int64).alias(
             "parent_event"
         ),
         old.replace_strict(moved, default=pl.col("op_event"), return_dtype=pl.Int64).alias("op_event"),
         pl.Series("depth", [depth[event] for event in tree.get_column("event_id")]),
-    ).cast(HOST_TREE.polars_schema())  # type: ignore[arg-type]
+    )
+    return HOST_TREE.conform(moved_tree)

@@ -13,12 +13,12 @@ __all__ = ["CATEGORY_BY_OLD_NAME", "ROLE_BY_CATEGORY", "Role", "categories_of"]
 class Role(Enum):
     """The part that the events of a category play in a program."""
 
-    OP = "operator on the host (ATen, autograd, collectives' host side)"
+    OP = "operator on the host (ATen, autograd, collectives on the host)"
     ANNOTATION = "range named by the user or the framework, on the host"
     CALL = "call of a runtime or driver API on the host"
     PYTHON = "Python function on the host"
     DEVICE_WORK = "work that occupies a device: kernel, copy, fill"
-    DEVICE_ANNOTATION = "the device's side of an annotation"
+    DEVICE_ANNOTATION = "an annotation as the device ran it"
     SYNC = "synchronisation seen from the device"
     INSTANT = "a moment, such as an allocation"
     OTHER = "overhead, counters and what is not known"

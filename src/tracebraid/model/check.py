@@ -71,7 +71,7 @@ class Check:
     @property
     def links(self) -> bool:
         """Whether there is no error: what is there can be linked and trusted."""
-        return all(one.severity is not Severity.ERROR for one in self.diagnoses)
+        return all(diagnosis.severity is not Severity.ERROR for diagnosis in self.diagnoses)
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,25 @@ class Table:
         }
         return {column.name: dtypes[column.kind] for column in self.columns}
 
+    def conform(self, frame: pl.DataFrame, *, fill_missing: bool = False) -> pl.DataFrame:
+        """A frame with this table's columns alone, in their order and with their dtypes; rows stay as they are.
+
+        Args:
+            frame: has the columns under their names; others are left out.
+            fill_missing: a column that the frame lacks is null, instead of an error.
+
+        Raises:
+            polars.exceptions.PolarsError: a column is not there, or does not fit its dtype.
+        """
+        import polars as pl
+
+        schema = self.polars_schema()
+        if fill_missing:
+            frame = frame.with_columns(
+                pl.lit(None).alias(name) for name in schema if name not in frame.columns
+            )
+        return frame.select(list(schema)).cast(pl.Schema(schema))
+
     def empty(self) -> pl.DataFrame:
         """A frame of this table with no rows."""
         import polars as pl

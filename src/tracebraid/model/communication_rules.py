@@ -54,7 +54,7 @@ class Rule:
         pattern: a regular expression, searched for in the name.
         says: what it says.
         collective: what is communicated; None where that differs from call to call (a kernel's arguments and
-            names tell it), or nothing is.
+            names say it), or nothing is.
     """
 
     library: str

@@ -75,5 +75,7 @@ class Coverage:
 
     def _share_without(self, count: Count, kind: OrphanKind, reason: OrphanReason) -> float:
         """The linked share of those that are no orphans for that reason."""
-        left_out = sum(one.count for one in self.orphans if (one.kind, one.reason) == (kind, reason))
+        left_out = sum(
+            orphans.count for orphans in self.orphans if (orphans.kind, orphans.reason) == (kind, reason)
+        )
         return Count(count.total - left_out, count.linked, {}).share

@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.communication_rules import Says, Subject, rule_of
+from tracebraid.model.expressions import as_text
 
 __all__ = ["COMMUNICATION", "COMPUTE", "MEMORY", "WAIT", "host_op_communicates", "kind_of_device_event"]
 
@@ -20,7 +21,7 @@ _WAIT_NAMES = ["event_wait", "event_record"]
 
 
 def kind_of_device_event(work: pl.DataFrame) -> pl.Series:
-    """The kind of each device event, by the first of these that tells it:
+    """The kind of each device event, by the first of these that decides:
 
     1. collective arguments of its own, or the category `collective_comm`: communication;
     2. a copy or fill by category or name: memory; a device queue's `event_wait` and `event_record`: waiting;
@@ -31,12 +32,10 @@ def kind_of_device_event(work: pl.DataFrame) -> pl.Series:
     6. compute.
 
     Args:
-        work: columns `name`, `category`, `has_collective_args`, and of the innermost op or annotation around the
+        work: columns `name`, `category`, `has_collective_args`, and of the innermost op or annotation that encloses the
             launching call `op_name` and `op_category`, null where there is none.
     """
-    text = work.select(
-        pl.col("name", "category", "op_name", "op_category").cast(pl.String), "has_collective_args"
-    )
+    text = work.select(as_text("name", "category", "op_name", "op_category"), "has_collective_args")
     rules = text.with_columns(_says_of_kernels(text), _says_of_ops(text))
     name, category = pl.col("name"), pl.col("category")
     by_kernel, by_op = pl.col("by_kernel"), pl.col("by_op")
@@ -65,8 +64,8 @@ def host_op_communicates(ops: pl.DataFrame) -> pl.Series:
         ops: columns `name` and `category`.
     """
     text = ops.select(
-        pl.col("name").cast(pl.String).alias("op_name"),
-        pl.col("category").cast(pl.String).alias("op_category"),
+        as_text("name").alias("op_name"),
+        as_text("category").alias("op_category"),
     )
     communicates = (pl.col("by_op") == Says.COMMUNICATES.name).fill_null(value=False)
     return text.select(_says_of_ops(text)).select(communicates.alias("communicates")).to_series()

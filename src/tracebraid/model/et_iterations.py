@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tracebraid.errors import ArgumentError
+from tracebraid.model.expressions import as_text
 from tracebraid.model.schema import ET_ITERATIONS
 from tracebraid.model.stage import Stage
 from tracebraid.model.tensor_graph import TensorGraph
@@ -20,12 +21,12 @@ __all__ = ["iterations", "trimmed"]
 
 def iterations(et: ExecutionTrace, annotation: str) -> pl.DataFrame:
     """The table `model.schema.ET_ITERATIONS`: from each node whose name contains the annotation to the next such."""
-    marks = et.op_nodes.filter(pl.col("name").cast(pl.String).str.contains(annotation, literal=True))
+    marks = et.op_nodes.filter(as_text("name").str.contains(annotation, literal=True))
     # Of annotations inside of each other the outer one counts.
     marks = marks.filter(~pl.col("parent_id").is_in(marks.get_column("node_id").implode()).fill_null(False))
     starts = marks.sort("node_id").select(
         pl.int_range(pl.len()).alias("iteration"),
-        pl.col("name").cast(pl.String),
+        as_text("name"),
         pl.col("node_id").alias("first_node"),
     )
     nodes = et.op_nodes.select("node_id").sort("node_id")
@@ -37,8 +38,7 @@ def iterations(et: ExecutionTrace, annotation: str) -> pl.DataFrame:
         .group_by("iteration")
         .agg(pl.col("node_id").max().alias("last_node"), pl.len().alias("nodes"))
     )
-    schema = ET_ITERATIONS.polars_schema()
-    return starts.join(counts, on="iteration", maintain_order="left").select(list(schema)).cast(schema)  # type: ignore[arg-type]
+    return ET_ITERATIONS.conform(starts.join(counts, on="iteration", maintain_order="left"))
 
 
 def trimmed(et: ExecutionTrace, iteration: int, annotation: str) -> ExecutionTrace:
@@ -79,7 +79,7 @@ def _graph_of(graph: TensorGraph, kept: pl.Series) -> TensorGraph:
 
 
 def _under_roots(nodes: pl.DataFrame) -> pl.DataFrame:
-    """The nodes; what hung under one that is not among them hangs under its thread's root."""
+    """The nodes; where a node's parent is not among them, its thread's root becomes its parent."""
     roots = nodes.filter("is_root").group_by("tid").agg(pl.col("node_id").min().alias("root"))
     is_there = (
         pl.col("parent_id").is_in(nodes.get_column("node_id").implode()) | pl.col("parent_id").is_null()

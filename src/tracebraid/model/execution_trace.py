@@ -9,6 +9,7 @@ import polars as pl
 from tracebraid.model import et_iterations
 from tracebraid.model.finding import Finding
 from tracebraid.model.stage import Stage
+from tracebraid.model.step import PROFILER_STEP
 from tracebraid.model.tensor_graph import TensorGraph
 
 __all__ = ["MISSING_PARENT", "ExecutionTrace"]
@@ -24,7 +25,7 @@ class ExecutionTrace:
     Args:
         path: the file it was read from.
         schema: its version, such as `1.1.1-chakra.0.0.4`.
-        rank: the rank that the file's name tells; None where it tells none (the file itself never does).
+        rank: the rank in the file's name; None where there is none (the file itself never holds it).
         header: the members of the file beside its nodes: `pid`, `time`, `start_ts` and `finish_ts` (both in ms
             of a steady clock that is not Kineto's).
         nodes: operator nodes, see `model.schema.ET_NODES`.
@@ -35,7 +36,7 @@ class ExecutionTrace:
         extra_attrs: see `model.schema.ET_EXTRA_ATTRS`.
         process_groups: see `model.schema.PROCESS_GROUPS`.
         findings: what was not as it should be, and what was done about it.
-        recorder: who wrote it, as far as a manifest or its form tells: `native`, `torch`, or "".
+        recorder: who wrote it, as far as a manifest or its form shows: `native`, `torch`, or "".
     """
 
     path: str
@@ -76,12 +77,12 @@ class ExecutionTrace:
         """The nodes that stand for operators and annotations: all but the process's and the threads' roots."""
         return self.nodes.filter(~pl.col("is_root"))
 
-    def iterations(self, annotation: str = "ProfilerStep") -> pl.DataFrame:
+    def iterations(self, annotation: str = PROFILER_STEP) -> pl.DataFrame:
         """Its iterations, each from a node whose name contains the annotation to the next: `ET_ITERATIONS`."""
         return et_iterations.iterations(self, annotation)
 
-    def trimmed(self, iteration: int, annotation: str = "ProfilerStep") -> ExecutionTrace:
-        """One of its iterations alone, by its place from 0, as a trace of its own.
+    def trimmed(self, iteration: int, annotation: str = PROFILER_STEP) -> ExecutionTrace:
+        """One of its iterations alone, by its index from 0, as a trace of its own.
 
         Raises:
             ArgumentError: there is no such iteration.

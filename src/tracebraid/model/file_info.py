@@ -29,12 +29,12 @@ class FileInfo:
         kind: `execution-trace`, `kineto-trace` or `nsys-export`.
         size_bytes: size on disk.
         schema: version of the format, as the file has it.
-        torch: versions of torch that write such a file, as far as it tells.
+        torch: versions of torch that write such a file, as far as it shows.
         devices: names of the devices, or such as `cuda:0` where the file names none.
-        device_source: what tells them: the header, the events, the tensors; `NONE`: the header says that there is
-            none, and no event shows any; `UNKNOWN`: nothing tells.
-        rank: the rank; None where nothing tells it.
-        world_size: the number of ranks; None where nothing tells it.
+        device_source: where they were found: the header, the events, the tensors; `NONE`: the header says that there is
+            none, and no event shows any; `UNKNOWN`: nothing in the file says.
+        rank: the rank; None where it is not known.
+        world_size: the number of ranks; None where it is not known.
         start_ns: start of the first event on the unix clock; None for an Execution Trace.
         span_ns: from the first event's start to the last one's end.
         steps: names of the profiler's steps.

@@ -48,7 +48,7 @@ class Finding:
     Args:
         code: what it is.
         path: the file; "" where it is not one file's matter.
-        where: the first places in it ("byte 120", "event 7", "node 12"); "" where there is none.
+        where: the first locations in it ("byte 120", "event 7", "node 12"); "" where there is none.
         count: how many times it was found.
         loss: the events or nodes that are lost with it; None where nothing is.
         details: values of the fields of its sentence in `model.sentences`.
@@ -76,6 +76,6 @@ class Finding:
     def __str__(self) -> str:
         """One line for people."""
         times = f" ({self.count:,} times)" if self.count > 1 else ""
-        place = f"{self.path}, {self.where}" if self.path and self.where else self.path or self.where
+        location = f"{self.path}, {self.where}" if self.path and self.where else self.path or self.where
         lost = f"; {self.loss}" if self.loss is not None else ""
-        return f"{place + ': ' if place else ''}{self.message}{times}{lost}"
+        return f"{location + ': ' if location else ''}{self.message}{times}{lost}"

@@ -17,7 +17,7 @@ from tracebraid.model.stage import Stage
 __all__ = ["Job", "Progress", "RankFiles"]
 
 Progress: TypeAlias = Callable[[float], None]
-"""Is told how far something is, 0 to 1."""
+"""Is called with the progress so far, 0 to 1."""
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Job:
     Args:
         path: the folder or file that was opened.
         files: the files of each rank, in the order of ranks.
-        load: opens one rank: reads its Kineto trace, and tells how far it is.
+        load: opens one rank: reads its Kineto trace, and reports its progress.
         findings: what was noticed about the files.
     """
 
@@ -61,7 +61,7 @@ class Job:
     @property
     def ranks(self) -> list[int]:
         """The ranks that have a Kineto trace, and so can be opened."""
-        return [one.rank for one in self.files if one.kineto is not None]
+        return [files.rank for files in self.files if files.kineto is not None]
 
     def __len__(self) -> int:
         return len(self.ranks)
@@ -115,7 +115,7 @@ class Job:
         Args:
             question: is asked of each linked trace; what it returns should not hold that.
             ranks: the ranks; None for all.
-            progress: is told how far each Kineto trace is read, 0 to 1.
+            progress: is called with the share of each Kineto trace that is read, 0 to 1.
 
         Raises:
             ArgumentError: there is no Kineto trace of such a rank.
@@ -129,8 +129,8 @@ class Job:
         return kept() if kept is not None and kept.is_computed else self.load(self._files_of(rank), progress)
 
     def _files_of(self, rank: int) -> RankFiles:
-        files = next((one for one in self.files if one.rank == rank and one.kineto is not None), None)
+        files = next((entry for entry in self.files if entry.rank == rank and entry.kineto is not None), None)
         if files is None:
-            have = ", ".join(str(one) for one in self.ranks) or "none"
+            have = ", ".join(str(entry) for entry in self.ranks) or "none"
             raise ArgumentError(f"{self.path} has no Kineto trace of rank {rank}; it has ranks {have}")
         return files

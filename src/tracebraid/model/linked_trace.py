@@ -115,7 +115,7 @@ class LinkedTrace:
 
     @property
     def matched(self) -> Matched | None:
-        """What was matched with what, where ids did not tell; None where they did."""
+        """What was matched with what, where ids prove no links; None where they do."""
         return self.stages.matched()
 
     @property
@@ -146,7 +146,7 @@ class LinkedTrace:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What there is to notice while linking; computes every stage that may notice something."""
-        return tuple(finding for one in self.stages.findings for finding in one.findings())
+        return tuple(finding for stage in self.stages.findings for finding in stage.findings())
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:
@@ -159,7 +159,7 @@ class LinkedTrace:
         """Those of `all_findings`, in that order, that come from what was read and computed so far."""
         et = self.stages.et
         of_et = et().findings if et is not None and et.is_computed else ()
-        known = [one.findings() for one in self.stages.findings if one.of.is_computed]
+        known = [stage.findings() for stage in self.stages.findings if stage.of.is_computed]
         return (*of_et, *self.timeline.findings, *(finding for some in known for finding in some))
 
     def is_linked_with(self, et: ExecutionTrace) -> bool:
@@ -176,8 +176,8 @@ class LinkedTrace:
         """
         for stage in self._named_stages().values():
             stage()
-        for one in self.stages.findings:
-            one.findings()
+        for noticed in self.stages.findings:
+            noticed.findings()
         return self
 
     def __repr__(self) -> str:
@@ -186,5 +186,5 @@ class LinkedTrace:
         return f"LinkedTrace(rank={self.rank}, kineto={self.timeline.path!r}, computed=[{', '.join(names)}])"
 
     def _named_stages(self) -> dict[str, Stage[Any]]:
-        found = {one.name: getattr(self.stages, one.name) for one in fields(self.stages)}
+        found = {member.name: getattr(self.stages, member.name) for member in fields(self.stages)}
         return {name: stage for name, stage in found.items() if isinstance(stage, Stage)}

@@ -1,4 +1,4 @@
-"""`Matched`: what was matched with what, where ids did not tell."""
+"""`Matched`: what was matched with what, where ids prove no links."""
 
 from __future__ import annotations
 

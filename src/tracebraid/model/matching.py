@@ -23,7 +23,7 @@ class Matching:
         annotation: what marks an iteration where one trace holds more of them than the other; None: found out.
         iteration: which iteration of the longer trace: `best`, the one that agrees best; `median`, of those that
             agree as well the one of median length; or a number, that of its annotation (`ProfilerStep#7`), else
-            its place from 0.
+            its index from 0.
 
     Raises:
         ArgumentError: there is no such way to match, or no such iteration.

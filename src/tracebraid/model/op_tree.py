@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.model.nearest import nearest_rows
+
 __all__ = ["OpTree", "op_tree"]
 
 _Ints = NDArray[np.int64]
@@ -16,16 +18,16 @@ _Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class OpTree:
-    """The host events of a tree, each with the op around it.
+    """The host events of a tree, each with the op that encloses it.
 
     Args:
         event_id: event of each row, rising.
-        around: row of the op around each row's event; its own row where there is none.
-        depth: number of host events around it.
+        enclosing: row of the op that encloses each row's event; its own row where there is none.
+        depth: number of host events that enclose it.
     """
 
     event_id: _Ints
-    around: _Ints
+    enclosing: _Ints
     depth: _Ints
 
     def rows(self, events: _Ints) -> _Ints:
@@ -34,39 +36,32 @@ class OpTree:
         return rows
 
     def nearest(self, wanted: NDArray[np.bool_]) -> _Ints:
-        """For each row the nearest wanted row among itself and the ops around it; -1 where there is none.
-
-        Pointers are doubled: after k rounds each has come up to 2**k ops far.
-        """
-        target = np.where(wanted, np.arange(len(wanted)), self.around)
-        while not np.array_equal(further := target[target], target):
-            target = further
-        nearest: _Ints = np.where(wanted[target], target, -1)
-        return nearest
+        """For each row the nearest wanted row among itself and the ops that enclose it; -1 where there is none."""
+        return nearest_rows(self.enclosing, wanted)
 
     @cached_property
     def spans(self) -> tuple[_Ints, _Ints]:
         """(first, last) of each row: the rows in it, itself included, are those with `first` in [first, last).
 
-        The numbers are those of a walk through the tree, parents before children. Each row's number is its place
-        among its siblings, summed over itself and all rows around it: pointers are doubled as in `nearest`.
+        The numbers are those of a walk through the tree, parents before children. Each row's number is its offset
+        among its siblings, summed over itself and all rows that enclose it: pointers are doubled as in `nearest`.
         """
         sizes = self._sizes()
-        is_root = self.around == np.arange(len(self.around))
-        around = np.where(is_root, len(is_root), self.around)
-        order = np.argsort(around, kind="stable")
+        is_root = self.enclosing == np.arange(len(self.enclosing))
+        enclosing = np.where(is_root, len(is_root), self.enclosing)
+        order = np.argsort(enclosing, kind="stable")
         before = np.cumsum(sizes[order]) - sizes[order]
-        opens = np.r_[True, np.diff(around[order]) != 0] if len(order) else np.empty(0, dtype=np.bool_)
+        opens = np.r_[True, np.diff(enclosing[order]) != 0] if len(order) else np.empty(0, dtype=np.bool_)
         before -= np.repeat(before[opens], np.diff(np.r_[np.flatnonzero(opens), len(order)]))
         first = np.zeros(len(order) + 1, dtype=np.int64)
         first[order] = before + ~is_root[order]
-        target = np.r_[around, len(order)]
+        target = np.r_[enclosing, len(order)]
         while (target < len(order)).any():
             first, target = first + first[target], target[target]
         return first[:-1], first[:-1] + sizes
 
     def sums(self, own: _Ints) -> _Ints:
-        """For each row its own amount and those of all events that it is around of, at any depth."""
+        """For each row its own amount and those of all events that it encloses, at any depth."""
         first, last = self.spans
         by_number = np.zeros(len(own) + 1, dtype=np.int64)
         by_number[first + 1] = own
@@ -75,10 +70,10 @@ class OpTree:
         return total
 
     def outermost(self, rows: _Ints, keys: _Ints) -> NDArray[np.bool_]:
-        """Whether no other of these rows that is around a row has its key.
+        """Whether no other of these rows that encloses a row has its key.
 
         Args:
-            rows: the rows to look at, each once.
+            rows: the rows in question, each once.
             keys: a number for each of them, at least 0.
         """
         first, last = (numbers[rows] for numbers in self.spans)
@@ -93,19 +88,19 @@ class OpTree:
         """The number of rows in each row, itself included: added level by level, the deepest first."""
         sizes = np.ones(len(self.event_id), dtype=np.int64)
         order = np.argsort(-self.depth, kind="stable")
-        order = order[self.around[order] != order]
+        order = order[self.enclosing[order] != order]
         for level in np.split(order, np.flatnonzero(np.diff(self.depth[order])) + 1):
-            np.add.at(sizes, self.around[level], sizes[level])
+            np.add.at(sizes, self.enclosing[level], sizes[level])
         return sizes
 
 
 def op_tree(host_tree: pl.DataFrame) -> OpTree:
     """The tree of a table `host_tree`."""
     event_id = host_tree.get_column("event_id").to_numpy()
-    around = host_tree.get_column("op_event").fill_null(-1).to_numpy()
-    rows = np.searchsorted(event_id, around)
+    enclosing = host_tree.get_column("op_event").fill_null(-1).to_numpy()
+    rows = np.searchsorted(event_id, enclosing)
     return OpTree(
         event_id,
-        np.where(around < 0, np.arange(len(event_id)), rows),
+        np.where(enclosing < 0, np.arange(len(event_id)), rows),
         host_tree.get_column("depth").to_numpy(),
     )

@@ -11,26 +11,28 @@ from typing import NamedTuple
 import polars as pl
 
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.nearest import nearest
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_US
 
 __all__ = ["PROVEN_WRONG", "JudgedParent", "Verdict", "judge_parents"]
 
 _STICKS_OUT_NS = 1000
 """How far an op may stick out of the op that called it: seen in real traces, see `linking.rounding`."""
-_MICROSECOND_NS = 1000
-_ROUNDED_AWAY_NS = 2 * _MICROSECOND_NS
+_ROUNDED_AWAY_NS = 2 * NS_PER_US
 """How much later than written an op may end in a trace in µs, which cuts its start and its duration."""
 
 _USER_SCOPE = 7
+"""`at::RecordScope::USER_SCOPE` in PyTorch: the scope of annotations."""
 _BY_ID = ("record_function_id", "external_id")
 
 
 class Verdict(Enum):
-    """What times say about a node whose parent is not the op that was running around it."""
+    """What times say about a node whose parent is not the op that encloses its op."""
 
     MISSING = "its parent was never written"
-    REFUTED = "its parent did not run around it"
+    REFUTED = "its parent did not run while it ran"
     SKIPPED = "its parent did, and so did an op nearer to it, which calls what runs inside of it"
     ASYNCHRONOUS = (
         "the nearer op is a range that has no children in the Execution Trace: it may be asynchronous"
@@ -44,11 +46,11 @@ PROVEN_WRONG = (Verdict.MISSING, Verdict.REFUTED, Verdict.SKIPPED)
 
 @dataclass(frozen=True)
 class JudgedParent:
-    """A linked node whose parent differs from the op around it.
+    """A linked node whose parent differs from the op that encloses it.
 
     Args:
         node_id: the node.
-        by_time: the node of the innermost op that called it, as times say; None where no linked op ran around it.
+        by_time: the node of the innermost op that called it, as times say; None where no linked op encloses it.
         verdict: what is proven about the parent that it has.
     """
 
@@ -87,9 +89,10 @@ class _Evidence:
 
     Args:
         nodes: each node.
+        parent_of: each node's parent in the Execution Trace.
         node_of: linked event to node.
         event_of: the same the other way round.
-        around: event to the innermost op around it.
+        enclosing: event to the innermost op that encloses it.
         spans: linked event to where it lies.
         callers: nodes that have a child in the Execution Trace.
         marked: nodes whose parent was never written.
@@ -98,9 +101,10 @@ class _Evidence:
     """
 
     nodes: Mapping[int, _Node]
+    parent_of: Mapping[int, int | None]
     node_of: Mapping[int, int]
     event_of: Mapping[int, int]
-    around: Mapping[int, int | None]
+    enclosing: Mapping[int, int | None]
     spans: Mapping[int, _Span]
     callers: Collection[int]
     marked: Collection[int]
@@ -108,16 +112,13 @@ class _Evidence:
     slack_ns: int
 
     def outer(self, node: int) -> int | None:
-        """The node of the nearest linked op around a linked node's op."""
-        event = nearest(self.around.get(self.event_of[node]), self.around, self.node_of)
+        """The node of the nearest linked op that encloses a linked node's op."""
+        event = nearest(self.enclosing.get(self.event_of[node]), self.enclosing, self.node_of)
         return None if event is None else self.node_of[event]
 
     def claimed(self, node: int) -> int | None:
         """The nearest linked ancestor that the Execution Trace gives to a node."""
-        start = self.nodes[node].parent
-        while start is not None and start not in self.event_of:
-            start = self.nodes[start].parent if start in self.nodes else None
-        return start
+        return nearest(self.parent_of[node], self.parent_of, self.event_of)
 
     def calls(self, node: int) -> bool:
         """Whether what runs inside of a node's op on its thread is called by it: not so of asynchronous ranges."""
@@ -149,7 +150,7 @@ def judge_parents(
         return []
     evidence = _evidence(et, timeline, tree, linked)
     judged = (_judge(evidence, node) for node in suspects.get_column("node_id").sort())
-    return [one for one in judged if one is not None]
+    return [verdict for verdict in judged if verdict is not None]
 
 
 def _judge(evidence: _Evidence, node: int) -> JudgedParent | None:
@@ -159,7 +160,7 @@ def _judge(evidence: _Evidence, node: int) -> JudgedParent | None:
         return None if by_time == claimed else JudgedParent(node, by_time, Verdict.MISSING)
     if by_time == claimed and (parent == claimed or not _began_later(evidence, parent, node)):
         return None
-    involved = {one for one in (node, by_time, claimed) if one is not None}
+    involved = {linked_node for linked_node in (node, by_time, claimed) if linked_node is not None}
     if not involved <= evidence.by_id or (by_time is not None and not _began_later(evidence, node, by_time)):
         return JudgedParent(node, by_time, Verdict.UNPROVEN)
     if _is_refuted(evidence, node, parent):
@@ -180,10 +181,10 @@ def _judge(evidence: _Evidence, node: int) -> JudgedParent | None:
 
 def _began_later(evidence: _Evidence, node: int, other: int) -> bool:
     """Whether a node's op began after another's by all of their ids, which are counted up; roots began before all."""
-    mine, others = evidence.nodes[node], evidence.nodes[other]
-    if mine.is_root or others.is_root:
+    own, others = evidence.nodes[node], evidence.nodes[other]
+    if own.is_root or others.is_root:
         return others.is_root
-    return node > other and (not mine.rf_id or not others.rf_id or mine.rf_id > others.rf_id)
+    return node > other and (not own.rf_id or not others.rf_id or own.rf_id > others.rf_id)
 
 
 def _is_refuted(evidence: _Evidence, node: int, parent: int) -> bool:
@@ -223,7 +224,7 @@ def _outward(evidence: _Evidence, node: int) -> Iterator[int]:
 
 
 def _suspects(et: ExecutionTrace, tree: pl.DataFrame, linked: pl.DataFrame) -> pl.DataFrame:
-    """The linked pairs whose parent and whose op around are not a linked pair, nor both a thread's outermost."""
+    """The linked pairs whose parent and whose enclosing op are not a linked pair, nor both a thread's outermost."""
     event_of_parent = linked.select(
         pl.col("node_id").alias("parent_id"), pl.col("event_id").alias("parent_event")
     )
@@ -251,15 +252,16 @@ def _evidence(et: ExecutionTrace, timeline: Timeline, tree: pl.DataFrame, linked
     )
     placed = linked.select("event_id").join(spans, on="event_id").join(finished, on="event_id", how="left")
     start = placed.get_column("ts_ns")
-    in_us = ((start - start.min()) % _MICROSECOND_NS == 0).all()
-    by_id = linked.filter(pl.col("method").cast(pl.String).is_in(_BY_ID)).get_column("node_id")
+    in_us = ((start - start.min()) % NS_PER_US == 0).all()
+    by_id = linked.filter(as_text("method").is_in(_BY_ID)).get_column("node_id")
     node_of = dict(linked.select("event_id", "node_id").iter_rows())
-    marks = et.extra_attrs.filter(pl.col("key").cast(pl.String) == MISSING_PARENT).get_column("node_id")
+    marks = et.extra_attrs.filter(as_text("key") == MISSING_PARENT).get_column("node_id")
     return _Evidence(
         nodes=nodes,
+        parent_of={node: said.parent for node, said in nodes.items()},
         node_of=node_of,
         event_of={node: event for event, node in node_of.items()},
-        around=dict(tree.select("event_id", "op_event").iter_rows()),
+        enclosing=dict(tree.select("event_id", "op_event").iter_rows()),
         spans={event: _Span(*rest) for event, *rest in placed.iter_rows()},
         callers={node.parent for node in nodes.values() if node.parent is not None},
         marked=set(marks),

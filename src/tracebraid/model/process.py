@@ -10,24 +10,27 @@ from enum import Enum
 import polars as pl
 
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_MS, NS_PER_S
 
 __all__ = ["Contradiction", "Process", "contradictions", "process_of_et", "process_of_timeline"]
 
-_S, _MINUTE_S = 10**9, 60
+_MINUTE_S = 60
 _PID_LIMIT = 1 << 22
 """Linux numbers no process higher (`PID_MAX_LIMIT`): a larger number in a trace is made up."""
-_EARLIEST_NS = 1_420_070_400 * _S
+_EARLIEST_NS = 1_420_070_400 * NS_PER_S
 """2015-01-01, before PyTorch: times below are not on the unix clock."""
-_SLACK_NS = 5 * _S
+_SLACK_NS = 5 * NS_PER_S
 """How far the clocks behind two times of one process may be apart: one of them is cut to whole seconds, and a process
 may be stopped between taking the other and writing it."""
-_ZONE_STEP_NS = 15 * _MINUTE_S * _S
-_ZONES_NS = range(-12 * 60 * _MINUTE_S * _S, 14 * 60 * _MINUTE_S * _S + 1, _ZONE_STEP_NS)
+_ZONE_STEP_NS = 15 * _MINUTE_S * NS_PER_S
+"""Time zones lie a multiple of a quarter of an hour from UTC."""
+_ZONES_NS = range(-12 * 60 * _MINUTE_S * NS_PER_S, 14 * 60 * _MINUTE_S * NS_PER_S + 1, _ZONE_STEP_NS)
 """Offsets of local time from UTC: -12 h to +14 h, in quarters of an hour (Nepal has +5:45)."""
 _DEFAULT_GROUP = "default_pg"
 _UNROOTED = re.compile(r"^(wait|barrier|_?all_?reduce|_?all_?gather|_?reduce_scatter|_?all_?to_?all)")
-"""Collectives whose node has the rank of its process; others have that of the root in its place."""
+"""Collectives whose node has the rank of its process; others have that of the root instead."""
 
 _CUDA_DEVICE = re.compile(r"^(NVIDIA|Tesla|GeForce|Quadro|TITAN|A100|H100)")
 
@@ -82,7 +85,9 @@ def process_of_et(et: ExecutionTrace) -> Process:
         rank=_rank_of_collectives(et),
         world_size=_default_group_size(et.process_groups),
         groups=_groups(et.process_groups),
-        devices=frozenset(int(name[5:]) for name in text if re.fullmatch(r"cuda:\d{1,4}", name)),
+        devices=frozenset(
+            int(name.removeprefix("cuda:")) for name in text if re.fullmatch(r"cuda:\d{1,4}", name)
+        ),
     )
 
 
@@ -93,7 +98,7 @@ def process_of_timeline(timeline: Timeline) -> Process:
     trace in which a process has a made-up number, or a name.
     """
     info = timeline.header.get("distributedInfo")
-    told = info if isinstance(info, dict) else {}
+    distributed = info if isinstance(info, dict) else {}
     span = timeline.span_ns
     pids, tids = (
         (frozenset[int](), frozenset[int]()) if "nsys" in timeline.header else _ids_of_hosts(timeline)
@@ -103,8 +108,8 @@ def process_of_timeline(timeline: Timeline) -> Process:
         tids=tids,
         span_ns=span if span is not None and span[0] >= _EARLIEST_NS else None,
         host=str(timeline.header.get("host_name") or ""),
-        rank=_number(told.get("rank")),
-        world_size=_number(told.get("world_size")),
+        rank=_number(distributed.get("rank")),
+        world_size=_number(distributed.get("world_size")),
         groups=_groups(timeline.process_groups),
         devices=_devices(timeline),
     )
@@ -121,7 +126,7 @@ def contradictions(et: Process, kineto: Process) -> tuple[Contradiction, ...]:
         Contradiction.GROUP_RANKS: _groups_differ(et, kineto),
         Contradiction.DEVICES: bool(et.devices and kineto.devices) and not et.devices & kineto.devices,
     }
-    return tuple(one for one, is_so in found.items() if is_so)
+    return tuple(contradiction for contradiction, is_so in found.items() if is_so)
 
 
 def _may_overlap(et: Process, kineto: Process) -> bool:
@@ -154,10 +159,10 @@ def _local_span(header: dict[str, object]) -> tuple[int, int] | None:
         moment = datetime.strptime(time, "%Y-%m-%d %H:%M:%S").replace(tzinfo=timezone.utc)
     except ValueError:
         return None
-    start_ns = int(moment.timestamp()) * _S
+    start_ns = int(moment.timestamp()) * NS_PER_S
     if finish < start or start_ns < _EARLIEST_NS:
         return None
-    return start_ns, start_ns + (finish - start) * 1_000_000
+    return start_ns, start_ns + (finish - start) * NS_PER_MS
 
 
 def _ids_of_hosts(timeline: Timeline) -> tuple[frozenset[int], frozenset[int]]:
@@ -183,15 +188,15 @@ def _rank_of_collectives(et: ExecutionTrace) -> int | None:
 
     It stands between the group's name and the collective's: `["0", "default_pg"]`, 1, "allreduce".
     """
-    nodes = et.nodes.filter(pl.col("name").cast(pl.String) == "record_param_comms").select("node_id")
+    nodes = et.nodes.filter(as_text("name") == "record_param_comms").select("node_id")
     if nodes.is_empty():
         return None
     values = et.values.join(nodes, on="node_id").filter(~pl.col("is_output")).sort("node_id", "position")
     rows = values.select(
         "node_id",
-        pl.col("value").cast(pl.String).alias("group"),
-        pl.col("value").cast(pl.String).shift(-1).over("node_id").alias("rank"),
-        pl.col("value").cast(pl.String).shift(-2).over("node_id").str.strip_chars('"').alias("collective"),
+        as_text("value").alias("group"),
+        as_text("value").shift(-1).over("node_id").alias("rank"),
+        as_text("value").shift(-2).over("node_id").str.strip_chars('"').alias("collective"),
     )
     of_world = rows.filter(
         pl.col("group").str.contains(f'"{_DEFAULT_GROUP}"', literal=True)
@@ -202,7 +207,7 @@ def _rank_of_collectives(et: ExecutionTrace) -> int | None:
 
 
 def _default_group_size(groups: pl.DataFrame) -> int | None:
-    size = groups.filter(pl.col("pg_desc").cast(pl.String) == _DEFAULT_GROUP).get_column("group_size")
+    size = groups.filter(as_text("pg_desc") == _DEFAULT_GROUP).get_column("group_size")
     return int(size[0]) if len(size) == 1 and size[0] else None
 
 

@@ -70,6 +70,6 @@ class OrphanReason(str, Enum):
     NO_CALL = "no-call"
     """Device event: no call with its correlation id is in the trace."""
     LAUNCHER_WITHOUT_NODE = "launcher-without-node"
-    """Device event, in ET+: the op that launched it has no node, nor has any op around."""
+    """Device event, in ET+: the op that launched it has no node, nor has any enclosing op."""
     OUTSIDE_OF_OPS = "outside-of-ops"
     """Device event: its call lies outside of any op."""

@@ -8,6 +8,7 @@ from functools import cached_property
 import polars as pl
 
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 
 __all__ = ["Timeline"]
@@ -46,7 +47,7 @@ class Timeline:
 
     @property
     def events(self) -> pl.DataFrame:
-        """All events that have a place in time, see `model.schema.EVENTS`."""
+        """All events that have a time, see `model.schema.EVENTS`."""
         return self.tables["events"]
 
     @property
@@ -81,12 +82,12 @@ class Timeline:
 
     def of_role(self, *roles: Role) -> pl.DataFrame:
         """The events whose category plays one of these roles, in the order of the file."""
-        return self.events.filter(pl.col("category").cast(pl.String).is_in(categories_of(*roles)))
+        return self.events.filter(as_text("category").is_in(categories_of(*roles)))
 
     @cached_property
     def span_ns(self) -> tuple[int, int] | None:
         """(first start, last end) of all events but the profiler's own spans; None without events."""
-        spans = self.events.filter(pl.col("category").cast(pl.String).fill_null("") != "Trace")
+        spans = self.events.filter(as_text("category").fill_null("") != "Trace")
         if spans.is_empty():
             return None
         start = spans.get_column("ts_ns").min()

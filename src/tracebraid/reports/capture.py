@@ -84,9 +84,9 @@ def recorded_text(ranks: Sequence[Recorded], check: Check | None) -> str:
     words = [f"recorded {_steps(first.steps)} of {first.steps_seen}"]
     words.append(f"counted by {first.counted_by}{f' ({first.loop})' if first.loop else ''}")
     if check is not None:
-        ops = sum(one.coverage.et_nodes.total for one in check.ranks if one.coverage is not None)
+        ops = sum(rank.coverage.et_nodes.total for rank in check.ranks if rank.coverage is not None)
         words.append(f"{ops:,} operators")
-    costs = [one.traced_to_untraced for one in ranks if one.traced_to_untraced is not None]
+    costs = [rank.traced_to_untraced for rank in ranks if rank.traced_to_untraced is not None]
     if costs:
         words.append(f"a recorded step took {max(costs):.1f} times as long")
     words += [

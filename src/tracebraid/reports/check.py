@@ -17,53 +17,70 @@ from tracebraid.reports.units import percent
 __all__ = ["check_data", "check_table", "diagnosis_text", "repair_data", "repair_lines", "verdict"]
 
 _SHOWN_RANKS = 16
-_ALIGNED = {"alignment", "alignment_name", "place"}
+"""Rows of the table of ranks: as many as fit a terminal beside the findings."""
+_ALIGNED = {"alignment", "alignment_name", "position"}
 """Methods that need no ids."""
 
 
 def check_table(check: Check) -> Table:
     """Each rank, its steps, and how much of it links; of many ranks, those that link least."""
     table = Table(title=None, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, caption_justify="left")
-    windows = any(one.window for one in check.ranks)
+    windows = any(checked.window for checked in check.ranks)
     table.add_column("rank", justify="right")
     if windows:
         table.add_column("window")
     for name in ("steps", "host ops linked", "nodes linked", "GPU events attributed", "files"):
         table.add_column(name, justify="left" if name in ("steps", "files") else "right", overflow="fold")
     shown = sorted(check.ranks, key=_share)[:_SHOWN_RANKS]
-    for one in [one for one in check.ranks if one in shown]:
-        cells = [str(one.rank), *([one.window] if windows else []), cell(_steps(one.steps)), *_shares(one)]
-        table.add_row(*cells, cell(", ".join(Path(path).name for path in (one.et, one.kineto) if path)))
+    for checked in [checked for checked in check.ranks if checked in shown]:
+        cells = [
+            str(checked.rank),
+            *([checked.window] if windows else []),
+            cell(_steps(checked.steps)),
+            *_shares(checked),
+        ]
+        table.add_row(
+            *cells, cell(", ".join(Path(path).name for path in (checked.et, checked.kineto) if path))
+        )
     if len(shown) < len(check.ranks):
         table.caption = f"{len(check.ranks) - len(shown):,} more ranks link as well or better; --json has all"
     return table
 
 
-def diagnosis_text(one: Diagnosis) -> str:
+def diagnosis_text(diagnosis: Diagnosis) -> str:
     """A finding, and what to do about it, in two lines."""
-    return printable(f"{one.severity.value}: {one.finding}") + "\n  " + printable(one.advice)
+    return (
+        printable(f"{diagnosis.severity.value}: {diagnosis.finding}") + "\n  " + printable(diagnosis.advice)
+    )
 
 
 def verdict(check: Check) -> str:
     """The check in one line."""
-    counts = {severity: sum(one.severity is severity for one in check.diagnoses) for severity in Severity}
-    told = ", ".join(
+    counts = {
+        severity: sum(diagnosis.severity is severity for diagnosis in check.diagnoses)
+        for severity in Severity
+    }
+    counted = ", ".join(
         f"{count} {severity.value}{'' if count == 1 else 's'}" for severity, count in counts.items() if count
     )
     what = _how_it_links(check)
-    return f"{printable(check.path)}: {what}{f'; {told}' if told else '; nothing to complain about'}"
+    return f"{printable(check.path)}: {what}{f'; {counted}' if counted else '; nothing to complain about'}"
 
 
 def _how_it_links(check: Check) -> str:
     if not check.ranks:
         return "nothing to link it to" if check.links else "it is not sound"
-    ledgers = [one.coverage for one in check.ranks if one.coverage is not None and one.coverage.has_et]
-    if not check.links and not (ledgers and all(one.host_ops.linked for one in ledgers)):
+    ledgers = [
+        checked.coverage
+        for checked in check.ranks
+        if checked.coverage is not None and checked.coverage.has_et
+    ]
+    if not check.links and not (ledgers and all(coverage.host_ops.linked for coverage in ledgers)):
         return "it does not link as it is"
     unsound = "" if check.links else ", but it is not sound as it is"
-    if not ledgers or not any(_ALIGNED.intersection(one.host_ops.by_method) for one in ledgers):
+    if not ledgers or not any(_ALIGNED.intersection(coverage.host_ops.by_method) for coverage in ledgers):
         return f"it links{unsound}"
-    confidence = min(one.confidence for one in check.ranks if one.confidence is not None)
+    confidence = min(checked.confidence for checked in check.ranks if checked.confidence is not None)
     return f"it links by alignment, each link with a confidence of {confidence:.3f} or more{unsound}"
 
 
@@ -74,19 +91,19 @@ def check_data(check: Check) -> dict[str, Any]:
         "links": check.links,
         "ranks": [
             {
-                "rank": one.rank,
-                "window": one.window,
-                "et": one.et,
-                "kineto": one.kineto,
-                "steps": list(one.steps),
-                "confidence": one.confidence,
-                "linked": None if one.coverage is None else coverage_data(one.rank, one.coverage),
+                "rank": checked.rank,
+                "window": checked.window,
+                "et": checked.et,
+                "kineto": checked.kineto,
+                "steps": list(checked.steps),
+                "confidence": checked.confidence,
+                "linked": None if checked.coverage is None else coverage_data(checked.rank, checked.coverage),
             }
-            for one in check.ranks
+            for checked in check.ranks
         ],
         "findings": [
-            {"severity": one.severity.value, **finding_data(one.finding), "advice": one.advice}
-            for one in check.diagnoses
+            {"severity": found.severity.value, **finding_data(found.finding), "advice": found.advice}
+            for found in check.diagnoses
         ],
     }
 
@@ -94,17 +111,17 @@ def check_data(check: Check) -> dict[str, Any]:
 def repair_lines(repairs: Sequence[Repair]) -> list[str]:
     """What each repair changed."""
     lines = []
-    for one in repairs:
-        if one.written:
-            first = ", ".join(map(str, one.changed[:3])) + (", ..." if len(one.changed) > 3 else "")
-            which = f" (nodes {first})" if one.changed else ""
-            text = f"{one.path}: {len(one.changed):,} of {one.nodes:,} nodes have another parent now{which}"
-            lines.append(printable(f"{text}; the file as it was is {Path(one.path).name}.orig"))
+    for repair in repairs:
+        if repair.written:
+            first = ", ".join(map(str, repair.changed[:3])) + (", ..." if len(repair.changed) > 3 else "")
+            which = f" (nodes {first})" if repair.changed else ""
+            text = f"{repair.path}: {len(repair.changed):,} of {repair.nodes:,} nodes have another parent now{which}"
+            lines.append(printable(f"{text}; the file as it was is {Path(repair.path).name}.orig"))
         else:
-            lines.append(printable(f"{one.path}: nothing to repair"))
-        if one.left:
-            text = "nodes have another parent than the op around them; nothing proves it wrong, so they stay"
-            lines.append(printable(f"{one.path}: {len(one.left):,} {text}"))
+            lines.append(printable(f"{repair.path}: nothing to repair"))
+        if repair.left:
+            text = "nodes have another parent than the op that encloses them; nothing proves it wrong, so they stay"
+            lines.append(printable(f"{repair.path}: {len(repair.left):,} {text}"))
     return lines
 
 
@@ -112,25 +129,25 @@ def repair_data(repairs: Sequence[Repair]) -> list[dict[str, Any]]:
     """What each repair changed, as plain data."""
     return [
         {
-            "path": one.path,
-            "nodes": one.nodes,
-            "written": one.written,
-            "changed": list(one.changed),
-            "left": list(one.left),
+            "path": repair.path,
+            "nodes": repair.nodes,
+            "written": repair.written,
+            "changed": list(repair.changed),
+            "left": list(repair.left),
         }
-        for one in repairs
+        for repair in repairs
     ]
 
 
-def _share(one: CheckedRank) -> float:
-    return -1.0 if one.coverage is None else one.coverage.share
+def _share(checked: CheckedRank) -> float:
+    return -1.0 if checked.coverage is None else checked.coverage.share
 
 
-def _shares(one: CheckedRank) -> list[str]:
-    if one.coverage is None:
+def _shares(checked: CheckedRank) -> list[str]:
+    if checked.coverage is None:
         return ["-", "-", "-"]
-    counts = [one.coverage.host_ops, one.coverage.et_nodes, one.coverage.gpu_events]
-    have = [one.coverage.has_et, one.coverage.has_et, bool(one.coverage.gpu_events.total)]
+    counts = [checked.coverage.host_ops, checked.coverage.et_nodes, checked.coverage.gpu_events]
+    have = [checked.coverage.has_et, checked.coverage.has_et, bool(checked.coverage.gpu_events.total)]
     return [
         f"{count.linked:,} {percent(count.share)}" if there else "-"
         for count, there in zip(counts, have, strict=True)

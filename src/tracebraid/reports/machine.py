@@ -27,12 +27,12 @@ def coverage_data(rank: int, coverage: Coverage) -> dict[str, Any]:
         "coverage": coverage.share,
         "orphans": [
             {
-                "kind": one.kind.value,
-                "reason": one.reason.value,
-                "sentence": reason_sentence(one.reason),
-                "count": one.count,
+                "kind": orphans.kind.value,
+                "reason": orphans.reason.value,
+                "sentence": reason_sentence(orphans.reason),
+                "count": orphans.count,
             }
-            for one in coverage.orphans
+            for orphans in coverage.orphans
         ],
     }
 

@@ -14,6 +14,8 @@ from tracebraid.model.coverage import Count, Coverage
 from tracebraid.model.file_info import DeviceSource, FileInfo
 from tracebraid.model.reason import OrphanKind, OrphanReason
 from tracebraid.model.sentences import reason_sentence
+from tracebraid.model.step import PROFILER_STEP, is_step_name
+from tracebraid.model.units import NS_PER_S
 from tracebraid.reports.text import cell, shortened
 from tracebraid.reports.units import duration, percent, size
 
@@ -28,6 +30,9 @@ __all__ = [
 ]
 
 _STEPS_SHOWN = 10
+"""Rows of the breakdown for each rank and device."""
+_SHAPES_WIDTH = 48
+"""Characters of input shapes that are shown."""
 _LAUNCHERS = {
     Launcher.GRAPH.value: "graph launches",
     Launcher.OP.value: "ops",
@@ -61,7 +66,7 @@ def _facts(info: FileInfo) -> Iterable[tuple[str, str]]:
     rank = "unknown" if info.rank is None else str(info.rank)
     yield "rank", rank if info.world_size is None else f"{rank} of {info.world_size}"
     if info.start_ns is not None:
-        start = datetime.fromtimestamp(info.start_ns // 10**9, timezone.utc)
+        start = datetime.fromtimestamp(info.start_ns // NS_PER_S, timezone.utc)
         yield "start", f"{start:%Y-%m-%d %H:%M:%S} UTC"
     if info.span_ns is not None:
         yield "span", duration(info.span_ns)
@@ -107,8 +112,8 @@ def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
     )
     found: dict[tuple[OrphanKind, OrphanReason], list[tuple[int, int]]] = {}
     for rank, coverage in coverages:
-        for one in coverage.orphans:
-            found.setdefault((one.kind, one.reason), []).append((rank, one.count))
+        for orphans in coverage.orphans:
+            found.setdefault((orphans.kind, orphans.reason), []).append((rank, orphans.count))
     for (kind, reason), counts in found.items():
         total = sum(count for _, count in counts)
         table.add_row(
@@ -185,7 +190,7 @@ def launchers_line(frame: pl.DataFrame) -> str:
     return f"Device time, by what launched it: {shares}"
 
 
-def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = "ProfilerStep") -> Table:
+def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = PROFILER_STEP) -> Table:
     """The ops and annotations with the most time; by host time without those that mark steps.
 
     Args:
@@ -195,8 +200,9 @@ def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = "ProfilerStep"
         step: the annotation that marks steps. Its host time stands in the breakdown, step by step.
     """
     key = f"{by}_self_ns"
-    is_step = (pl.col("name") == step) | pl.col("name").str.starts_with(step + "#")
-    shown = pl.col(key) > 0 if by == "device" else (pl.col(key) > 0) & ~is_step
+    shown = pl.col(key) > 0
+    if by == "host":
+        shown &= ~is_step_name(pl.col("name"), step)
     ops = frame.filter(shown).sort(key, descending=True, maintain_order=True)
     times = [("host self", "host_self_ns"), ("host total", "host_total_ns")]
     if frame.get_column("kernels").sum() > 0:
@@ -210,7 +216,7 @@ def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = "ProfilerStep"
             f"{row['count']:,}",
             "op" if row["category"] == "cpu_op" else "annotation",
             cell(shortened(row["name"])),
-            cell(shortened(row["input_dims"] or "", 48)),
+            cell(shortened(row["input_dims"] or "", _SHAPES_WIDTH)),
         )
     return _with_rest(table, ops.height, top)
 

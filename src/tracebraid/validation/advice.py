@@ -26,9 +26,9 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _ERROR,
         f"The file was cut off or damaged in transit. Copy it again. {_CAPTURE_AGAIN}",
     ),
-    _CODE.TRUNCATED: (_ERROR, f"What stood behind that place is lost. {_CAPTURE_AGAIN}"),
+    _CODE.TRUNCATED: (_ERROR, f"What stood behind that byte is lost. {_CAPTURE_AGAIN}"),
     _CODE.MANIFEST_UNREADABLE: (_ERROR, "Copy it again, or remove it"),
-    _CODE.BESIDE_WINDOWS: (_WARNING, "Keep one run in one folder"),
+    _CODE.BESIDE_WINDOWS: (_WARNING, "Keep finding run in finding folder"),
     _CODE.WINDOW_UNREADABLE: (_ERROR, _CAPTURE_AGAIN),
     _CODE.HEADER_UNREADABLE: (_WARNING, _CAPTURE_AGAIN),
     _CODE.EVENT_UNREADABLE: (_ERROR, f"Events are lost. {_CAPTURE_AGAIN}"),
@@ -86,8 +86,8 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _ERROR,
         "No Execution Trace observer ran while Kineto recorded. Start and stop both together: tracebraid.capture does",
     ),
-    _CODE.TOO_OLD_FOR_IDS: (_ERROR, "torch before 2.4 writes none: capture with a newer one"),
-    _CODE.MATCHED: (_NOTE, "Nothing: it says what was linked with what, since ids did not tell"),
+    _CODE.TOO_OLD_FOR_IDS: (_ERROR, "torch before 2.4 writes none: capture with a newer finding"),
+    _CODE.MATCHED: (_NOTE, "Nothing: it says what was linked with what, since ids prove no links"),
     _CODE.AMBIGUOUS: (
         _WARNING,
         "Both hold equal iterations, not as many: mark them (record_function, or the profiler's step), or record both "
@@ -167,13 +167,16 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     _CODE.NSYS_NOT_EXPORTED: (_WARNING, "Run: nsys export --type sqlite FILE"),
 }
 
-_ORDER = {severity: place for place, severity in enumerate(Severity)}
+_ORDER = {severity: position for position, severity in enumerate(Severity)}
 
 
 def diagnose(findings: Iterable[Finding]) -> tuple[Diagnosis, ...]:
     """Each fault with its weight and advice; errors first, else in their order."""
     return tuple(
-        sorted(map(diagnosis_of, without_consequences(findings)), key=lambda one: _ORDER[one.severity])
+        sorted(
+            map(diagnosis_of, without_consequences(findings)),
+            key=lambda diagnosis: _ORDER[diagnosis.severity],
+        )
     )
 
 

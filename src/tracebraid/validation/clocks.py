@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import polars as pl
 
 from tracebraid.model.category import Role
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_MS
 
 __all__ = ["collective_clock_findings", "collectives_of"]
 
@@ -24,16 +26,16 @@ def collectives_of(timeline: Timeline) -> pl.DataFrame:
 
     NCCL's kernels where there is a device; gloo's operators else.
     """
-    text = pl.col("name").cast(pl.String)
+    text = as_text("name")
     kernels = (
         timeline.of_role(Role.DEVICE_WORK)
         .join(timeline.collectives.select("event_id", "collective_name", "pg_name"), on="event_id")
-        .filter(pl.col("collective_name").cast(pl.String).str.contains(_WAITS_FOR_ALL))
+        .filter(as_text("collective_name").str.contains(_WAITS_FOR_ALL))
         .select(
             pl.concat_str(
-                pl.col("pg_name").cast(pl.String),
+                as_text("pg_name"),
                 pl.lit("/"),
-                pl.col("collective_name").cast(pl.String),
+                as_text("collective_name"),
             ).alias("key"),
             "ts_ns",
             "dur_ns",
@@ -87,7 +89,7 @@ def collective_clock_findings(collectives: Mapping[int, pl.DataFrame], path: str
     if worst["gap_ns"] <= _TOLERANCE_NS:
         return []
     details = {
-        "gap_ms": worst["gap_ns"] / 1e6,
+        "gap_ms": worst["gap_ns"] / NS_PER_MS,
         "collective": worst["key"],
         "number": worst["number"],
         "early": worst["early"],

@@ -19,7 +19,7 @@ _OF_SAME_FILE: dict[FindingCode, tuple[FindingCode, ...]] = {
 }
 """Findings that say nothing new of a file, by what says it already."""
 
-_OF_ONE_OBJECT = (FindingCode.EVENT_UNREADABLE, FindingCode.NODE_UNREADABLE)
+_OF_SINGLE_OBJECT = (FindingCode.EVENT_UNREADABLE, FindingCode.NODE_UNREADABLE)
 """Of a file that is cut off, the object in which it ends is unreadable: one, and no more."""
 
 _OF_FOLDER = (FindingCode.STEPS_DIFFER,)
@@ -37,7 +37,7 @@ def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
     for finding in found:
         codes_of.setdefault(finding.path, set()).add(finding.code)
     cut_off = {Path(path) for path, codes in codes_of.items() if codes & set(_CUT_OFF)}
-    return [one for one in found if not _follows(one, codes_of[one.path], cut_off)]
+    return [finding for finding in found if not _follows(finding, codes_of[finding.path], cut_off)]
 
 
 def _follows(finding: Finding, beside: set[FindingCode], cut_off: set[Path]) -> bool:
@@ -46,6 +46,6 @@ def _follows(finding: Finding, beside: set[FindingCode], cut_off: set[Path]) -> 
         return any(file.parent == path for file in cut_off)
     if finding.code is FindingCode.MANIFEST_UNTRUE:
         return path.parent / finding.where in cut_off
-    if finding.code in _OF_ONE_OBJECT and finding.count == 1 and path in cut_off:
+    if finding.code in _OF_SINGLE_OBJECT and finding.count == 1 and path in cut_off:
         return True
     return any(code in beside for code in _OF_SAME_FILE.get(finding.code, ()))

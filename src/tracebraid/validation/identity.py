@@ -5,7 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.coverage import Coverage
+from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.linked_trace import LinkedTrace
@@ -15,9 +17,8 @@ from tracebraid.model.timeline import Timeline
 __all__ = ["et_findings", "identity_findings", "pair_findings", "recording_findings"]
 
 _HARDLY = 0.5
+"""Where less of either trace is linked, the two hardly overlap. Chosen."""
 _OTHER_ORIGIN = {FindingCode.ANOTHER_RUN, FindingCode.ANOTHER_RANK, FindingCode.ANOTHER_WINDOW}
-
-_BEFORE_START = "## process_group:init ##"
 
 
 def identity_findings(linked: LinkedTrace) -> list[Finding]:
@@ -37,7 +38,7 @@ def pair_findings(linked: LinkedTrace) -> list[Finding]:
     Links that alignment made need no ids. Where the traces are of different processes, that is why.
     """
     et, timeline = linked.et, linked.timeline
-    if et is None or any(one.code in _OTHER_ORIGIN for one in linked.findings):
+    if et is None or any(finding.code in _OTHER_ORIGIN for finding in linked.findings):
         return []
     if linked.matched is not None and linked.coverage.host_ops.linked:
         return _hardly_linked(linked.coverage, et)
@@ -94,12 +95,12 @@ def _ids_of_timeline(timeline: Timeline) -> pl.Series:
 
 
 def _ids_of_et(et: ExecutionTrace) -> pl.Series:
-    nodes = et.op_nodes.filter(pl.col("name").cast(pl.String) != _BEFORE_START)
+    nodes = et.op_nodes.filter(as_text("name") != PROCESS_GROUP_INIT)
     return nodes.filter(pl.col("rf_id") > 0).get_column("rf_id")
 
 
 def _never_written(et: ExecutionTrace) -> list[Finding]:
-    marked = et.extra_attrs.filter(pl.col("key").cast(pl.String) == MISSING_PARENT).get_column("node_id")
+    marked = et.extra_attrs.filter(as_text("key") == MISSING_PARENT).get_column("node_id")
     if marked.is_empty():
         return []
     where = f"node {marked.item(0)}, ..."

@@ -1,4 +1,4 @@
-"""Does a manifest tell the truth about the files beside it?"""
+"""Is what a manifest says of the files beside it true?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOSSES = (FindingCode.EXECUTION_TRACE_UNFINISHED, FindingCode.EXECUTION_TRACE_E
 
 
 def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
-    """What a manifest says went wrong, and where the files beside it are not those that it tells of.
+    """What a manifest says went wrong, and where the files beside it are not those that it lists.
 
     Args:
         manifest: its content.
@@ -34,20 +34,24 @@ def manifest_findings(manifest: Mapping[str, Any], path: Path) -> list[Finding]:
         elif not window.get("complete"):
             ended_by = manifest.get("ended_by")
             found.append(Finding.of(FindingCode.WINDOW_INCOMPLETE, str(path), ended_by=ended_by, steps=steps))
-        found += [_lost(path, one) for one in _dicts(window.get("findings")) if one.get("code") in _LOSSES]
-        found += [one for file in _dicts(window.get("files")) for one in _untrue(path, file)]
+        found += [
+            _lost(path, finding)
+            for finding in _dicts(window.get("findings"))
+            if finding.get("code") in _LOSSES
+        ]
+        found += [finding for file in _dicts(window.get("files")) for finding in _untrue(path, file)]
     return found
 
 
 def _dicts(value: object) -> list[Mapping[str, Any]]:
     """The objects of a list; a manifest may hold anything."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
-def _lost(path: Path, one: Mapping[str, Any]) -> Finding:
-    file = path.parent / str(one.get("file", ""))
-    details = {"case": FindingCase.AS_RECORDED, "text": str(one.get("message", ""))}
-    return Finding(FindingCode(one["code"]), str(file), str(one.get("where", "")), details=details)
+def _lost(path: Path, finding: Mapping[str, Any]) -> Finding:
+    file = path.parent / str(finding.get("file", ""))
+    details = {"case": FindingCase.AS_RECORDED, "text": str(finding.get("message", ""))}
+    return Finding(FindingCode(finding["code"]), str(file), str(finding.get("where", "")), details=details)
 
 
 def leftover_findings(folder: Path) -> list[Finding]:
@@ -59,15 +63,15 @@ def leftover_findings(folder: Path) -> list[Finding]:
 
 
 def _untrue(path: Path, file: Mapping[str, Any]) -> list[Finding]:
-    name, told = str(file.get("path")), file.get("size_bytes")
+    name, noted = str(file.get("path")), file.get("size_bytes")
     size = size_beside(path, name)
     if size is None:
         return [
             Finding.of(FindingCode.MANIFEST_UNTRUE, str(path), name, case=FindingCase.FILE_ABSENT, name=name)
         ]
-    if type(told) is int and told == size:
+    if type(noted) is int and noted == size:
         return []
-    details = {"name": name, "size_bytes": size, "noted_bytes": told}
+    details = {"name": name, "size_bytes": size, "noted_bytes": noted}
     return [Finding(FindingCode.MANIFEST_UNTRUE, str(path), name, details=details)]
 
 

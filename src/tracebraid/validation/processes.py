@@ -16,7 +16,7 @@ __all__ = ["RankProcesses", "located_findings", "manifest_process_findings", "ru
 _APART_NS = 60 * 10**9
 """Ranks that record one step lie apart by no more than their clocks do. Hosts whose clocks are set by NTP are within a
 second, neglected ones within minutes: a minute is what a person would doubt."""
-_APART_ON_ONE_HOST_NS = 10 * 10**9
+_APART_ON_A_HOST_NS = 10 * 10**9
 """The same for ranks of one host, which have one clock: more than ranks run apart that never wait for each other, in a
 window of a few steps."""
 _OTHER_ORIGIN = (FindingCode.ANOTHER_RUN, FindingCode.ANOTHER_RANK)
@@ -46,20 +46,20 @@ class RankProcesses:
 def located_findings(findings: Sequence[Finding], ranks: Sequence[RankProcesses]) -> list[Finding]:
     """The findings; where an Execution Trace is of the process of another rank's Kineto trace, they say of which."""
     owners: dict[int, set[int]] = {}
-    for one in ranks:
-        for pid in one.kineto.pids:
-            owners.setdefault(pid, set()).add(one.rank)
-    by_path = {one.et_path: one for one in ranks if one.et is not None}
+    for traces in ranks:
+        for pid in traces.kineto.pids:
+            owners.setdefault(pid, set()).add(traces.rank)
+    by_path = {traces.et_path: traces for traces in ranks if traces.et is not None}
     return [_located(finding, by_path, owners) for finding in findings]
 
 
 def _located(
     finding: Finding, by_path: Mapping[str, RankProcesses], owners: Mapping[int, set[int]]
 ) -> Finding:
-    mine = by_path.get(finding.path) if finding.code in _OTHER_ORIGIN else None
-    if mine is None or mine.et is None:
+    own = by_path.get(finding.path) if finding.code in _OTHER_ORIGIN else None
+    if own is None or own.et is None:
         return finding
-    found = {rank for pid in mine.et.pids for rank in owners.get(pid, ())} - {mine.rank}
+    found = {rank for pid in own.et.pids for rank in owners.get(pid, ())} - {own.rank}
     if len(found) != 1:
         return finding
     (rank,) = found
@@ -76,32 +76,34 @@ def run_findings(ranks: Sequence[RankProcesses], path: str) -> list[Finding]:
     if len(ranks) < 2:
         return []
     first, *others = ranks
-    apart = [one for one in others if _lie_apart(first, one)]
+    apart = [traces for traces in others if _lie_apart(first, traces)]
     if apart:
         details: dict[str, object] = {"rank": apart[0].rank, "first_rank": first.rank}
         return [Finding(FindingCode.RUNS_MIXED, path, count=len(apart), details=details)]
-    differ = [one for one in others if _groups_differ(first, one)]
+    differ = [traces for traces in others if _groups_differ(first, traces)]
     if differ:
         details = {"case": FindingCase.OTHER_GROUPS, "rank": differ[0].rank, "first_rank": first.rank}
         return [Finding(FindingCode.RUNS_MIXED, path, count=len(differ), details=details)]
     return []
 
 
-def _lie_apart(one: RankProcesses, other: RankProcesses) -> bool:
-    if one.kineto.span_ns is None or other.kineto.span_ns is None or one.steps != other.steps:
+def _lie_apart(left: RankProcesses, right: RankProcesses) -> bool:
+    if left.kineto.span_ns is None or right.kineto.span_ns is None or left.steps != right.steps:
         return False
-    (start, stop), (first, last) = one.kineto.span_ns, other.kineto.span_ns
-    is_one_host = one.kineto.host != "" and one.kineto.host == other.kineto.host
-    limit_ns = _APART_ON_ONE_HOST_NS if is_one_host else _APART_NS
+    (start, stop), (first, last) = left.kineto.span_ns, right.kineto.span_ns
+    is_same_host = left.kineto.host != "" and left.kineto.host == right.kineto.host
+    limit_ns = _APART_ON_A_HOST_NS if is_same_host else _APART_NS
     return max(start, first) - min(stop, last) > limit_ns
 
 
-def _groups_differ(one: RankProcesses, other: RankProcesses) -> bool:
-    mine, theirs = one.kineto.groups, other.kineto.groups
-    ranks = {one.rank, other.rank}
+def _groups_differ(left: RankProcesses, right: RankProcesses) -> bool:
+    left_groups, right_groups = left.kineto.groups, right.kineto.groups
+    ranks = {left.rank, right.rank}
     return any(
-        mine[name] != theirs[name] and ranks <= set(mine[name]) and ranks <= set(theirs[name])
-        for name in mine.keys() & theirs.keys()
+        left_groups[name] != right_groups[name]
+        and ranks <= set(left_groups[name])
+        and ranks <= set(right_groups[name])
+        for name in left_groups.keys() & right_groups.keys()
     )
 
 
@@ -119,8 +121,8 @@ def manifest_process_findings(
     if type(pid) is not int:
         return []
     found = []
-    for one in (one for one in ranks if one.rank == rank):
-        for path, process in ((one.et_path, one.et), (one.kineto_path, one.kineto)):
+    for traces in (traces for traces in ranks if traces.rank == rank):
+        for path, process in ((traces.et_path, traces.et), (traces.kineto_path, traces.kineto)):
             if process is not None and process.pids and pid not in process.pids | process.tids:
                 details: dict[str, object] = {"case": FindingCase.OTHER_WRITER, "pid": min(process.pids)}
                 details |= {"manifest": file.name, "writer_pid": pid}

@@ -10,19 +10,20 @@ from tracebraid.model.finding_code import FindingCase, FindingCode
 __all__ = ["rank_findings"]
 
 _SHOWN = 8
+"""How many missing ranks a finding names."""
 
 
 def rank_findings(world_sizes: Mapping[int, int | None], path: str) -> list[Finding]:
     """Ranks that are missing from the world, and worlds that differ.
 
     Args:
-        world_sizes: each rank that is there, and the number of ranks that its trace tells; None where it tells none.
+        world_sizes: each rank that is there, and the number of ranks that its trace states; None where it states none.
         path: the folder.
     """
-    told = {rank: size for rank, size in world_sizes.items() if size is not None}
-    if not told:
+    stated = {rank: size for rank, size in world_sizes.items() if size is not None}
+    if not stated:
         return []
-    sizes = sorted(set(told.values()))
+    sizes = sorted(set(stated.values()))
     found = []
     if len(sizes) > 1:
         found.append(Finding.of(FindingCode.WORLD_DIFFERS, path, sizes=", ".join(map(str, sizes))))

@@ -9,13 +9,15 @@ from statistics import median
 import polars as pl
 
 from tracebraid.model.category import Role
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.step import is_profiler_step, step_events
 from tracebraid.model.timeline import Timeline
+from tracebraid.model.units import NS_PER_MS
 
 __all__ = ["Step", "rank_step_findings", "steps_of", "window_findings"]
 
-_STEP = r"^ProfilerStep#\d+$"
 _COMPILING = r"\(dynamo_timed\)|^compile_fx|_compile\.compile_inner|^CompileTime"
 _SLOW_FIRST = 3.0
 """A first step that takes so many times the median of the others caught something that is not steady."""
@@ -32,12 +34,8 @@ class Step:
 
 def steps_of(timeline: Timeline) -> tuple[Step, ...]:
     """The profiler's steps in the order of their starts."""
-    name = pl.col("name").cast(pl.String)
-    marks = (
-        timeline.of_role(Role.ANNOTATION, Role.OP).filter(name.str.contains(_STEP)).sort("ts_ns", "event_id")
-    )
-    rows = marks.select(name, "ts_ns", (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"))
-    return tuple(Step(*row) for row in rows.iter_rows())
+    own = step_events(timeline).filter(is_profiler_step(pl.col("step")))
+    return tuple(Step(*row) for row in own.iter_rows())
 
 
 def window_findings(timeline: Timeline, steps: Sequence[Step]) -> list[Finding]:
@@ -49,9 +47,7 @@ def window_findings(timeline: Timeline, steps: Sequence[Step]) -> list[Finding]:
     if len(steps) > 1 and durations[0] > _SLOW_FIRST * (usual := median(durations[1:])):
         times = durations[0] / usual if usual else float("inf")
         found.append(Finding.of(FindingCode.WARMUP_CAUGHT, timeline.path, step=steps[0].name, times=times))
-    compiling = timeline.of_role(Role.ANNOTATION, Role.OP).filter(
-        pl.col("name").cast(pl.String).str.contains(_COMPILING)
-    )
+    compiling = timeline.of_role(Role.ANNOTATION, Role.OP).filter(as_text("name").str.contains(_COMPILING))
     if not compiling.is_empty():
         count, case = compiling.height, FindingCase.COMPILING
         found.append(Finding.of(FindingCode.WARMUP_CAUGHT, timeline.path, count=count, case=case))
@@ -64,7 +60,7 @@ def rank_step_findings(steps: dict[int, tuple[Step, ...]], path: str) -> list[Fi
     Steps of one number overlap on all ranks of a synchronous job. Where those of two ranks lie apart, one of their
     clocks is off by at least the gap, or one rank ran ahead.
     """
-    named = {rank: [step.name for step in mine] for rank, mine in steps.items() if mine}
+    named = {rank: [step.name for step in own] for rank, own in steps.items() if own}
     if len(named) < 2:
         return []
     first, *others = sorted(named)
@@ -78,14 +74,14 @@ def rank_step_findings(steps: dict[int, tuple[Step, ...]], path: str) -> list[Fi
 def _apart(steps: dict[int, tuple[Step, ...]], names: list[str], path: str) -> list[Finding]:
     worst_ns = 0
     worst: dict[str, object] = {}
-    for place, name in enumerate(names):
-        at = {rank: mine[place] for rank, mine in steps.items() if mine}
+    for number, name in enumerate(names):
+        at = {rank: own[number] for rank, own in steps.items() if own}
         early = min(at, key=lambda rank: at[rank].end_ns)
         late = max(at, key=lambda rank: at[rank].start_ns)
         gap_ns = at[late].start_ns - at[early].end_ns
         if gap_ns > worst_ns:
             worst_ns = gap_ns
-            worst = {"step": name, "late": late, "early": early, "gap_ms": gap_ns / 1e6}
+            worst = {"step": name, "late": late, "early": early, "gap_ms": gap_ns / NS_PER_MS}
     if not worst:
         return []
     return [Finding(FindingCode.CLOCKS_DIFFER, path, details={"case": FindingCase.STEPS_APART, **worst})]

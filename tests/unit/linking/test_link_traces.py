@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-from tests.builders import call, et_text, kernel, kineto_text, node, op, write
+import polars as pl
+
+from tests.builders import Json, call, et_text, kernel, kineto_text, node, op, write
+from tests.growth import growth
 from tests.unit.linking.made import et_of, linked_of
 from tracebraid.analysis.ops.ops import ops
 from tracebraid.api import link
+from tracebraid.model.linked_trace import LinkedTrace
 
 
 def test_an_execution_trace_of_another_rank_is_said(tmp_path: Path) -> None:
@@ -36,14 +39,22 @@ def test_a_timeline_without_any_event_links_to_nothing(tmp_path: Path) -> None:
     assert linked.coverage.share == 1.0
 
 
+def deep(levels: int) -> list[Json]:
+    events = [op(f"op{i % 9}", i, 2 * levels - 2 * i + 10, Record_function_id=i + 1) for i in range(levels)]
+    return [*events, call("launch", levels, 5, 7), kernel("k", levels + 3, 50, 7)]
+
+
 def test_deep_nesting_links_and_is_answered_in_linear_time() -> None:
     """Launches and device totals look at the ops around an op, and may not go up level by level."""
-    levels = 20_000
-    events = [op(f"op{i % 9}", i, 2 * levels - 2 * i + 10, Record_function_id=i + 1) for i in range(levels)]
-    events += [call("launch", levels, 5, 7), kernel("k", levels + 3, 50, 7)]
-    began = time.perf_counter()
-    linked = linked_of(events, et_of(node(20, "op0", 1001, rf_id=1)))
-    table = ops(linked)
-    assert time.perf_counter() - began < 5
+    et = et_of(node(20, "op0", 1001, rf_id=1))
+
+    def answered(events: list[Json]) -> tuple[LinkedTrace, pl.DataFrame]:
+        linked = linked_of(events, et)
+        return linked, ops(linked)
+
+    assert growth(answered, deep(2500), deep(20_000)) < 24, (
+        "8 times the levels: 8 times the time, 64 if quadratic"
+    )
+    linked, table = answered(deep(20_000))
     assert linked.device_links.get_column("node_id").to_list() == [20]
     assert table.get_column("device_total_ns").to_list() == [50_000] * 9

@@ -5,9 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.device_events import device_events, device_events_by_step
-from tracebraid.analysis.time.steps import PROFILER_STEP, in_order_of_steps
+from tracebraid.analysis.time.steps import in_order_of_steps
 from tracebraid.model.answers import KERNELS
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["kernels"]
 
@@ -27,7 +28,6 @@ def kernels(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFI
     if events.is_empty():
         return KERNELS.empty()
     duration = pl.col("dur_ns")
-    schema = KERNELS.polars_schema()
     return (
         events.group_by("step", "kind", "name")
         .agg(
@@ -41,8 +41,7 @@ def kernels(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFI
             pl.lit(linked.rank).alias("rank"),
             (pl.col("total_ns") / pl.col("total_ns").sum().over("step")).fill_nan(0.0).alias("share"),
         )
-        .select(list(schema))
-        .cast(schema)  # type: ignore[arg-type]
+        .pipe(KERNELS.conform)
         .sort("total_ns", "name", "kind", descending=[True, False, False])
         .pipe(in_order_of_steps, linked, annotation)
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.device_events import device_events, device_events_by_step
-from tracebraid.analysis.time.steps import PROFILER_STEP, in_order_of_steps
+from tracebraid.analysis.time.steps import in_order_of_steps
 from tracebraid.model.answers import LAUNCHERS, Launcher
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["launchers"]
 
@@ -20,7 +22,7 @@ def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
     """The device's time by what launched it: `model.answers.LAUNCHERS`.
 
     Each device event counts once, by the first of these: `graph`, a call that launches a graph; `op`, an operator
-    directly around the launching call; `annotation`, an annotation there; `call`, a call outside of both;
+    that directly encloses the launching call; `annotation`, an annotation there; `call`, a call outside of both;
     `unknown`, no launch is in the trace.
 
     Args:
@@ -34,7 +36,6 @@ def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
         events = device_events(linked).with_columns(pl.lit(None, dtype=pl.String).alias("step"))
     if events.is_empty():
         return LAUNCHERS.empty()
-    schema = LAUNCHERS.polars_schema()
     order = [launcher.value for launcher in Launcher]
     return (
         events.with_columns(_launcher(linked, events))
@@ -45,16 +46,15 @@ def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
             (pl.col("device_ns") / pl.col("device_ns").sum().over("step")).fill_nan(0.0).alias("share"),
         )
         .sort(pl.col("launcher").cast(pl.Enum(order)))
-        .select(list(schema))
-        .cast(schema)  # type: ignore[arg-type]
+        .pipe(LAUNCHERS.conform)
         .pipe(in_order_of_steps, linked, annotation)
     )
 
 
 def _launcher(linked: LinkedTrace, events: pl.DataFrame) -> pl.Series:
     host = linked.timeline.events
-    calls = host.select(pl.col("event_id").alias("call_event"), pl.col("name").cast(pl.String).alias("call"))
-    ops = host.select(pl.col("event_id").alias("op_event"), pl.col("category").cast(pl.String).alias("op"))
+    calls = host.select(pl.col("event_id").alias("call_event"), as_text("name").alias("call"))
+    ops = host.select(pl.col("event_id").alias("op_event"), as_text("category").alias("op"))
     found = events.select("call_event", "op_event").join(
         calls, on="call_event", how="left", maintain_order="left"
     )

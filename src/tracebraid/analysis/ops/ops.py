@@ -6,10 +6,12 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.device_events import device_events
-from tracebraid.analysis.time.steps import PROFILER_STEP, in_order_of_steps, step_of_moments, steps
+from tracebraid.analysis.time.steps import in_order_of_steps, step_of_moments, steps
 from tracebraid.model.answers import OPS
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.op_tree import OpTree, op_tree
+from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["ops"]
 
@@ -37,7 +39,6 @@ def ops(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_
         found = step_of_moments(found, steps(linked, annotation))
     else:
         found = found.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
-    schema = OPS.polars_schema()
     return (
         found.group_by("step", *_KEY)
         .agg(
@@ -49,8 +50,7 @@ def ops(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_
             pl.col("device_total_ns").filter("outermost").sum(),
         )
         .with_columns(pl.lit(linked.rank).alias("rank"))
-        .select(list(schema))
-        .cast(schema)  # type: ignore[arg-type]
+        .pipe(OPS.conform)
         .sort(
             "device_self_ns",
             "host_self_ns",
@@ -76,11 +76,11 @@ def _ops(linked: LinkedTrace) -> pl.DataFrame:
     found = (
         tree.select("event_id", "inclusive_ns", "op_exclusive_ns")
         .join(
-            timeline.events.select("event_id", "ts_ns", *(pl.col(c).cast(pl.String) for c in text)),
+            timeline.events.select("event_id", "ts_ns", *(as_text(c) for c in text)),
             on="event_id",
         )
         .join(
-            timeline.host_ops.select("event_id", pl.col("input_dims").cast(pl.String)),
+            timeline.host_ops.select("event_id", as_text("input_dims")),
             on="event_id",
             how="left",
         )

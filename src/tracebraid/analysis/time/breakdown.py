@@ -7,11 +7,13 @@ import polars as pl
 
 from tracebraid.analysis.device_events import device_events
 from tracebraid.analysis.time.intervals import Cover, cover_of
-from tracebraid.analysis.time.steps import PROFILER_STEP, steps
+from tracebraid.analysis.time.steps import steps
 from tracebraid.model.answers import BREAKDOWN
 from tracebraid.model.category import Role
 from tracebraid.model.device_kind import COMMUNICATION, COMPUTE, MEMORY, WAIT, host_op_communicates
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["breakdown"]
 
@@ -83,7 +85,7 @@ def _cover(events: pl.DataFrame, *kinds: str) -> Cover:
 def _host_events(linked: LinkedTrace) -> pl.DataFrame:
     ops = linked.timeline.of_role(Role.OP, Role.ANNOTATION)
     communicates = pl.col("communicates")
-    is_op = pl.col("category").cast(pl.String) == "cpu_op"
+    is_op = as_text("category") == "cpu_op"
     return (
         ops.with_columns(host_op_communicates(ops))
         .filter(is_op | communicates)

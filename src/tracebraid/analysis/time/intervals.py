@@ -14,12 +14,12 @@ _Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Cover:
-    """The union of some intervals, as disjoint pieces in order, and how much lies before each piece.
+    """The union of some intervals, disjoint and in order, and how much lies before each of them.
 
     Args:
-        starts: starts of the pieces, rising.
+        starts: starts of the intervals, rising.
         ends: their ends; each is at most the next start.
-        before: length of all pieces before each piece.
+        before: length of all intervals before each.
     """
 
     starts: _Ints
@@ -35,9 +35,9 @@ class Cover:
         """How much of the union lies before each moment."""
         if not len(self.starts):
             return np.zeros(len(moments), dtype=np.int64)
-        piece = np.maximum(np.searchsorted(self.starts, moments, side="right") - 1, 0)
-        into = np.clip(moments - self.starts[piece], 0, self.ends[piece] - self.starts[piece])
-        covered: _Ints = self.before[piece] + into
+        interval = np.maximum(np.searchsorted(self.starts, moments, side="right") - 1, 0)
+        into = np.clip(moments - self.starts[interval], 0, self.ends[interval] - self.starts[interval])
+        covered: _Ints = self.before[interval] + into
         return covered
 
     def within(self, starts: _Ints, ends: _Ints) -> _Ints:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.answers import STEPS
-from tracebraid.model.category import Role
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP, step_events
 
-__all__ = ["PROFILER_STEP", "in_order_of_steps", "step_of_moments", "steps"]
-
-PROFILER_STEP = "ProfilerStep"
-"""The annotation that `torch.profiler` puts around each step, with `#` and a number behind it."""
+__all__ = ["in_order_of_steps", "step_of_moments", "steps"]
 
 
 def steps(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
@@ -21,28 +18,19 @@ def steps(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
         linked: one rank.
         annotation: its name, with or without the `#` and number behind it.
     """
-    name = pl.col("name").cast(pl.String)
-    marks = linked.timeline.of_role(Role.ANNOTATION, Role.OP).filter(
-        (name == annotation) | name.str.starts_with(annotation + "#")
-    )
-    found = marks.sort("ts_ns", "event_id").select(
-        pl.lit(linked.rank, dtype=pl.Int64).alias("rank"),
-        name.alias("step"),
-        pl.col("ts_ns").alias("start_ns"),
-        (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
-    )
-    return found.cast(STEPS.polars_schema())  # type: ignore[arg-type]
+    events = step_events(linked.timeline, annotation)
+    return STEPS.conform(events.with_columns(pl.lit(linked.rank, dtype=pl.Int64).alias("rank")))
 
 
 def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
-    """Add the column `step` to a frame: of the windows around its `ts_ns` the last to start; null outside of all."""
+    """Add the column `step` to a frame: of the windows that hold its `ts_ns` the last to start; null outside of all."""
     found = moments.with_row_index("moment")
-    around = found.select("moment", "ts_ns").join_where(
+    enclosing = found.select("moment", "ts_ns").join_where(
         windows.with_row_index("window").select("window", "step", "start_ns", "end_ns"),
         pl.col("ts_ns") >= pl.col("start_ns"),
         pl.col("ts_ns") < pl.col("end_ns"),
     )
-    last = around.sort("window").unique("moment", keep="last").select("moment", "step")
+    last = enclosing.sort("window").unique("moment", keep="last").select("moment", "step")
     return found.join(last, on="moment", how="left", maintain_order="left").drop("moment")
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracebraid.exporters.et_plus.node_clock import NodeClock
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["NodeDependencies", "node_dependencies"]
@@ -91,7 +92,9 @@ def node_dependencies(
     host = set(found.sync)
     found.sync.update({node: sorted(waits[node]) for node in sorted(waits)})
     for node in sorted(host):
-        found.inter_thread[node] = max(found.sync[node], key=lambda one: (ends[one], one))
+        found.inter_thread[node] = max(
+            found.sync[node], key=lambda device_node: (ends[device_node], device_node)
+        )
     return found
 
 
@@ -129,20 +132,20 @@ def _device_clocks(linked: LinkedTrace, clock: NodeClock) -> dict[int, int]:
 def _moments(linked: LinkedTrace, kinds: list[str]) -> pl.DataFrame:
     """The dependencies of some kinds with the threads and times of both moments."""
     events = linked.timeline.events
-    found = linked.dependencies.with_columns(
-        pl.col("kind", "before_moment", "after_moment").cast(pl.String)
-    ).filter(pl.col("kind").is_in(kinds))
-    for side in ("before", "after"):
+    found = linked.dependencies.with_columns(as_text("kind", "before_moment", "after_moment")).filter(
+        pl.col("kind").is_in(kinds)
+    )
+    for endpoint in ("before", "after"):
         times = events.select(
-            pl.col("event_id").alias(f"{side}_event"),
-            pl.col("lane").alias(f"{side}_lane"),
+            pl.col("event_id").alias(f"{endpoint}_event"),
+            pl.col("lane").alias(f"{endpoint}_lane"),
             pl.col("ts_ns"),
             pl.col("dur_ns"),
         )
-        ended = pl.when(pl.col(f"{side}_moment") == "end").then("dur_ns").otherwise(0)
+        ended = pl.when(pl.col(f"{endpoint}_moment") == "end").then("dur_ns").otherwise(0)
         found = (
-            found.join(times, on=f"{side}_event")
-            .with_columns((pl.col("ts_ns") + ended).alias(f"{side}_ns"))
+            found.join(times, on=f"{endpoint}_event")
+            .with_columns((pl.col("ts_ns") + ended).alias(f"{endpoint}_ns"))
             .drop("ts_ns", "dur_ns")
         )
     return found.sort("after_ns", "after_event", "before_ns", "before_event")

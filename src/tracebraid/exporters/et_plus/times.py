@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.reason import OrphanReason
+from tracebraid.model.units import NS_PER_US
 
 __all__ = ["decimal_us", "device_events", "host_times"]
 
@@ -27,17 +29,15 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
     What was launched in iterations that were not matched is left out, as their ops are.
     """
     timeline = linked.timeline
-    elsewhere = linked.host_links.filter(
-        pl.col("reason").cast(pl.String) == OrphanReason.OTHER_ITERATION.value
-    )
-    text = (pl.col("name").cast(pl.String), pl.col("category").cast(pl.String))
+    elsewhere = linked.host_links.filter(as_text("reason") == OrphanReason.OTHER_ITERATION.value)
+    text = (as_text("name"), as_text("category"))
     return (
         linked.device_links.join(elsewhere, left_on="op_event", right_on="event_id", how="anti")
-        .select("event_id", "node_id", pl.col("reason").cast(pl.String))
+        .select("event_id", "node_id", as_text("reason"))
         .join(timeline.events.select("event_id", *text, "ts_ns", "dur_ns"), on="event_id")
         .join(timeline.device_work.select("event_id", "stream"), on="event_id")
         .join(
-            timeline.collectives.select("event_id", pl.col("pg_name").cast(pl.String)),
+            timeline.collectives.select("event_id", as_text("pg_name")),
             on="event_id",
             how="left",
         )
@@ -48,4 +48,4 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
 def decimal_us(ns: int) -> str:
     """Nanoseconds as decimal microseconds, without going through a float."""
     sign, ns = ("-", -ns) if ns < 0 else ("", ns)
-    return f"{sign}{ns // 1000}.{ns % 1000:03d}"
+    return f"{sign}{ns // NS_PER_US}.{ns % NS_PER_US:03d}"

@@ -15,11 +15,21 @@ from typing import Any
 
 import polars as pl
 
-from tracebraid.exporters.et_json import FLAT_SCHEMA, Bodies, Sides, as_json, document, et_of, header_of
+from tracebraid.exporters.et_json import (
+    FLAT_SCHEMA,
+    Bodies,
+    ValueLists,
+    as_json,
+    document,
+    et_of,
+    header_of,
+    write_lines,
+)
+from tracebraid.exporters.et_plus.nodes import first_device_id, host_nodes, process_node
 from tracebraid.exporters.et_plus.times import decimal_us, device_events, host_times
 from tracebraid.exporters.kineto_args import device_args
-from tracebraid.files import write_whole
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.reason import OrphanReason
 
@@ -27,17 +37,8 @@ __all__ = ["trace_link_lines", "write_trace_link_et"]
 
 
 def write_trace_link_et(linked: LinkedTrace, path: str | Path) -> None:
-    """Write ET+ in trace_link's form, as gzip where the path ends in `.gz`. The same input gives the same bytes.
-
-    Args:
-        linked: a rank with an Execution Trace.
-        path: where to; an existing file is replaced once the new one is whole.
-
-    Raises:
-        ArgumentError: the rank has no Execution Trace.
-        OutputError: the file cannot be written.
-    """
-    write_whole(Path(path), (line.encode() for line in trace_link_lines(linked)), overwrite=True)
+    """Write ET+ in trace_link's form; arguments and errors are those of `write_et_plus`."""
+    write_lines(path, trace_link_lines(linked))
 
 
 def trace_link_lines(linked: LinkedTrace) -> Iterator[str]:
@@ -76,15 +77,13 @@ class _Flat:
     parent_key = "parent"
 
     def __init__(self, et: ExecutionTrace) -> None:
-        self._sides = Sides(et)
+        self._values = ValueLists(et)
         columns = ("fw_parent", "seq_id", "scope", "fw_tid", "rf_id", "tid", "op_schema")
         self._attrs: dict[int, list[str]] = {}
         for node, *values in et.nodes.select("node_id", *columns).iter_rows():
             pairs = zip(columns, values, strict=True)
             self._attrs[node] = [f'"{key}": {as_json(value)}' for key, value in pairs if value is not None]
-        for node, key, value in et.extra_attrs.select(
-            "node_id", pl.col("key").cast(pl.String), "value"
-        ).iter_rows():
+        for node, key, value in et.extra_attrs.select("node_id", as_text("key"), "value").iter_rows():
             self._attrs[node].append(f"{as_json(key)}: {value}")
 
     def host(self, node: int) -> str:
@@ -92,35 +91,30 @@ class _Flat:
 
     def device(self, node: int) -> str:
         kept = ('"fw_parent"', '"seq_id"', '"scope"', '"fw_tid"')
-        return ", ".join([*(one for one in self._attrs[node] if one.startswith(kept)), *self._lists(node)])
+        return ", ".join([*(attr for attr in self._attrs[node] if attr.startswith(kept)), *self._lists(node)])
 
     def _lists(self, node: int) -> Iterator[str]:
-        for side, is_output in (("input", False), ("output", True)):
-            values, shapes, types, _ = self._sides.of(node, is_output)
-            yield f'"{side}s": {values}, "{side}_shapes": {shapes}, "{side}_types": {types}'
+        for direction, is_output in (("input", False), ("output", True)):
+            values, shapes, types, _ = self._values.of(node, is_output)
+            yield f'"{direction}s": {values}, "{direction}_shapes": {shapes}, "{direction}_types": {types}'
 
 
 def _nodes(linked: LinkedTrace, et: ExecutionTrace, form: _Flat | _Nested) -> Iterator[str]:
     """Host nodes in the order of ids, then device nodes in the order of their starts, with ids above all others."""
     base_ns = linked.timeline.base_time_ns
-    times = {node: _timing(one, base_ns, form) for node, one in _all_times(linked, et).items()}
-    for node_id, name, parent in et.nodes.select(
-        "node_id", pl.col("name").cast(pl.String), "parent_id"
-    ).iter_rows():
-        head = f'"id": {node_id}, "name": {as_json(name)}, "{form.parent_key}": '
-        head += str(node_id if parent is None else parent)
+    times = {node: _timing(time, base_ns, form) for node, time in _all_times(linked, et).items()}
+    for node_id, name, parent in host_nodes(et):
+        head = f'"id": {node_id}, "name": {as_json(name)}, "{form.parent_key}": {parent}'
         yield f"{{{head}, {form.host(node_id)}{times.get(node_id, '')}}}"
-    highest = et.nodes.get_column("node_id").max()
-    root = et.nodes.get_column("node_id").min()
-    assert isinstance(highest, int) and isinstance(root, int), "an Execution Trace has nodes"
+    root = process_node(et)
     events = _device_rows(linked)
     args = device_args(linked.timeline, events.get_column("event_id"))
-    for number, event in enumerate(events.iter_rows(named=True), start=highest + 1):
+    for number, event in enumerate(events.iter_rows(named=True), start=first_device_id(et)):
         parent = root if event["node_id"] is None else event["node_id"]
         head = _device_head(number, event, parent, form.is_flat)
         times_of = (event["ts_ns"], event["dur_ns"], event["dur_ns"])
-        told = as_json(args.get(event["event_id"], {}))
-        yield f'{{{head}, {form.device(parent)}{_timing(times_of, base_ns, form)}, "args": {told}}}'
+        arguments = as_json(args.get(event["event_id"], {}))
+        yield f'{{{head}, {form.device(parent)}{_timing(times_of, base_ns, form)}, "args": {arguments}}}'
 
 
 def _device_head(number: int, event: dict[str, Any], parent: int, is_flat: bool) -> str:
@@ -128,9 +122,9 @@ def _device_head(number: int, event: dict[str, Any], parent: int, is_flat: bool)
     if is_flat:
         del members["ctrl_deps"]
     members |= {"ph": "X", "cat": event["category"], "pid": event["pid"], "tid": event["tid"]}
-    for side in ("pid", "tid"):
-        if members[side] is None:
-            members[side] = event[f"{side}_text"]
+    for key in ("pid", "tid"):
+        if members[key] is None:
+            members[key] = event[f"{key}_text"]
     members["stream"] = event["stream"]
     if event["pg_name"] is not None:
         members["pg_name"] = event["pg_name"]

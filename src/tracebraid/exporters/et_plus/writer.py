@@ -3,8 +3,8 @@
 This is the form that Chakra's converter reads. Nodes of schema 1.0.1 are written in the form of 1.0.2, which holds the
 same and which the converter takes. It also takes no `ncclKernel_SendRecv`, but the name that NCCL has given that kernel
 since 2.19, which is written instead; `kineto_name` has the other. Times are decimal µs with three digits, on the Kineto
-file's own clock (relative to `baseTimeNanoseconds`, which the header carries), where float64 still tells nanoseconds
-apart. What nodes wait for beside their parents is in `inter_thread_dep` and `sync_dep`.
+file's own clock (relative to `baseTimeNanoseconds`, which the header carries), where float64 still distinguishes
+nanoseconds. What nodes wait for beside their parents is in `inter_thread_dep` and `sync_dep`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from tracebraid.exporters.et_json import Bodies, as_json, document, et_of, header_of
+from tracebraid.exporters.et_json import Bodies, as_json, document, et_of, header_of, write_lines
 from tracebraid.exporters.et_plus.node_dependencies import node_dependencies
+from tracebraid.exporters.et_plus.nodes import first_device_id, host_nodes, process_node
 from tracebraid.exporters.et_plus.times import decimal_us, device_events, host_times
-from tracebraid.files import write_whole
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.reason import OrphanReason
@@ -39,7 +37,7 @@ def write_et_plus(linked: LinkedTrace, path: str | Path) -> None:
         ArgumentError: the rank has no Execution Trace.
         OutputError: the file cannot be written.
     """
-    write_whole(Path(path), (line.encode() for line in et_plus_lines(linked)), overwrite=True)
+    write_lines(path, et_plus_lines(linked))
 
 
 def et_plus_lines(linked: LinkedTrace) -> Iterator[str]:
@@ -60,15 +58,13 @@ def _nodes(linked: LinkedTrace, et: ExecutionTrace) -> Iterator[str]:
     bodies = Bodies(et)
     times = host_times(linked)
     base_ns = linked.timeline.base_time_ns
-    highest = et.nodes.get_column("node_id").max()
-    root = et.nodes.get_column("node_id").min()
-    assert isinstance(highest, int) and isinstance(root, int), "an Execution Trace has nodes"
+    root = process_node(et)
     events = device_events(linked)
-    numbers = {event: highest + 1 + row for row, event in enumerate(events.get_column("event_id"))}
+    numbers = {
+        event: row for row, event in enumerate(events.get_column("event_id"), start=first_device_id(et))
+    }
     waits = node_dependencies(linked, et, numbers)
-    for node_id, name, parent in et.nodes.select(
-        "node_id", pl.col("name").cast(pl.String), "parent_id"
-    ).iter_rows():
+    for node_id, name, parent in host_nodes(et):
         timing = ""
         if node_id in times:
             ts, inclusive, exclusive = times[node_id]
@@ -78,7 +74,6 @@ def _nodes(linked: LinkedTrace, et: ExecutionTrace) -> Iterator[str]:
             timing += f', "inter_thread_dep": {waits.inter_thread[node_id]}'
         if node_id in waits.sync:
             timing += f', "sync_dep": {as_json(waits.sync[node_id])}'
-        parent = node_id if parent is None else parent
         yield f'{{"id": {node_id}, "name": {as_json(name)}, "ctrl_deps": {parent}, {bodies.of(node_id)}{timing}}}'
     for event in events.iter_rows(named=True):
         number = numbers[event["event_id"]]

@@ -100,7 +100,7 @@ def _checked(path: str, header: dict[str, object], tables: dict[str, pl.DataFram
         nodes=nodes_once.with_columns(is_root=pl.lit(None, pl.Boolean)),
         values=tables[ET_VALUES.name],
         collectives=collectives_of(attrs.filter(split)),
-        extra_attrs=attrs.filter(~split).cast(ET_EXTRA_ATTRS.polars_schema()),  # type: ignore[arg-type]
+        extra_attrs=ET_EXTRA_ATTRS.conform(attrs.filter(~split)),
         uses=tables[RECORDED_TENSOR_USES.name],
         repeated=tuple(repeated.get_column("node_id").to_list()),
         findings=tuple(findings),

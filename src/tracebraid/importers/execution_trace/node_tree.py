@@ -6,12 +6,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.model.et_names import ROOTS
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
 __all__ = ["last_inside", "tidy_nodes"]
-
-_ROOT = r"^\[pytorch\|profiler\|execution_(?:graph|trace)\|(?:process|thread)\]$"
 
 
 def tidy_nodes(nodes: pl.DataFrame, repeated: list[int], path: str) -> tuple[pl.DataFrame, list[Finding]]:
@@ -29,9 +29,8 @@ def tidy_nodes(nodes: pl.DataFrame, repeated: list[int], path: str) -> tuple[pl.
     if repeated:
         twice = pl.Series(sorted(set(repeated)))
         findings.append(_finding(FindingCode.DUPLICATE_ID, path, twice, len(repeated)))
-    name = pl.col("name").cast(pl.String)
     ordered = ordered.with_columns(
-        name.str.contains(_ROOT).alias("is_root"),
+        as_text("name").is_in(ROOTS).alias("is_root"),
         pl.when(pl.col("parent_id") != pl.col("node_id")).then("parent_id").alias("parent_id"),
     )
     ids = ordered.get_column("node_id")

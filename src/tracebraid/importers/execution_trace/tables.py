@@ -11,7 +11,9 @@ from tracebraid.importers.execution_trace.node_tree import last_inside, tidy_nod
 from tracebraid.importers.execution_trace.tensor_graph import tensor_graph
 from tracebraid.importers.execution_trace.tensors import tensor_uses
 from tracebraid.importers.process_groups import groups_of_text
+from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.schema import PROCESS_GROUPS
@@ -28,7 +30,6 @@ KNOWN_SCHEMAS = (
     "1.1.0-chakra.0.0.4",
     "1.1.1-chakra.0.0.4",
 )
-_PROCESS_GROUP_INIT = "## process_group:init ##"
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def assemble(recorded: Recorded) -> ExecutionTrace:
 
 def _process_groups(nodes: pl.DataFrame, values: pl.DataFrame) -> pl.DataFrame:
     """The groups of the last `process_group:init` node: its list holds all groups so far."""
-    inits = nodes.filter(pl.col("name").cast(pl.String) == _PROCESS_GROUP_INIT).get_column("node_id")
+    inits = nodes.filter(as_text("name") == PROCESS_GROUP_INIT).get_column("node_id")
     texts = values.filter(pl.col("node_id").is_in(inits.implode()) & ~pl.col("is_output")).get_column("value")
     if texts.is_empty():
         return PROCESS_GROUPS.empty()

@@ -178,7 +178,7 @@ def _tensors_table(work: _Work, tensor: _Ints, begins: _Bools) -> pl.DataFrame:
         .with_columns(pl.Series("producer", producer))
         .with_columns(pl.when(pl.col("producer") >= 0).then("producer"))
     )
-    return first.select(list(ET_TENSORS.polars_schema()))
+    return ET_TENSORS.conform(first)
 
 
 def _pairs(first: _Ints, second: _Ints) -> _Ints:

@@ -9,6 +9,7 @@ import polars as pl
 
 from tracebraid.importers.kineto.decode import EventColumns
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME, ROLE_BY_CATEGORY, Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
@@ -31,7 +32,7 @@ def category_findings(
         pieces: what was decoded, with the old names that were found.
         tables: the tables of the trace, see `model.schema.KINETO_TABLES`.
     """
-    events = tables["events"].with_columns(pl.col("category").cast(pl.String))
+    events = tables["events"].with_columns(as_text("category"))
     return [
         *_renamed(path, pieces),
         *_unknown(path, events, tables["extra_args"]),
@@ -55,7 +56,7 @@ def _unknown(path: str, events: pl.DataFrame, extra_args: pl.DataFrame) -> list[
     unknown = events.filter(~pl.col("category").fill_null("").is_in(known) & (pl.col("dur_ns") > 0))
     if unknown.is_empty():
         return []
-    with_device_keys = extra_args.filter(pl.col("key").cast(pl.String).is_in(_DEVICE_KEYS))
+    with_device_keys = extra_args.filter(as_text("key").is_in(_DEVICE_KEYS))
     where, named = _first(unknown), _named(unknown)
     if unknown.join(with_device_keys, on="event_id", how="semi").is_empty():
         return [Finding.of(FindingCode.CATEGORY_UNKNOWN, path, where, unknown.height, categories=named)]

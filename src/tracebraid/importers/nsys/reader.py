@@ -189,10 +189,8 @@ def _tables(
 
 
 def _as_table(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
-    schema = table.polars_schema()
-    missing = [pl.lit(None).alias(name) for name in schema if name not in rows.columns]
-    filled = rows.with_columns(missing).select(list(schema)).cast(schema)  # type: ignore[arg-type]
-    return filled.sort("event_id") if "event_id" in schema else filled
+    filled = table.conform(rows, fill_missing=True)
+    return filled.sort("event_id") if "event_id" in filled.columns else filled
 
 
 def _input_op_ids(ops: pl.DataFrame) -> pl.DataFrame:

@@ -1,1 +1,1 @@
-"""Execution Trace node to host op where ids do not tell; `approximate.py` is the way in."""
+"""Execution Trace node to host op where ids do not prove links; `approximate.py` is the entry point."""

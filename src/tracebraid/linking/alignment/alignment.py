@@ -1,4 +1,4 @@
-"""Execution Trace node to host op without ids: by what both tell of an op, and by its place among the others."""
+"""Execution Trace node to host op without ids: by what both record of an op, and by its position among the others."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.linking.alignment.op_sequences import Codes, OpSequence, codes_of
 from tracebraid.linking.alignment.sequences import NONE, align, gaps
-from tracebraid.linking.alignment.sides import Codes, Side, codes_of
 from tracebraid.linking.alignment.threads import threads_of
+from tracebraid.model.nearest import nearest_ancestors
 
-__all__ = ["CONFIDENCE", "Aligned", "align_sides"]
+__all__ = ["CONFIDENCE", "Aligned", "align_ops"]
 
 _Ints = NDArray[np.int64]
 
-CONFIDENCE = {"alignment": 0.999, "alignment_name": 0.97, "place": 0.99}
+CONFIDENCE = {"alignment": 0.999, "alignment_name": 0.97, "position": 0.99}
 """How likely a link is right, by method; measured, see docs/linking.md."""
 _OTHER_PARENT = 0.998
-"""By how much less where what is around the two is no pair: PyTorch's recorder gets parents wrong."""
-_MOST_IN_PLACE = 4
+"""By how much less where the ops that enclose the two are no pair: PyTorch's recorder gets parents wrong."""
+_LONGEST_GAP = 4
+"""Up to how many ops in a row are paired by position alone: chosen, since a longer row may hide a missing op."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Aligned:
 
 @dataclass(frozen=True)
 class _Matches:
-    """Rows of ops by rows of nodes, `NONE` where there is none: sure ones, and candidates of the others."""
+    """Rows of ops by rows of nodes, `NONE` where there is none: unambiguous ones, and candidates of the others."""
 
     op: _Ints
     method: NDArray[np.int8]
@@ -48,12 +50,12 @@ class _Matches:
 _METHODS = tuple(CONFIDENCE)
 
 
-def align_sides(nodes: Side, ops: Side) -> Aligned:
-    """Pair the ops of both sides, thread by thread.
+def align_ops(nodes: OpSequence, ops: OpSequence) -> Aligned:
+    """Pair the ops of both traces, thread by thread.
 
-    A pair is made where every best alignment of the two threads makes it: first of all that the ops tell (name,
-    sequence number, shapes), between those pairs of names alone, and last of ops of another name that stand alone
-    between the same neighbours and under the same parent.
+    A pair is made where every best alignment of the two threads makes it: first by all that is recorded of the ops
+    (name, sequence number, shapes), between those pairs by names alone, and last of ops of another name that stand
+    alone between the same neighbours and under the same parent.
     """
     codes = codes_of(nodes, ops)
     matches = _Matches(
@@ -66,12 +68,12 @@ def align_sides(nodes: Side, ops: Side) -> Aligned:
     parents = _parent_rows(nodes.rows), _parent_rows(ops.rows)
     doubtful = {node for node, _ in matches.candidates}, {op for _, op in matches.candidates}
     for of_nodes, of_ops in threads:
-        _align_places((of_nodes, of_ops), parents, doubtful, matches)
+        _align_by_position((of_nodes, of_ops), parents, doubtful, matches)
     return _aligned(nodes, ops, parents, matches)
 
 
-def _rows_by_thread(side: Side) -> dict[int, _Ints]:
-    rows = side.rows.with_row_index("row").select("thread", pl.col("row").cast(pl.Int64))
+def _rows_by_thread(sequence: OpSequence) -> dict[int, _Ints]:
+    rows = sequence.rows.with_row_index("row").select("thread", pl.col("row").cast(pl.Int64))
     return {
         int(thread[0]): part.get_column("row").to_numpy()
         for thread, part in rows.partition_by("thread", as_dict=True, maintain_order=True).items()
@@ -79,7 +81,7 @@ def _rows_by_thread(side: Side) -> dict[int, _Ints]:
 
 
 def _parent_rows(rows: pl.DataFrame) -> _Ints:
-    """The row of each row's parent, `NONE` where it has none on this side."""
+    """The row of each row's parent, `NONE` where it has none in this trace."""
     placed = rows.select("id").with_row_index("row")
     found = rows.select("parent").join(
         placed, left_on="parent", right_on="id", how="left", maintain_order="left"
@@ -89,71 +91,58 @@ def _parent_rows(rows: pl.DataFrame) -> _Ints:
 
 
 def _align_thread(node_rows: _Ints, op_rows: _Ints, codes: tuple[Codes, Codes], matches: _Matches) -> None:
-    told = align(codes[0].told[node_rows], codes[1].told[op_rows])
-    sure = told.sure
-    matches.op[node_rows] = np.where(sure == NONE, NONE, op_rows[sure])
-    for one, other in gaps(sure, len(op_rows)):
-        rows, candidates = node_rows[one], op_rows[other]
-        names = align(codes[0].names[rows], codes[1].names[candidates])
-        found = names.sure
+    by_signature = align(codes[0].signatures[node_rows], codes[1].signatures[op_rows])
+    agreed = by_signature.unambiguous
+    matches.op[node_rows] = np.where(agreed == NONE, NONE, op_rows[agreed])
+    for node_gap, op_gap in gaps(agreed, len(op_rows)):
+        rows, candidates = node_rows[node_gap], op_rows[op_gap]
+        by_name = align(codes[0].names[rows], codes[1].names[candidates])
+        found = by_name.unambiguous
         if len(rows) != len(candidates) or np.any((found != NONE) & (found != np.arange(len(rows)))):
-            # They tell something else, and are not as many: which is missing?
+            # Signatures differ, and so do the numbers of ops: nothing shows which op is missing.
             found = np.full(len(rows), NONE)
         matches.op[rows] = np.where(found == NONE, NONE, candidates[found])
         matches.method[rows] = 1
-        for way in (names.first, names.last):
-            doubtful = (found == NONE) & (way != NONE)
+        for alternative in (by_name.first, by_name.last):
+            doubtful = (found == NONE) & (alternative != NONE)
             matches.candidates.extend(
-                zip(rows[doubtful].tolist(), candidates[way[doubtful]].tolist(), strict=True)
+                zip(rows[doubtful].tolist(), candidates[alternative[doubtful]].tolist(), strict=True)
             )
 
 
-def _align_places(
+def _align_by_position(
     rows: tuple[_Ints, _Ints],
     parents: tuple[_Ints, _Ints],
     doubtful: tuple[set[int], set[int]],
     matches: _Matches,
 ) -> None:
-    """Pair what stands alone between the same neighbours: as many ops on both sides, under the same parents."""
+    """Pair what stands alone between the same neighbours: as many ops in both traces, under the same parents."""
     node_rows, op_rows = rows
-    place = np.full(int(op_rows.max()) + 1, NONE)
-    place[op_rows] = np.arange(len(op_rows))
+    position = np.full(int(op_rows.max()) + 1, NONE)
+    position[op_rows] = np.arange(len(op_rows))
     matched = matches.op[node_rows]
-    for one, other in gaps(np.where(matched == NONE, NONE, place[matched]), len(op_rows)):
-        nodes, ops = node_rows[one].tolist(), op_rows[other].tolist()
-        if len(nodes) != len(ops) or len(nodes) > _MOST_IN_PLACE:
+    for node_gap, op_gap in gaps(np.where(matched == NONE, NONE, position[matched]), len(op_rows)):
+        nodes, ops = node_rows[node_gap].tolist(), op_rows[op_gap].tolist()
+        if len(nodes) != len(ops) or len(nodes) > _LONGEST_GAP:
             continue
         if doubtful[0].intersection(nodes) or doubtful[1].intersection(ops):
             continue
         for node, op in zip(nodes, ops, strict=True):
-            around, op_around = int(parents[0][node]), int(parents[1][op])
-            expected = NONE if around == NONE else int(matches.op[around])
-            if expected == op_around:
+            enclosing, op_enclosing = int(parents[0][node]), int(parents[1][op])
+            expected = NONE if enclosing == NONE else int(matches.op[enclosing])
+            if expected == op_enclosing:
                 matches.op[node] = op
                 matches.method[node] = 2
 
 
-def _nearest(parent: _Ints, wanted: NDArray[np.bool_]) -> _Ints:
-    """For each row the nearest wanted one around it, `NONE` where there is none."""
-    rows = np.arange(len(parent))
-    target = np.where(parent == NONE, rows, parent)
-    # Each pointer stops at what is wanted, and then is doubled.
-    step = np.where(wanted, rows, target)
-    while not np.array_equal(further := step[step], step):
-        step = further
-    found = np.where(parent == NONE, NONE, step[np.maximum(parent, 0)])
-    nearest: _Ints = np.where((found != NONE) & wanted[np.maximum(found, 0)], found, NONE)
-    return nearest
-
-
-def _aligned(nodes: Side, ops: Side, parents: tuple[_Ints, _Ints], matches: _Matches) -> Aligned:
+def _aligned(nodes: OpSequence, ops: OpSequence, parents: tuple[_Ints, _Ints], matches: _Matches) -> Aligned:
     matched = np.flatnonzero(matches.op != NONE)
     op = matches.op[matched]
     has_node = np.zeros(ops.rows.height, dtype=bool)
     has_node[op] = True
-    around = _nearest(parents[0], matches.op != NONE)[matched]
-    op_around = _nearest(parents[1], has_node)[op]
-    agrees = np.where(around == NONE, NONE, matches.op[np.maximum(around, 0)]) == op_around
+    enclosing = nearest_ancestors(parents[0], matches.op != NONE)[matched]
+    op_enclosing = nearest_ancestors(parents[1], has_node)[op]
+    agrees = np.where(enclosing == NONE, NONE, matches.op[np.maximum(enclosing, 0)]) == op_enclosing
     contradicted = ~agrees & (matches.method[matched] > 0)
     matched, op, agrees = matched[~contradicted], op[~contradicted], agrees[~contradicted]
     confidence = np.array(list(CONFIDENCE.values()))[matches.method[matched]]

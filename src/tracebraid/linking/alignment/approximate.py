@@ -1,4 +1,4 @@
-"""Execution Trace node to host op where ids do not tell: sides, interval, alignment, and what comes of it."""
+"""Execution Trace node to host op where ids do not prove links: sequences, interval, alignment, link tables."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracebraid.errors import ProgramError
-from tracebraid.linking.alignment.alignment import Aligned, align_sides
+from tracebraid.linking.alignment.alignment import Aligned, align_ops
 from tracebraid.linking.alignment.intervals import Interval, choose_interval
 from tracebraid.linking.alignment.node_times import node_times
+from tracebraid.linking.alignment.op_sequences import OpSequence, sequence_of_nodes, sequence_of_ops
 from tracebraid.linking.alignment.program import program_of
-from tracebraid.linking.alignment.sides import Side, side_of_nodes, side_of_ops
-from tracebraid.linking.names import PROCESS_GROUP_INIT
+from tracebraid.model.column import Table
+from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.matched import Matched
 from tracebraid.model.matching import Matching
 from tracebraid.model.reason import OrphanReason
@@ -27,6 +29,7 @@ _LEAST_AGREEMENT = 0.5
 _LEAST_LIKENESS = 0.9
 """Unless so many have a partner, or could be several."""
 _FEW = 20
+"""Ops; of fewer in the smaller trace, shares say nothing on whether both are of one program. Chosen."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,11 @@ def link_approximately(
     hosts, node_links = known
     open_nodes = node_links.filter(pl.col("event_id").is_null()).get_column("node_id")
     open_ops = hosts.filter(pl.col("node_id").is_null()).get_column("event_id")
-    nodes = _within(side_of_nodes(et), open_nodes)
-    nodes = Side(nodes.rows.filter(pl.col("name") != PROCESS_GROUP_INIT))
-    ops = _within(side_of_ops(timeline, tree), open_ops)
+    nodes = _within(sequence_of_nodes(et), open_nodes)
+    nodes = OpSequence(nodes.rows.filter(pl.col("name") != PROCESS_GROUP_INIT))
+    ops = _within(sequence_of_ops(timeline, tree), open_ops)
     interval = choose_interval(nodes, ops, matching)
-    aligned = align_sides(interval.nodes, interval.ops)
+    aligned = align_ops(interval.nodes, interval.ops)
     pairs = aligned.pairs
     agreement, ambiguous = _shares(interval, aligned)
     if open_nodes.len() == node_links.height:
@@ -82,7 +85,10 @@ def link_approximately(
 
 
 def _tables(
-    known: tuple[pl.DataFrame, pl.DataFrame], sides: tuple[Side, Side], interval: Interval, aligned: Aligned
+    known: tuple[pl.DataFrame, pl.DataFrame],
+    sequences: tuple[OpSequence, OpSequence],
+    interval: Interval,
+    aligned: Aligned,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Both link tables, with what was found."""
     pairs, candidates = aligned.pairs, aligned.candidates
@@ -90,21 +96,21 @@ def _tables(
         known[0],
         pairs.rename({"node_id": "found"}),
         candidates.rename({"node_id": "could_be"}),
-        (sides[1], interval.ops),
-        HOST_LINKS.polars_schema(),
+        (sequences[1], interval.ops),
+        HOST_LINKS,
     )
     nodes = _updated(
         known[1],
         pairs.select("node_id", pl.col("event_id").alias("found")),
         candidates.rename({"event_id": "could_be"}),
-        (sides[0], interval.nodes),
-        NODE_LINKS.polars_schema(),
+        (sequences[0], interval.nodes),
+        NODE_LINKS,
     )
     return hosts, nodes
 
 
 def _shares(interval: Interval, aligned: Aligned) -> tuple[float, float]:
-    """The shares of the smaller side's ops that are paired, and that could be several."""
+    """The shares of the smaller trace's ops that are paired, and that could be several."""
     nodes, ops = interval.nodes.rows.height, interval.ops.rows.height
     if min(nodes, ops) == 0:
         return 1.0, 0.0
@@ -129,22 +135,24 @@ def _check_program(
     )
 
 
-def _within(side: Side, ids: pl.Series) -> Side:
-    return Side(side.rows.filter(pl.col("id").is_in(ids.implode())))
+def _within(sequence: OpSequence, ids: pl.Series) -> OpSequence:
+    return OpSequence(sequence.rows.filter(pl.col("id").is_in(ids.implode())))
 
 
 def _updated(
     links: pl.DataFrame,
     pairs: pl.DataFrame,
     candidates: pl.DataFrame,
-    sides: tuple[Side, Side],
-    schema: dict[str, pl.DataType],
+    sequences: tuple[OpSequence, OpSequence],
+    table: Table,
 ) -> pl.DataFrame:
     """A link table with what was found: its first column is the key, its second one what it is linked to."""
-    key, partner = list(schema)[:2]
+    key, partner, *others = (column.name for column in table.columns)
     could_be = candidates.group_by(key).agg(pl.col("could_be").unique().sort())
     # What could be linked, and of it what was in scope.
-    expected, in_scope = (pl.col(key).is_in(side.rows.get_column("id").implode()) for side in sides)
+    expected, in_scope = (
+        pl.col(key).is_in(sequence.rows.get_column("id").implode()) for sequence in sequences
+    )
     found = links.join(pairs, on=key, how="left", suffix="_found", maintain_order="left").join(
         could_be, on=key, how="left", maintain_order="left"
     )
@@ -158,20 +166,17 @@ def _updated(
         .then(pl.lit(OrphanReason.OTHER_ITERATION.value))
         .when(expected)
         .then(pl.lit(OrphanReason.NO_COUNTERPART.value))
-        .otherwise(pl.col("reason").cast(pl.String))
+        .otherwise(as_text("reason"))
     )
     extra = {
         name: pl.when(is_found).then(f"{name}_found").otherwise(pl.col(name).cast(dtype))
         for name, dtype in (("method", pl.String), ("confidence", pl.Float64))
-        if name in schema
+        if name in others
     }
-    return (
-        found.with_columns(
-            reason.alias("reason"),
-            pl.col("could_be").alias("candidates"),
-            pl.coalesce(partner, "found").alias(partner),
-            **extra,
-        )
-        .select(list(schema))
-        .cast(schema)  # type: ignore[arg-type]
+    updated = found.with_columns(
+        reason.alias("reason"),
+        pl.col("could_be").alias("candidates"),
+        pl.coalesce(partner, "found").alias(partner),
+        **extra,
     )
+    return table.conform(updated)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
 from tracebraid.linking.alignment.iterations import Iterations, marked, numbered, recurring
+from tracebraid.linking.alignment.op_sequences import OpSequence, codes_of
 from tracebraid.linking.alignment.sequences import NONE, align
-from tracebraid.linking.alignment.sides import Side, codes_of
 from tracebraid.linking.alignment.threads import threads_of
 from tracebraid.model.matched import ChosenIterations
 from tracebraid.model.matching import BEST, MEDIAN, Matching
@@ -25,6 +25,10 @@ _Ints = NDArray[np.int64]
 
 _MUCH_LONGER = 1.5
 """Traces whose numbers of ops are closer than by this factor are taken to hold the same."""
+_EQUAL = 1e-9
+"""Shares of ops that differ by less are equal: far below one op of any trace, far above rounding."""
+_SAME_RUN = 0.5
+"""Where more than this share of the shorter trace's sequence numbers is found again, it is of the same run."""
 _NEARLY = 0.01
 """An iteration that agrees with so much less is as good, where one of median length is asked for."""
 
@@ -36,16 +40,16 @@ class Interval:
     Args:
         nodes: the nodes in scope.
         ops: the ops in scope.
-        longer: the whole longer side, and `of_row` the iteration of each of its rows; None where all is in scope.
-        chosen: the first iteration of the longer side that is in scope.
+        longer: the whole longer trace, and `of_row` the iteration of each of its rows; None where all is in scope.
+        chosen: the first iteration of the longer trace that is in scope.
         count: how many iterations are.
-        table: the iterations of the longer side, `model.schema.ITERATIONS`.
+        table: the iterations of the longer trace, `model.schema.ITERATIONS`.
         choice: what was chosen and why; None where all is in scope.
     """
 
-    nodes: Side
-    ops: Side
-    longer: Side | None = None
+    nodes: OpSequence
+    ops: OpSequence
+    longer: OpSequence | None = None
     of_row: _Ints | None = None
     chosen: int = 0
     count: int = 0
@@ -53,10 +57,10 @@ class Interval:
     choice: ChosenIterations | None = None
 
 
-def choose_interval(nodes: Side, ops: Side, matching: Matching) -> Interval:
+def choose_interval(nodes: OpSequence, ops: OpSequence, matching: Matching) -> Interval:
     """The iterations of the longer trace that agree best with the shorter one; all where both are about as long.
 
-    The shorter one's iterations must lie within the longer one's, in a row. Of equally good places the one with
+    The shorter one's iterations must lie within the longer one's, in a row. Of equally good positions the one with
     the same sequence numbers is taken (it is the same run), else the one with the same numbers in its annotations,
     else the one of median length.
 
@@ -81,13 +85,13 @@ def choose_interval(nodes: Side, ops: Side, matching: Matching) -> Interval:
         few = Iterations(many.marks, (name,), np.zeros(shorter.rows.height, dtype=np.int64))
     if len(few) > len(many):
         return Interval(nodes, ops)
-    places = _Places(shorter, few, longer, many)
-    agreement = places.agreement()
-    choice = _choose(places, agreement, matching)
-    chosen = choice.place
-    kept = Side(shorter.rows.filter(pl.Series(few.of_row >= 0)))
+    positions = _Positions(shorter, few, longer, many)
+    agreement = positions.agreement()
+    choice = _choose(positions, agreement, matching)
+    chosen = choice.position
+    kept = OpSequence(shorter.rows.filter(pl.Series(few.of_row >= 0)))
     within = (many.of_row >= chosen) & (many.of_row < chosen + len(few))
-    part = Side(longer.rows.filter(pl.Series(within)))
+    part = OpSequence(longer.rows.filter(pl.Series(within)))
     return Interval(
         kept if ops_are_longer else part,
         part if ops_are_longer else kept,
@@ -95,12 +99,12 @@ def choose_interval(nodes: Side, ops: Side, matching: Matching) -> Interval:
         many.of_row,
         chosen,
         len(few),
-        _table(places, agreement, chosen, ops_are_longer),
-        _said(choice, places, agreement, ops_are_longer),
+        _table(positions, agreement, chosen, ops_are_longer),
+        _described(choice, positions, agreement, ops_are_longer),
     )
 
 
-def _hold_other_iterations(shorter: Side, longer: Side, many: Iterations | None) -> bool:
+def _hold_other_iterations(shorter: OpSequence, longer: OpSequence, many: Iterations | None) -> bool:
     """Whether one has much more ops than the other, or both have several iterations, and not the same number."""
     if longer.rows.height >= _MUCH_LONGER * shorter.rows.height:
         return True
@@ -108,14 +112,14 @@ def _hold_other_iterations(shorter: Side, longer: Side, many: Iterations | None)
     return few is not None and many is not None and 1 < len(few) < len(many)
 
 
-class _Places:
-    """The shorter side's iterations, and where in the longer side they could lie."""
+class _Positions:
+    """The shorter trace's iterations, and where in the longer trace they could lie."""
 
-    def __init__(self, shorter: Side, few: Iterations, longer: Side, many: Iterations) -> None:
+    def __init__(self, shorter: OpSequence, few: Iterations, longer: OpSequence, many: Iterations) -> None:
         self.few, self.many = few, many
         self.shorter, self.longer = shorter.rows, longer.rows
         middle = len(many) // 2
-        example = Side(
+        example = OpSequence(
             self.longer.filter(pl.Series((many.of_row >= middle) & (many.of_row < middle + len(few))))
         )
         codes = codes_of(shorter, longer)
@@ -127,40 +131,40 @@ class _Places:
         return len(self.many) - len(self.few) + 1
 
     def agreement(self) -> NDArray[np.float64]:
-        """For each place the share of the shorter side's ops that have the same name in the same order there."""
+        """For each position the share of the shorter trace's ops that have the same name in the same order there."""
         size = max(int((self.few.of_row >= 0).sum()), 1)
-        parts = [self._parts(self.shorter, self.few, self._codes[0], side=0)]
-        parts.append(self._parts(self.longer, self.many, self._codes[1], side=1))
+        parts = [self._parts(self.shorter, self.few, self._codes[0], member=0)]
+        parts.append(self._parts(self.longer, self.many, self._codes[1], member=1))
         return np.array(
             [
                 sum(
-                    self._matches(parts[0].get((step, pair), b""), parts[1].get((place + step, pair), b""))
+                    self._matches(parts[0].get((step, pair), b""), parts[1].get((position + step, pair), b""))
                     for step in range(len(self.few))
                     for pair in range(len(self._threads))
                 )
                 / size
-                for place in range(len(self))
+                for position in range(len(self))
             ]
         )
 
     def same_numbers(self) -> NDArray[np.float64]:
-        """For each place the share of the shorter side's sequence numbers that its ops have there too."""
-        told = self.shorter.filter(pl.col("seq").is_not_null()).select("name", "seq").unique()
+        """For each position the share of the shorter trace's sequence numbers that its ops have there too."""
+        numbers = self.shorter.filter(pl.col("seq").is_not_null()).select("name", "seq").unique()
         found = (
             self.longer.with_columns(pl.Series("iteration", self.many.of_row))
             .filter(pl.col("seq").is_not_null() & (pl.col("iteration") >= 0))
             .select("iteration", "name", "seq")
             .unique()
-            .join(told, on=["name", "seq"], how="semi")
+            .join(numbers, on=["name", "seq"], how="semi")
             .group_by("iteration")
             .len()
         )
         counts = np.zeros(len(self.many))
         counts[found.get_column("iteration").to_numpy()] = found.get_column("len").to_numpy()
-        return np.convolve(counts, np.ones(len(self.few)), "valid") / max(told.height, 1)
+        return np.convolve(counts, np.ones(len(self.few)), "valid") / max(numbers.height, 1)
 
     def lengths(self) -> NDArray[np.float64]:
-        """For each place how long it is, in what the longer side's order counts."""
+        """For each position how long it is, in the unit of the longer trace's order."""
         spans = (
             self.longer.with_columns(pl.Series("iteration", self.many.of_row))
             .filter(pl.col("iteration") >= 0)
@@ -173,86 +177,93 @@ class _Places:
         return np.convolve(lengths, np.ones(len(self.few)), "valid")
 
     def _parts(
-        self, rows: pl.DataFrame, iterations: Iterations, codes: _Ints, side: int
+        self, rows: pl.DataFrame, iterations: Iterations, codes: _Ints, member: int
     ) -> dict[tuple[int, int], bytes]:
         """The codes of each iteration and pair of threads."""
         threads = rows.get_column("thread").to_numpy()
         parts = {}
         for number, pair in enumerate(self._threads):
-            mine = threads == pair[side]
-            places, told = iterations.of_row[mine], codes[mine]
-            begins = np.flatnonzero(np.diff(places, prepend=-2))
-            for begin, part in zip(begins, np.split(told, begins[1:]), strict=True):
-                parts[int(places[begin]), number] = part.tobytes()
+            in_thread = threads == pair[member]
+            iteration, own_codes = iterations.of_row[in_thread], codes[in_thread]
+            begins = np.flatnonzero(np.diff(iteration, prepend=-2))
+            for begin, part in zip(begins, np.split(own_codes, begins[1:]), strict=True):
+                parts[int(iteration[begin]), number] = part.tobytes()
         return parts
 
-    def _matches(self, one: bytes, other: bytes) -> int:
-        if (one, other) not in self._known:
-            sure = align(np.frombuffer(one, np.int64), np.frombuffer(other, np.int64)).sure
-            self._known[one, other] = int((sure != NONE).sum())
-        return self._known[one, other]
+    def _matches(self, left: bytes, right: bytes) -> int:
+        if (left, right) not in self._known:
+            matched = align(np.frombuffer(left, np.int64), np.frombuffer(right, np.int64)).unambiguous
+            self._known[left, right] = int((matched != NONE).sum())
+        return self._known[left, right]
 
 
 class _Choice(NamedTuple):
     """The iteration that was chosen, how many others agree as well, and why."""
 
-    place: int
+    position: int
     as_good: int
     reason: ChoiceReason
 
 
-def _said(
-    choice: _Choice, places: _Places, agreement: NDArray[np.float64], ops_are_longer: bool
+def _described(
+    choice: _Choice, positions: _Positions, agreement: NDArray[np.float64], ops_are_longer: bool
 ) -> ChosenIterations:
-    names = places.many.names
+    names = positions.many.names
     return ChosenIterations(
         trace="Kineto Trace" if ops_are_longer else "Execution Trace",
-        marks=places.many.marks,
-        iterations=len(places.many),
-        first=names[choice.place],
-        last=names[choice.place + len(places.few) - 1],
-        agreement=float(agreement[choice.place]),
+        marks=positions.many.marks,
+        iterations=len(positions.many),
+        first=names[choice.position],
+        last=names[choice.position + len(positions.few) - 1],
+        agreement=float(agreement[choice.position]),
         as_good=choice.as_good,
         reason=choice.reason,
     )
 
 
-def _choose(places: _Places, agreement: NDArray[np.float64], matching: Matching) -> _Choice:
+def _choose(positions: _Positions, agreement: NDArray[np.float64], matching: Matching) -> _Choice:
     if isinstance(matching.iteration, int):
-        asked = numbered(places.many, matching.iteration)
-        if asked is None or asked >= len(places):
+        asked = numbered(positions.many, matching.iteration)
+        if asked is None or asked >= len(positions):
             raise ArgumentError(
-                f"there is no iteration {matching.iteration}; there are {len(places)}, "
-                f"{places.many.names[0]} to {places.many.names[len(places) - 1]}"
+                f"there is no iteration {matching.iteration}; there are {len(positions)}, "
+                f"{positions.many.names[0]} to {positions.many.names[len(positions) - 1]}"
             )
         return _Choice(asked, 0, ChoiceReason.ASKED_FOR)
-    best = np.flatnonzero(agreement >= agreement.max() - (_NEARLY if matching.iteration == MEDIAN else 1e-9))
+    best = np.flatnonzero(
+        agreement >= agreement.max() - (_NEARLY if matching.iteration == MEDIAN else _EQUAL)
+    )
     others = len(best) - 1
     if matching.iteration == BEST:
-        same = places.same_numbers()[best]
-        if len(best) > 1 and same.max() > 0.5 and np.count_nonzero(same == same.max()) == 1:
+        same = positions.same_numbers()[best]
+        if len(best) > 1 and same.max() > _SAME_RUN and np.count_nonzero(same == same.max()) == 1:
             return _Choice(int(best[same.argmax()]), others, ChoiceReason.SAME_SEQUENCE_NUMBERS)
-        named = [place for place in best.tolist() if places.many.names[place] == places.few.names[0]]
+        named = [
+            position for position in best.tolist() if positions.many.names[position] == positions.few.names[0]
+        ]
         if len(best) > 1 and len(named) == 1:
             return _Choice(named[0], others, ChoiceReason.SAME_NUMBER)
-    lengths = places.lengths()[best]
+    lengths = positions.lengths()[best]
     median = int(best[np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2]])
     return _Choice(median, others, ChoiceReason.MEDIAN_LENGTH if others else ChoiceReason.BEST)
 
 
-def _table(places: _Places, agreement: NDArray[np.float64], chosen: int, is_timed: bool) -> pl.DataFrame:
-    rows = places.longer.with_columns(pl.Series("iteration", places.many.of_row)).filter(
+def _table(
+    positions: _Positions, agreement: NDArray[np.float64], chosen: int, is_timed: bool
+) -> pl.DataFrame:
+    rows = positions.longer.with_columns(pl.Series("iteration", positions.many.of_row)).filter(
         pl.col("iteration") >= 0
     )
     found = rows.group_by("iteration").agg(
         pl.col("order").min().alias("start_ns") if is_timed else pl.lit(None).alias("start_ns"),
         pl.len().cast(pl.Int64).alias("ops"),
     )
-    whole = pl.DataFrame({"iteration": range(len(places.many)), "name": places.many.names}).join(
+    whole = pl.DataFrame({"iteration": range(len(positions.many)), "name": positions.many.names}).join(
         found, on="iteration", how="left"
     )
-    within = pl.col("iteration").is_between(chosen, chosen + len(places.few) - 1)
-    agrees = pl.Series("agreement", [*agreement.tolist(), *[None] * (len(places.few) - 1)], dtype=pl.Float64)
+    within = pl.col("iteration").is_between(chosen, chosen + len(positions.few) - 1)
+    agrees = pl.Series(
+        "agreement", [*agreement.tolist(), *[None] * (len(positions.few) - 1)], dtype=pl.Float64
+    )
     table = whole.sort("iteration").with_columns(agrees, within.alias("is_chosen"))
-    schema = ITERATIONS.polars_schema()
-    return table.select(list(schema)).cast(schema)  # type: ignore[arg-type]
+    return ITERATIONS.conform(table)

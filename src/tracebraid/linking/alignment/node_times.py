@@ -34,7 +34,6 @@ def node_times(interval: Interval, pairs: pl.DataFrame, timeline: Timeline) -> p
     found = [
         _of_thread(thread, interval.chosen) for thread in rows.partition_by("thread", maintain_order=True)
     ]
-    schema = NODE_TIMES.polars_schema()
     duration = pl.col("dur_ns")
     return (
         pl.concat(found)
@@ -48,14 +47,13 @@ def node_times(interval: Interval, pairs: pl.DataFrame, timeline: Timeline) -> p
             duration.max().alias("max_ns"),
             duration.std().alias("std_ns"),
         )
-        .select(list(schema))
-        .cast(schema)  # type: ignore[arg-type]
+        .pipe(NODE_TIMES.conform)
         .sort("node_id")
     )
 
 
 def _of_thread(thread: pl.DataFrame, chosen: int) -> pl.DataFrame:
-    """The events of all iterations by node: of each iteration those in the places of the matched one's."""
+    """The events of all iterations by node: of each iteration those at the positions of the matched one's."""
     iterations = {int(key[0]): part for key, part in thread.partition_by("iteration", as_dict=True).items()}
     matched = iterations.get(chosen, thread.clear())
     codes = matched.get_column("code").to_numpy()
@@ -65,7 +63,7 @@ def _of_thread(thread: pl.DataFrame, chosen: int) -> pl.DataFrame:
     for number, part in iterations.items():
         if number < 0:
             continue
-        there = align(codes, part.get_column("code").to_numpy()).sure
+        there = align(codes, part.get_column("code").to_numpy()).unambiguous
         both = (there != NONE) & (nodes != NONE)
         events.append(part.get_column("id").to_numpy()[there[both]])
         of_nodes.append(nodes[both])

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.linking.alignment.sides import Side
+from tracebraid.linking.alignment.op_sequences import OpSequence
 
 __all__ = ["depths_of", "program_of"]
 
@@ -29,23 +29,27 @@ def depths_of(parent: NDArray[np.int64]) -> NDArray[np.int64]:
     return depth
 
 
-def program_of(side: Side) -> str:
+_DIGITS = 16
+"""Hexadecimal digits of a hash: 64 bits, so that no two of a million programs have one by chance (birthday bound)."""
+
+
+def program_of(sequence: OpSequence) -> str:
     """A hash of the op trees of all threads: names and nesting in order; numbers of annotations do not count.
 
-    Two sides with the same hash hold the same program, whatever their threads are called.
+    Two traces with the same hash hold the same program, whatever their threads are called.
     """
-    rows = side.rows.with_row_index("row")
-    around = rows.select("parent").join(
+    rows = sequence.rows.with_row_index("row")
+    enclosing = rows.select("parent").join(
         rows.select("id", pl.col("row").cast(pl.Int64)),
         left_on="parent",
         right_on="id",
         how="left",
         maintain_order="left",
     )
-    parent = around.get_column("row").fill_null(-1).to_numpy()
+    parent = enclosing.get_column("row").fill_null(-1).to_numpy()
     lines = rows.select(
         "thread", pl.format("{} {}", pl.Series("depth", depths_of(parent)), "name").alias("line")
     )
     trees = lines.group_by("thread").agg(pl.col("line").str.join("\n"))
     threads = sorted(hashlib.sha256(tree.encode()).hexdigest() for tree in trees.get_column("line"))
-    return hashlib.sha256("".join(threads).encode()).hexdigest()[:16]
+    return hashlib.sha256("".join(threads).encode()).hexdigest()[:_DIGITS]

@@ -8,47 +8,50 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.linking.alignment.sides import Codes, Side
+from tracebraid.linking.alignment.op_sequences import Codes, OpSequence
 
 __all__ = ["threads_of"]
 
 _LEAST_ALIKE = 0.1
+"""Threads that share less (Dice's coefficient) are no pair.."""
 _DIGITS = 2
-"""Threads that are alike to so many digits are told apart by when they ran."""
+"""Threads that are alike to so many digits are distinguished by when they ran."""
 _NEARLY = 0.03
+"""Pairs whose likeness differs by less could be exchanged: so much a few lost ops of a hundred make up. Chosen."""
 _MOMENTS = np.linspace(0, 1, 11)
+"""The shares of a thread's ops at which threads are compared: none, a tenth, ... all."""
 
 _Floats = NDArray[np.float64]
 
 
-def threads_of(nodes: Side, ops: Side, codes: tuple[Codes, Codes]) -> list[tuple[int, int]]:
+def threads_of(nodes: OpSequence, ops: OpSequence, codes: tuple[Codes, Codes]) -> list[tuple[int, int]]:
     """Pairs of a thread of the nodes and one of the ops, one to one, the most alike first.
 
     Two threads are alike by the share of ops that both have (Dice's coefficient). Where several are equally alike,
-    those are a pair that come at the same place in the order of their starts, of their first tenths, and so on.
+    those are a pair that have the same rank in the order of their starts, of their first tenths, and so on.
     """
     alike = _alike(nodes, ops, codes)
     moments = _moments(nodes.rows), _moments(ops.rows)
-    first = _one_to_one(
-        (-round(share, _DIGITS), float(np.abs(moments[0][one] - moments[1][other]).mean()), one, other)
-        for (one, other), share in alike.items()
+    first = _best_pairs(
+        (-round(share, _DIGITS), float(np.abs(moments[0][thread] - moments[1][lane]).mean()), thread, lane)
+        for (thread, lane), share in alike.items()
     )
     pairs: list[tuple[int, int]] = []
     for group in _interchangeable(first, alike):
-        ones, others = [one for one, _ in group], [other for _, other in group]
-        places = [_places(side, which) for side, which in zip(moments, (ones, others), strict=True)]
-        pairs += _one_to_one(
-            (0.0, float(np.abs(places[0][i] - places[1][j]).sum()), one, other)
-            for i, one in enumerate(ones)
-            for j, other in enumerate(others)
+        threads, lanes = [thread for thread, _ in group], [lane for _, lane in group]
+        ranks = [_ranks(sequence, which) for sequence, which in zip(moments, (threads, lanes), strict=True)]
+        pairs += _best_pairs(
+            (0.0, float(np.abs(ranks[0][i] - ranks[1][j]).sum()), thread, lane)
+            for i, thread in enumerate(threads)
+            for j, lane in enumerate(lanes)
         )
     return sorted(pairs)
 
 
-def _alike(nodes: Side, ops: Side, codes: tuple[Codes, Codes]) -> dict[tuple[int, int], float]:
+def _alike(nodes: OpSequence, ops: OpSequence, codes: tuple[Codes, Codes]) -> dict[tuple[int, int], float]:
     """How alike two threads are, 0 to 1, where that is enough."""
-    counts = [_counts(side, code) for side, code in zip((nodes, ops), codes, strict=True)]
-    sizes = [one.group_by("thread").agg(pl.col("count").sum().alias("size")) for one in counts]
+    counts = [_counts(sequence, code) for sequence, code in zip((nodes, ops), codes, strict=True)]
+    sizes = [of_thread.group_by("thread").agg(pl.col("count").sum().alias("size")) for of_thread in counts]
     shared = (
         counts[0]
         .join(counts[1], on="code", suffix="_op")
@@ -61,20 +64,21 @@ def _alike(nodes: Side, ops: Side, codes: tuple[Codes, Codes]) -> dict[tuple[int
         .sort("thread", "thread_op")
     )
     return {
-        (one, other): alike for one, other, alike in shared.select("thread", "thread_op", "alike").iter_rows()
+        (thread, lane): alike
+        for thread, lane, alike in shared.select("thread", "thread_op", "alike").iter_rows()
     }
 
 
-def _one_to_one(candidates: Iterable[tuple[float, float, int, int]]) -> list[tuple[int, int]]:
+def _best_pairs(candidates: Iterable[tuple[float, float, int, int]]) -> list[tuple[int, int]]:
     """The best candidates, each thread once."""
-    ones: set[int] = set()
-    others: set[int] = set()
+    threads: set[int] = set()
+    lanes: set[int] = set()
     pairs = []
-    for _, _, one, other in sorted(candidates):
-        if one not in ones and other not in others:
-            pairs.append((one, other))
-            ones.add(one)
-            others.add(other)
+    for _, _, thread, lane in sorted(candidates):
+        if thread not in threads and lane not in lanes:
+            pairs.append((thread, lane))
+            threads.add(thread)
+            lanes.add(lane)
     return pairs
 
 
@@ -83,28 +87,28 @@ def _interchangeable(
 ) -> list[list[tuple[int, int]]]:
     """Groups of pairs whose threads could be exchanged, as they are nearly as alike."""
     groups: list[list[tuple[int, int]]] = []
-    for one, other in pairs:
-        least = alike[one, other] - _NEARLY
+    for thread, lane in pairs:
+        least = alike[thread, lane] - _NEARLY
         for group in groups:
             lead = group[0]
-            if alike.get((one, lead[1]), 0.0) >= least and alike.get((lead[0], other), 0.0) >= least:
-                group.append((one, other))
+            if alike.get((thread, lead[1]), 0.0) >= least and alike.get((lead[0], lane), 0.0) >= least:
+                group.append((thread, lane))
                 break
         else:
-            groups.append([(one, other)])
+            groups.append([(thread, lane)])
     return groups
 
 
-def _places(moments: dict[int, _Floats], threads: list[int]) -> _Floats:
-    """For each of some threads its place among them by each of its moments."""
-    told = np.array([moments[thread] for thread in threads])
-    places: _Floats = np.argsort(np.argsort(told, axis=0, kind="stable"), axis=0).astype(np.float64)
-    return places
+def _ranks(moments: dict[int, _Floats], threads: list[int]) -> _Floats:
+    """For each of some threads its rank among them by each of its moments."""
+    reached = np.array([moments[thread] for thread in threads])
+    ranks: _Floats = np.argsort(np.argsort(reached, axis=0, kind="stable"), axis=0).astype(np.float64)
+    return ranks
 
 
-def _counts(side: Side, codes: Codes) -> pl.DataFrame:
-    told = side.rows.select("thread", pl.Series("code", codes.told))
-    return told.group_by("thread", "code").agg(pl.len().cast(pl.Int64).alias("count"))
+def _counts(sequence: OpSequence, codes: Codes) -> pl.DataFrame:
+    coded = sequence.rows.select("thread", pl.Series("code", codes.signatures))
+    return coded.group_by("thread", "code").agg(pl.len().cast(pl.Int64).alias("count"))
 
 
 def _moments(rows: pl.DataFrame) -> dict[int, _Floats]:

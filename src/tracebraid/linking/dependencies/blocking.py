@@ -7,6 +7,7 @@ import polars as pl
 from tracebraid.linking.dependencies.edges import END_TO_END, edges
 from tracebraid.linking.dependencies.issue_times import last_before
 from tracebraid.linking.dependencies.moments import Moments
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["blocking_calls", "blocking_copies"]
@@ -35,9 +36,9 @@ def blocking_calls(timeline: Timeline, issued: pl.DataFrame, moments: Moments) -
     asked = calls.join(streams, how="cross")
     # For events the same search, by when work ended instead of when it was issued.
     by_end = issued.drop("issued_ns").with_columns(
-        pl.Series("issued_ns", moments.end_place[issued.get_column("work_event").to_numpy()])
+        pl.Series("issued_ns", moments.end_position[issued.get_column("work_event").to_numpy()])
     )
-    returned = pl.Series("returned", moments.end_place[asked.get_column("call_event").to_numpy()])
+    returned = pl.Series("returned", moments.end_position[asked.get_column("call_event").to_numpy()])
     ended = last_before(asked.with_columns(returned).filter(of_event), "returned", by_end.sort("issued_ns"))
     found = pl.concat([last_before(asked.filter(~of_event), "called_ns", issued), ended], how="diagonal")
     inside = (
@@ -47,8 +48,8 @@ def blocking_calls(timeline: Timeline, issued: pl.DataFrame, moments: Moments) -
         .filter((pl.col("end_ns") > pl.col("called_ns")) & (pl.col("issued_ns") < pl.col("called_ns")))
     )
     done = (
-        moments.end_place[inside.get_column("work_event").to_numpy()]
-        < (moments.end_place[inside.get_column("call_event").to_numpy()])
+        moments.end_position[inside.get_column("work_event").to_numpy()]
+        < (moments.end_position[inside.get_column("call_event").to_numpy()])
     )
     inside = inside.filter(pl.Series(done)).sort("call_event", "end_ns", "work_event")
     last = pl.col("call_event").is_last_distinct()
@@ -61,7 +62,7 @@ def blocking_copies(timeline: Timeline, device_links: pl.DataFrame) -> pl.DataFr
 
     It does so unless it is asynchronous, and then too if the host's memory is pageable.
     """
-    name = timeline.events.select("event_id", pl.col("name").cast(pl.String))
+    name = timeline.events.select("event_id", as_text("name"))
     copies = (
         device_links.filter(pl.col("call_event").is_not_null())
         .select(pl.col("event_id").alias("before_event"), pl.col("call_event").alias("after_event"))
@@ -79,9 +80,9 @@ def _edges(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unrecorded(timeline: Timeline) -> pl.DataFrame:
-    """Calls that synchronise by their name, of which no `cuda_sync` event tells."""
+    """Calls that synchronise by their name, for which there is no `cuda_sync` event."""
     recorded = timeline.tables["syncs"].get_column("correlation").drop_nulls()
-    name = pl.col("name").cast(pl.String)
+    name = as_text("name")
     times = timeline.events.select(
         pl.col("event_id").alias("call_event"), name.alias("call_name"), pl.col("ts_ns").alias("called_ns")
     )

@@ -52,8 +52,8 @@ def find_dependencies(
             _forward_backward(forward_backward),
         ]
     )
-    before = moments.places(found.get_column("before_event"), found.get_column("before_moment"))
-    after = moments.places(found.get_column("after_event"), found.get_column("after_moment"))
+    before = moments.positions(found.get_column("before_event"), found.get_column("before_moment"))
+    after = moments.positions(found.get_column("after_event"), found.get_column("after_moment"))
     forward = pl.Series((before < after) & (before >= 0))
     return Dependencies(
         _table(found.filter(forward), moments), _contradicted(found.filter(~forward), timeline)
@@ -64,21 +64,19 @@ def _table(kept: pl.DataFrame, moments: Moments) -> pl.DataFrame:
     before = moments.times(kept.get_column("before_event"), kept.get_column("before_moment"))
     after = moments.times(kept.get_column("after_event"), kept.get_column("after_moment"))
     pair = ["before_event", "before_moment", "after_event", "after_moment"]
-    schema = DEPENDENCIES.polars_schema()
     return (
         kept.with_columns(pl.Series("slack_ns", after - before))
         .unique([*pair, "kind"], keep="first", maintain_order=True)
         .sort("after_event", "after_moment", "kind", "before_event", "before_moment")
-        .select(list(schema))
-        .cast(schema)  # type: ignore[arg-type]
+        .pipe(DEPENDENCIES.conform)
     )
 
 
 def _contradicted(against: pl.DataFrame, timeline: Timeline) -> tuple[Finding, ...]:
-    sure = against.filter(ASSERTED)
+    asserted = against.filter(ASSERTED)
     findings = []
-    for kind in sorted(sure.get_column("kind").unique()):
-        rows = sure.filter(pl.col("kind") == kind).sort("after_event", "before_event")
+    for kind in sorted(asserted.get_column("kind").unique()):
+        rows = asserted.filter(pl.col("kind") == kind).sort("after_event", "before_event")
         first, second = rows.select("before_event", "after_event").row(0)
         where = f"events {first} and {second}, ..."
         findings.append(

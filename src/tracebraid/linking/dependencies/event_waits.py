@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.linking.dependencies.edges import END_TO_START, edges
 from tracebraid.linking.dependencies.issue_times import calls_by_correlation, first_after, last_before
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["event_waits"]
@@ -16,7 +17,7 @@ _WAIT = "Stream Wait Event"
 def event_waits(timeline: Timeline, issued: pl.DataFrame) -> pl.DataFrame:
     """From the last work before the record of the event, to the first work after the wait on the other stream.
 
-    Before and after go by when the calls were made: the host queues work, records and waits on a stream in turn.
+    Before and after go by when the calls were made: the host queues work, records and waits on a stream in that order.
     """
     calls = calls_by_correlation(timeline)
     recorded = calls.select(
@@ -25,7 +26,7 @@ def event_waits(timeline: Timeline, issued: pl.DataFrame) -> pl.DataFrame:
     )
     waits = (
         timeline.tables["syncs"]
-        .filter(pl.col("kind").cast(pl.String) == _WAIT)
+        .filter(as_text("kind") == _WAIT)
         .filter((pl.col("wait_on_stream") >= 0) & (pl.col("wait_on_stream") != pl.col("stream")))
         .join(timeline.events.select("event_id", "ts_ns"), on="event_id")
         .join(recorded, on="wait_on_event_record_correlation")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["calls_by_correlation", "first_after", "issued_work", "last_before"]
@@ -40,7 +41,7 @@ def calls_by_correlation(timeline: Timeline) -> pl.DataFrame:
         .join(
             timeline.events.select(
                 pl.col("event_id").alias("call_event"),
-                pl.col("name").cast(pl.String).alias("call_name"),
+                as_text("name").alias("call_name"),
                 pl.col("ts_ns").alias("called_ns"),
                 (pl.col("ts_ns") + pl.col("dur_ns")).alias("returned_ns"),
             ),

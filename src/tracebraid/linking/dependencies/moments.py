@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tracebraid.linking.nesting import TOLERANCE_NS
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["END", "START", "Moments", "moments_of"]
@@ -22,27 +23,27 @@ _ON_THE_HOST = (Role.OP, Role.ANNOTATION, Role.CALL)
 
 @dataclass(frozen=True)
 class Moments:
-    """The times of all events, and the place of each start and end in one order; arrays by event id.
+    """The times of all events, and the position of each start and end in one order; arrays by event id.
 
     Args:
         start_ns: starts.
         end_ns: ends.
-        start_place: place of each start in the order; -1 for events that depend on nothing, as instants.
-        end_place: place of each end.
+        start_position: position of each start in the order; -1 for events that depend on nothing, as instants.
+        end_position: position of each end.
     """
 
     start_ns: _Ints
     end_ns: _Ints
-    start_place: _Ints
-    end_place: _Ints
+    start_position: _Ints
+    end_position: _Ints
 
     def times(self, events: pl.Series, moments: pl.Series) -> _Ints:
         """The time of one moment of each event."""
         return self._pick(events, moments, self.start_ns, self.end_ns)
 
-    def places(self, events: pl.Series, moments: pl.Series) -> _Ints:
-        """The place of one moment of each event."""
-        return self._pick(events, moments, self.start_place, self.end_place)
+    def positions(self, events: pl.Series, moments: pl.Series) -> _Ints:
+        """The position of one moment of each event."""
+        return self._pick(events, moments, self.start_position, self.end_position)
 
     @staticmethod
     def _pick(events: pl.Series, moments: pl.Series, starts: _Ints, ends: _Ints) -> _Ints:
@@ -59,12 +60,8 @@ def moments_of(timeline: Timeline) -> Moments:
     order of the file holds; an event starts before it ends.
     """
     role = timeline.events.select(
-        pl.col("category").cast(pl.String).is_in(categories_of(*_ON_THE_HOST)).fill_null(False).alias("host"),
-        pl.col("category")
-        .cast(pl.String)
-        .is_in(categories_of(Role.DEVICE_WORK))
-        .fill_null(False)
-        .alias("device"),
+        as_text("category").is_in(categories_of(*_ON_THE_HOST)).fill_null(False).alias("host"),
+        as_text("category").is_in(categories_of(Role.DEVICE_WORK)).fill_null(False).alias("device"),
     )
     on_device = role.get_column("device").to_numpy()
     start = timeline.events.get_column("ts_ns").to_numpy()
@@ -75,8 +72,8 @@ def moments_of(timeline: Timeline) -> Moments:
     rank = np.empty(len(counted), dtype=np.int64)
     rank[np.lexsort((on_device[counted], began))] = np.arange(len(counted))
     order = np.lexsort((np.concatenate([2 * rank, 2 * rank + 1]), np.concatenate([began, ended])))
-    place = np.empty(2 * len(counted), dtype=np.int64)
-    place[order] = np.arange(2 * len(counted))
+    position = np.empty(2 * len(counted), dtype=np.int64)
+    position[order] = np.arange(2 * len(counted))
     starts, ends = (np.full(len(start), -1, dtype=np.int64) for _ in range(2))
-    starts[counted], ends[counted] = place[: len(counted)], place[len(counted) :]
+    starts[counted], ends[counted] = position[: len(counted)], position[len(counted) :]
     return Moments(start, end, starts, ends)

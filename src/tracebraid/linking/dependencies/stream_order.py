@@ -7,6 +7,7 @@ import polars as pl
 
 from tracebraid.linking.dependencies.edges import END_TO_START, edges, no_edges
 from tracebraid.linking.dependencies.moments import Moments
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["stream_order"]
@@ -24,8 +25,8 @@ def stream_order(timeline: Timeline, moments: Moments) -> pl.DataFrame:
         return no_edges()
     event, lane = work.get_column("event_id").to_numpy(), work.get_column("lane").to_numpy()
     count = len(event)
-    place = np.concatenate([moments.start_place[event], moments.end_place[event]])
-    order = np.lexsort((place, np.concatenate([lane, lane])))
+    position = np.concatenate([moments.start_position[event], moments.end_position[event]])
+    order = np.lexsort((position, np.concatenate([lane, lane])))
     is_end = order >= count
     lanes = lane[order % count]
     last_end = np.maximum.accumulate(np.where(is_end, np.arange(2 * count), -1))
@@ -39,5 +40,5 @@ def stream_order(timeline: Timeline, moments: Moments) -> pl.DataFrame:
             "lane": lanes[started[same]],
         }
     ).join(timeline.lanes.select("lane", "tid", "tid_text"), on="lane", how="left")
-    stream = pl.coalesce(pl.col("tid").cast(pl.String), "tid_text", pl.lit("of no number"))
+    stream = pl.coalesce(as_text("tid"), "tid_text", pl.lit("of no number"))
     return edges(pairs, "stream_order", END_TO_START, pl.format("stream {}", stream))

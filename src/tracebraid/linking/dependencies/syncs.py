@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.linking.dependencies.edges import END_TO_END, edges
 from tracebraid.linking.dependencies.issue_times import calls_by_correlation, last_before
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["recorded_syncs"]
@@ -24,7 +25,7 @@ def recorded_syncs(timeline: Timeline, issued: pl.DataFrame) -> pl.DataFrame:
     calls = calls_by_correlation(timeline)
     syncs = (
         timeline.tables["syncs"]
-        .select("event_id", pl.col("kind").cast(pl.String), "stream", "correlation", "device")
+        .select("event_id", as_text("kind"), "stream", "correlation", "device")
         .filter(pl.col("kind").is_in([_STREAM, _CONTEXT]))
         .join(calls, on="correlation")
         .with_columns(pl.col("called_ns").alias("until_ns"))
@@ -49,7 +50,7 @@ def _of_events(timeline: Timeline, calls: pl.DataFrame) -> pl.DataFrame:
     )
     return (
         timeline.tables["syncs"]
-        .with_columns(pl.col("kind").cast(pl.String))
+        .with_columns(as_text("kind"))
         .filter((pl.col("kind") == _EVENT) & (pl.col("wait_on_stream") >= 0))
         .drop("stream")
         .rename({"wait_on_stream": "stream"})

@@ -1,4 +1,4 @@
-"""Host threads that take turns: where one falls silent and another begins, the second waits for the first."""
+"""Hand-overs between host threads: where one falls silent and another begins, the second waits for the first."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tracebraid.linking.dependencies.edges import edges, no_edges
 from tracebraid.linking.dependencies.moments import END, START, Moments
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["QUIET_NS", "thread_order"]
@@ -29,8 +30,8 @@ _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class _Turns:
-    """Stretches of a thread between two silences, in the order of threads and time.
+class _Bursts:
+    """Bursts: stretches of a thread between two silences, in the order of threads and time.
 
     Args:
         lane: the thread.
@@ -38,8 +39,8 @@ class _Turns:
         last: row of the moment that ends it.
         begin_ns: time of the first.
         end_ns: time of the last.
-        silent_since_ns: end of the turn before on the thread; the lowest int64 without one.
-        silent_until_ns: begin of the next turn on the thread; the highest int64 without one.
+        silent_since_ns: end of the burst before on the thread; the lowest int64 without one.
+        silent_until_ns: begin of the next burst on the thread; the highest int64 without one.
     """
 
     lane: _Ints
@@ -58,15 +59,15 @@ def thread_order(
 
     A thread takes over from another that was alive after the first fell silent, and that is silent when it begins.
     Proof is one of these: it runs the backward ops of that other one; or that one runs its backward ops and stays
-    silent until its turn is over; or all other threads do so, and the two alternate.
+    silent until its burst is over; or all other threads do so, and the two alternate.
     """
     signs = _signs(timeline, tree, moments)
     if signs.is_empty() or signs.get_column("lane").n_unique() < 2:
         return no_edges()
-    turns = _turns(signs)
-    before, proof = _handed_over(turns, _autograd_pairs(timeline, forward_backward))
+    bursts = _bursts(signs)
+    before, proofs = _handed_over(bursts, _autograd_pairs(timeline, forward_backward))
     after = np.flatnonzero(before >= 0)
-    first, last = signs[turns.first[after]], signs[turns.last[before[after]]]
+    first, last = signs[bursts.first[after]], signs[bursts.last[before[after]]]
     pairs = pl.DataFrame(
         {
             "before_event": last.get_column("event_id"),
@@ -74,22 +75,22 @@ def thread_order(
             "after_event": first.get_column("event_id"),
             "after_moment": first.get_column("moment"),
             "lane": last.get_column("lane"),
-            "proof": proof[after],
+            "proof": proofs[after],
         }
     ).join(timeline.lanes.select("lane", "tid", "tid_text"), on="lane", how="left")
-    thread = pl.coalesce(pl.col("tid").cast(pl.String), "tid_text", pl.lit("of no number"))
+    thread = pl.coalesce(as_text("tid"), "tid_text", pl.lit("of no number"))
     text = pl.coalesce(
-        pl.when(pl.col("proof") == one).then(pl.format(words, thread)) for one, words in _EVIDENCE.items()
+        pl.when(pl.col("proof") == proof).then(pl.format(words, thread)) for proof, words in _EVIDENCE.items()
     )
     return pl.concat(
         edges(
-            pairs.filter((pl.col("before_moment") == one) & (pl.col("after_moment") == other)),
+            pairs.filter((pl.col("before_moment") == from_moment) & (pl.col("after_moment") == to_moment)),
             "inter_thread",
-            (one, other),
+            (from_moment, to_moment),
             text,
         )
-        for one in (START, END)
-        for other in (START, END)
+        for from_moment in (START, END)
+        for to_moment in (START, END)
     )
 
 
@@ -100,31 +101,31 @@ def _signs(timeline: Timeline, tree: pl.DataFrame, moments: Moments) -> pl.DataF
     """
     kinds = dict.fromkeys(categories_of(Role.OP), "op") | dict.fromkeys(categories_of(Role.CALL), "call")
     kinds |= dict.fromkeys(categories_of(Role.ANNOTATION), "range")
-    kind = pl.col("category").cast(pl.String).replace_strict(kinds, default=None, return_dtype=pl.String)
+    kind = as_text("category").replace_strict(kinds, default=None, return_dtype=pl.String)
     events = timeline.events.select("event_id", "lane", kind.alias("kind"))
     host = events.join(tree.select("event_id", "op_event"), on="event_id")
     host = host.filter(pl.col("kind").is_not_null())
     with_ops = host.filter(pl.col("kind") == "op").get_column("lane").unique()
     host = host.filter(pl.col("lane").is_in(with_ops.implode()))
-    around = events.select(pl.col("event_id").alias("op_event"), pl.col("kind").alias("around"))
+    enclosing = events.select(pl.col("event_id").alias("op_event"), pl.col("kind").alias("enclosing"))
     starts = host.with_columns(pl.lit(START).alias("moment"), (pl.col("kind") != "range").alias("busy"))
-    ends = host.join(around, on="op_event", how="left").with_columns(
-        pl.lit(END).alias("moment"), (pl.col("around") == "op").fill_null(False).alias("busy")
+    ends = host.join(enclosing, on="op_event", how="left").with_columns(
+        pl.lit(END).alias("moment"), (pl.col("enclosing") == "op").fill_null(False).alias("busy")
     )
     signs = pl.concat(
-        one.select("event_id", "lane", "moment", "busy").with_columns(
-            pl.Series("ns", times[one.get_column("event_id").to_numpy()]),
-            pl.Series("place", places[one.get_column("event_id").to_numpy()]),
+        rows.select("event_id", "lane", "moment", "busy").with_columns(
+            pl.Series("ns", times[rows.get_column("event_id").to_numpy()]),
+            pl.Series("position", positions[rows.get_column("event_id").to_numpy()]),
         )
-        for one, times, places in (
-            (starts, moments.start_ns, moments.start_place),
-            (ends, moments.end_ns, moments.end_place),
+        for rows, times, positions in (
+            (starts, moments.start_ns, moments.start_position),
+            (ends, moments.end_ns, moments.end_position),
         )
     )
-    return signs.sort("lane", "place")
+    return signs.sort("lane", "position")
 
 
-def _turns(signs: pl.DataFrame) -> _Turns:
+def _bursts(signs: pl.DataFrame) -> _Bursts:
     lane, ns = signs.get_column("lane").to_numpy(), signs.get_column("ns").to_numpy()
     silent = (np.diff(ns) >= QUIET_NS) & ~signs.get_column("busy").to_numpy()[:-1]
     other = lane[1:] != lane[:-1]
@@ -134,49 +135,49 @@ def _turns(signs: pl.DataFrame) -> _Turns:
     changes = lane[first][1:] != lane[first][:-1]
     since = np.concatenate([[_FIRST], np.where(changes, _FIRST, end[:-1])])
     until = np.concatenate([np.where(changes, _LAST, begin[1:]), [_LAST]])
-    return _Turns(lane[first], first, last, begin, end, since, until)
+    return _Bursts(lane[first], first, last, begin, end, since, until)
 
 
-def _handed_over(turns: _Turns, autograd: set[tuple[int, int]]) -> tuple[_Ints, NDArray[np.str_]]:
-    """For each turn the turn of another thread that it took over from, or -1, and the key of its proof.
+def _handed_over(bursts: _Bursts, autograd: set[tuple[int, int]]) -> tuple[_Ints, NDArray[np.str_]]:
+    """For each burst the burst of another thread that it took over from, or -1, and the key of its proof.
 
     Of several, the proof that `_EVIDENCE` has first is taken, and then the one that fell silent last.
     """
-    count = len(turns.lane)
+    count = len(bursts.lane)
     silent = np.zeros(count, dtype=np.int64)
     best = {proof: np.full(count, -1, dtype=np.int64) for proof in _EVIDENCE}
-    lanes = np.unique(turns.lane)
+    lanes = np.unique(bursts.lane)
     for lane in lanes.tolist():
-        own = np.flatnonzero(turns.lane == lane)
-        row = own[np.maximum(np.searchsorted(turns.end_ns[own], turns.begin_ns, side="right") - 1, 0)]
-        ended = turns.end_ns[row] <= turns.begin_ns
-        until = np.where(ended, turns.silent_until_ns[row], turns.begin_ns[own[0]])
-        throughout = (until >= turns.end_ns) & (turns.lane != lane)
+        own = np.flatnonzero(bursts.lane == lane)
+        row = own[np.maximum(np.searchsorted(bursts.end_ns[own], bursts.begin_ns, side="right") - 1, 0)]
+        ended = bursts.end_ns[row] <= bursts.begin_ns
+        until = np.where(ended, bursts.silent_until_ns[row], bursts.begin_ns[own[0]])
+        throughout = (until >= bursts.end_ns) & (bursts.lane != lane)
         silent += throughout
-        alive = ended & (until > turns.begin_ns) & (turns.end_ns[row] > turns.silent_since_ns)
+        alive = ended & (until > bursts.begin_ns) & (bursts.end_ns[row] > bursts.silent_since_ns)
         may = {
-            "backward": alive & np.isin(turns.lane, [there for here, there in autograd if here == lane]),
+            "backward": alive & np.isin(bursts.lane, [there for here, there in autograd if here == lane]),
             "forward": alive
             & throughout
-            & np.isin(turns.lane, [there for there, here in autograd if here == lane]),
+            & np.isin(bursts.lane, [there for there, here in autograd if here == lane]),
             "alone": alive & throughout,
         }
         for proof, rows in may.items():
-            later = rows & ((best[proof] < 0) | (turns.end_ns[row] > turns.end_ns[best[proof]]))
+            later = rows & ((best[proof] < 0) | (bursts.end_ns[row] > bursts.end_ns[best[proof]]))
             best[proof][later] = row[later]
-    best["alone"][(silent < len(lanes) - 1) | ~_alternate(turns, best["alone"])] = -1
+    best["alone"][(silent < len(lanes) - 1) | ~_alternate(bursts, best["alone"])] = -1
     proofs = np.select([found >= 0 for found in best.values()], list(best), default="")
     return np.select([found >= 0 for found in best.values()], list(best.values()), default=-1), proofs
 
 
-def _alternate(turns: _Turns, before: _Ints) -> NDArray[np.bool_]:
-    """Whether the thread of each turn had the turn ahead of `before` as well, or that of `before` has the next one."""
-    order = np.lexsort((turns.lane, turns.begin_ns))
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    lanes = np.concatenate([[-1], turns.lane[order], [-1]])
-    again = lanes[place[before]] == turns.lane
-    alternate: NDArray[np.bool_] = again | (lanes[place + 2] == turns.lane[before])
+def _alternate(bursts: _Bursts, before: _Ints) -> NDArray[np.bool_]:
+    """Whether the thread of each burst had the burst ahead of `before` too, or that of `before` has the next one."""
+    order = np.lexsort((bursts.lane, bursts.begin_ns))
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    lanes = np.concatenate([[-1], bursts.lane[order], [-1]])
+    again = lanes[position[before]] == bursts.lane
+    alternate: NDArray[np.bool_] = again | (lanes[position + 2] == bursts.lane[before])
     return alternate
 
 
@@ -185,4 +186,4 @@ def _autograd_pairs(timeline: Timeline, forward_backward: pl.DataFrame) -> set[t
     lane = timeline.events.get_column("lane")
     forward = lane.gather(forward_backward.get_column("forward_event")).to_list()
     backward = lane.gather(forward_backward.get_column("backward_event")).to_list()
-    return {(one, other) for one, other in zip(forward, backward, strict=True) if one != other}
+    return {(before, after) for before, after in zip(forward, backward, strict=True) if before != after}

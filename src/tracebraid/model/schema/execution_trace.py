@@ -25,7 +25,7 @@ ET_NODES = Table(
     (
         _NODE_ID,
         Column("name", _NAME, "the operator's name"),
-        Column("parent_id", _INT, "the node around it (`ctrl_deps`, once `parent`); null for roots"),
+        Column("parent_id", _INT, "the node that encloses it (`ctrl_deps`, once `parent`); null for roots"),
         Column("rf_id", _INT, "record-function id; equals Kineto's `Record function id`"),
         Column("fw_parent", _INT, "top of the forward thread's stack at that moment; 0: none"),
         Column("seq_id", _INT, "autograd's sequence number; -1: none"),
@@ -45,7 +45,7 @@ ET_VALUES = Table(
     (
         _NODE_ID,
         Column("is_output", _BOOL, "true for outputs"),
-        Column("position", _INT, "place among the node's inputs or outputs, from 0"),
+        Column("position", _INT, "position among the node's inputs or outputs, from 0"),
         Column("type", _NAME, "C++ type, such as `Tensor(float)` or `GenericList[Int]`"),
         Column("value", _JSON, "the value; tensors as tuples, see docs/formats.md"),
         Column("shape", _JSON, "shape"),
@@ -59,8 +59,8 @@ ET_TENSOR_USES = Table(
     (
         _NODE_ID,
         Column("is_output", _BOOL, "true for outputs"),
-        Column("position", _INT, "place among the node's inputs or outputs, from 0"),
-        Column("item", _INT, "place inside a list of tensors; null outside of one"),
+        Column("position", _INT, "position among the node's inputs or outputs, from 0"),
+        Column("item", _INT, "index inside a list of tensors; null outside of one"),
         Column("tensor", _INT, "the tensor node: its row in `tensors`"),
     ),
 )

@@ -36,7 +36,7 @@ _EVENT_ID = Column("event_id", _INT, "the event: its row in `events`")
 
 EVENTS = Table(
     "events",
-    "One row per event that has a place in time: complete events (`ph: X`) and instants with a category.",
+    "One row per event that has a time: complete events (`ph: X`) and instants with a category.",
     (
         _EVENT_ID,
         Column("name", _NAME, "the event's name"),
@@ -94,7 +94,12 @@ HOST_CALLS = Table(
     "One row per call of a runtime or driver API on the host.",
     (
         _EVENT_ID,
-        Column("external_id", _INT, "External id of the op around the call", ("External id", "external id")),
+        Column(
+            "external_id",
+            _INT,
+            "External id of the op that encloses the call",
+            ("External id", "external id"),
+        ),
         Column("callback_id", _INT, "number of the API function: `cbid`, `cid` on ROCm", ("cbid", "cid")),
         Column("correlation", _INT, "joins the call to the device's events", ("correlation",)),
     ),
@@ -168,7 +173,7 @@ SYNCS = Table(
     "One row per synchronisation as the device saw it (`cuda_sync`).",
     (
         _EVENT_ID,
-        Column("external_id", _INT, "External id of the op around the call", ("External id",)),
+        Column("external_id", _INT, "External id of the op that encloses the call", ("External id",)),
         Column("kind", _NAME, "`Stream Wait Event`, `Event Sync`, ...", ("cuda_sync_kind",)),
         Column("stream", _INT, "stream that waits; -1 unknown", ("stream",)),
         Column("correlation", _INT, "joins it to the host's call", ("correlation",)),
@@ -191,7 +196,7 @@ PYTHON_FUNCTIONS = Table(
     (
         _EVENT_ID,
         Column("python_id", _INT, "the call", ("Python id",)),
-        Column("python_parent_id", _INT, "the call around it", ("Python parent id",)),
+        Column("python_parent_id", _INT, "the call that encloses it", ("Python parent id",)),
         Column("python_module_id", _INT, "instance of the nn.Module", ("Python module id",)),
         Column("ev_idx", _INT, "the profiler's own event number", ("Ev Idx",)),
     ),
@@ -240,7 +245,7 @@ EXTRA_ARGS = Table(
 
 OTHER_EVENTS = Table(
     "other_events",
-    "One row per event that has no place in the tables above: counters, unknown phases, no readable time.",
+    "One row per event that fits none of the tables above: counters, unknown phases, no readable time.",
     (
         Column("phase", _NAME, "`ph`"),
         Column("json", _TEXT, "the whole event, as JSON text"),

@@ -24,9 +24,9 @@ HOST_TREE = Table(
     "One row per host event that has a duration: op, annotation, call or Python function.",
     (
         _EVENT_ID,
-        Column("parent_event", _INT, "innermost host event around it on its thread; null at the top"),
-        Column("op_event", _INT, "innermost op or annotation around it, itself left out; null: none"),
-        Column("depth", _INT, "number of host events around it"),
+        Column("parent_event", _INT, "innermost host event that encloses it on its thread; null at the top"),
+        Column("op_event", _INT, "innermost op or annotation that encloses it, itself left out; null: none"),
+        Column("depth", _INT, "number of host events that enclose it"),
         Column("inclusive_ns", _INT, "its duration, cut where it outlasts its parent"),
         Column("exclusive_ns", _INT, "inclusive time less that of the events directly inside"),
         Column(
@@ -44,7 +44,7 @@ HOST_LINKS = Table(
         Column(
             "method",
             _NAME,
-            "`record_function_id`, `external_id`, `alignment`, `alignment_name`, `place`; null without a node",
+            "`record_function_id`, `external_id`, `alignment`, `alignment_name`, `position`; null without a node",
         ),
         Column("confidence", _FLOAT, "1.0 for ids that names confirm; null without a node"),
         Column("reason", _NAME, "why there is no node, a code of `OrphanReason`; null with one"),
@@ -64,13 +64,13 @@ NODE_LINKS = Table(
 )
 
 _CALL = Column("call_event", _INT, "the host's call with its correlation; null: none in the trace")
-_OP = Column("op_event", _INT, "innermost op around that call, else annotation; null: none")
+_OP = Column("op_event", _INT, "innermost op that encloses that call, else annotation; null: none")
 _LAUNCH_METHOD = Column("method", _NAME, "`correlation`, `external_id`; null without an op")
 _LAUNCH_REASON = Column("reason", _NAME, "why there is no op, a code of `OrphanReason`; null with one")
 
 LAUNCHES = Table(
     "launches",
-    "One row per device event: what launched it, as the Kineto trace alone tells.",
+    "One row per device event: what launched it, as the Kineto trace alone shows.",
     (_EVENT_ID, _CALL, _OP, _LAUNCH_METHOD, _LAUNCH_REASON),
 )
 
@@ -82,7 +82,9 @@ DEVICE_LINKS = Table(
         _CALL,
         _OP,
         Column(
-            "node_id", _INT, "the Execution Trace node of that op, or of the nearest op around that has one"
+            "node_id",
+            _INT,
+            "the Execution Trace node of that op, or of the nearest enclosing op that has one",
         ),
         _LAUNCH_METHOD,
         _LAUNCH_REASON,

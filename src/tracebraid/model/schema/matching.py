@@ -12,8 +12,8 @@ ITERATIONS = Table(
     "iterations",
     "One row per iteration of the longer trace, where one holds more of them than the other.",
     (
-        Column("iteration", _INT, "its place, from 0"),
-        Column("name", _TEXT, "its annotation's name, or `iteration` and its place"),
+        Column("iteration", _INT, "its index, from 0"),
+        Column("name", _TEXT, "its annotation's name, or `iteration` and its index"),
         Column(
             "start_ns", _INT, "start of its first op; null where it is the Execution Trace that is longer"
         ),
@@ -31,7 +31,7 @@ ET_ITERATIONS = Table(
     "et_iterations",
     "One row per iteration of an Execution Trace, in order.",
     (
-        Column("iteration", _INT, "its place, from 0"),
+        Column("iteration", _INT, "its index, from 0"),
         Column("name", _TEXT, "the name of its annotation"),
         Column("first_node", _INT, "the node that begins it"),
         Column("last_node", _INT, "its last node to start, on any thread"),

@@ -56,7 +56,7 @@ def _frame(table: Table, batches: dict[str, list[pl.Series]]) -> pl.DataFrame:
             columns.append(series.to_frame(column.name).select(null).to_series())
         else:
             columns.append(series.alias(column.name))
-    return pl.DataFrame(columns).cast(table.polars_schema())  # type: ignore[arg-type]
+    return table.conform(pl.DataFrame(columns))
 
 
 def _columns(data: bytes, at: int) -> Iterator[tuple[str, pl.Series]]:

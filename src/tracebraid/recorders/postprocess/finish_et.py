@@ -6,6 +6,7 @@ import mmap
 import re
 from dataclasses import dataclass
 
+from tracebraid.model.et_names import PROCESS_ROOT, THREAD_ROOT
 from tracebraid.model.execution_trace import MISSING_PARENT
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
@@ -13,12 +14,9 @@ from tracebraid.recorders.postprocess.escape_names import Edit, mend_names
 
 __all__ = ["mend_execution_trace"]
 
-_PROCESS, _THREAD = (
-    b"[pytorch|profiler|execution_trace|process]",
-    b"[pytorch|profiler|execution_trace|thread]",
-)
+_PROCESS, _THREAD = PROCESS_ROOT.encode(), THREAD_ROOT.encode()
 _NODE = re.compile(
-    rb'\{\s*"id": (\d+), "name": "(?:(\[pytorch\|profiler\|execution_trace\|(?:process|thread)\])|.*?)", '
+    rb'\{\s*"id": (\d+), "name": "(?:(' + re.escape(_PROCESS) + b"|" + re.escape(_THREAD) + rb')|.*?)", '
     rb'"ctrl_deps": (\d+),\s*"inputs": ',
     re.DOTALL,
 )

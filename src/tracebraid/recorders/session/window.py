@@ -9,6 +9,7 @@ from typing import Any
 
 from tracebraid.files import refuse_existing, writing
 from tracebraid.model.finding import Finding
+from tracebraid.model.step import step_name
 from tracebraid.recorders.backends.kineto import KinetoRecorder
 from tracebraid.recorders.backends.nsys import NsysRecorder
 from tracebraid.recorders.needs_torch import torch
@@ -17,7 +18,6 @@ from tracebraid.recorders.session.settings import Settings
 
 __all__ = ["Window", "pair_of"]
 
-_STEP = "ProfilerStep#{}"
 _TAIL = "after the last step"
 """The name of what was recorded behind the last step, up to the end of the process."""
 
@@ -83,7 +83,7 @@ class Window:
         """Record from now on, if that is not so already, and mark the step that begins."""
         if not self._is_running:
             self.start()
-        self._annotation = torch.profiler.record_function(_STEP.format(number))
+        self._annotation = torch.profiler.record_function(step_name(number))
         self._annotation.__enter__()
 
     def end_step(self, number: int, is_step: bool = True) -> None:
@@ -100,7 +100,7 @@ class Window:
         if is_step:
             self.steps.append(number)
         else:
-            self._renamed[_STEP.format(number)] = _TAIL
+            self._renamed[step_name(number)] = _TAIL
 
     def start(self) -> None:
         """Record from now on."""

@@ -33,7 +33,7 @@ def test_an_op_under_another_name_links_by_its_place() -> None:
     found = linked({1: LETTERS}, {7: [*LETTERS[:3], "renamed", *LETTERS[4:]]})
     assert pairs(found) == {n: n for n in range(8)}
     row = found.host_links.filter(pl.col("node_id") == 1003).row(0, named=True)
-    assert (row["method"], row["confidence"]) == ("place", 0.99)
+    assert (row["method"], row["confidence"]) == ("position", 0.99)
     assert found.matched is not None
     assert not found.matched.is_same_program
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.growth import growth
+from tracebraid.linking.alignment.op_sequences import OpSequence
 from tracebraid.linking.alignment.program import depths_of, program_of
-from tracebraid.linking.alignment.sides import Side
 
 SIZE, GROWTH = 20_000, 8
 LINEAR_WITH_ROOM = 3
 """Linear time grows by 1 times the size, n log n by 1.3 times, quadratic by 8 times."""
 
 
-def side(parents: list[int | None], names: list[str] | None = None) -> Side:
+def sequence(parents: list[int | None], names: list[str] | None = None) -> OpSequence:
     count = len(parents)
-    return Side(
+    return OpSequence(
         pl.DataFrame(
             {
                 "id": range(count),
@@ -43,10 +42,10 @@ def test_the_depth_is_the_number_of_ancestors(choices: list[int]) -> None:
 
 
 def test_programs_differ_by_names_and_by_nesting() -> None:
-    chain, flat = side([None, 0, 1]), side([None, 0, 0])
-    assert program_of(chain) == program_of(side([None, 0, 1]))
+    chain, flat = sequence([None, 0, 1]), sequence([None, 0, 0])
+    assert program_of(chain) == program_of(sequence([None, 0, 1]))
     assert program_of(chain) != program_of(flat)
-    assert program_of(chain) != program_of(side([None, 0, 1], ["a", "b", "c"]))
+    assert program_of(chain) != program_of(sequence([None, 0, 1], ["a", "b", "c"]))
 
 
 def passes_of(depth: int, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -70,14 +69,5 @@ def test_the_passes_grow_with_the_bits_of_the_depth(monkeypatch: pytest.MonkeyPa
 
 
 def test_deep_nesting_costs_no_more_than_linear_time_with_room() -> None:
-    """Ratios of processor time within one run, the best of three each."""
-    seconds = []
-    for size in (SIZE, SIZE * GROWTH):
-        deep = side([None, *range(size - 1)])
-        rounds = []
-        for _ in range(3):
-            begin = time.process_time()
-            program_of(deep)
-            rounds.append(time.process_time() - begin)
-        seconds.append(min(rounds))
-    assert seconds[1] < seconds[0] * GROWTH * LINEAR_WITH_ROOM
+    small, large = (sequence([None, *range(size - 1)]) for size in (SIZE, SIZE * GROWTH))
+    assert growth(program_of, small, large) < GROWTH * LINEAR_WITH_ROOM

@@ -10,56 +10,61 @@ from numpy.typing import NDArray
 
 from tracebraid.linking.names import as_kineto_writes
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["Codes", "Side", "codes_of", "side_of_nodes", "side_of_ops"]
+__all__ = ["Codes", "OpSequence", "codes_of", "sequence_of_nodes", "sequence_of_ops"]
 
 _Ints = NDArray[np.int64]
 
 _ENOUGH = 0.5
 """Where fewer than this share of ops agree in what both have, it is not the same thing, and left out."""
-_MOST_LIKELY = 0.8
 _NO_THREAD = -1
 """The thread of the nodes that name none: they are aligned together. PyTorch counts threads from 1."""
+_MOST_LIKELY = 0.8
+"""Where this share of nodes has an op with the same sequence number and names, the numbers are the same. Chosen."""
+_MOST_PAIRS = 10_000
+"""Names that occur in more pairs of a node and an op cast no votes: they are too frequent to identify a shift, and
+would cost time in proportion to the pairs."""
 
 
 @dataclass(frozen=True)
-class Side:
+class OpSequence:
     """The host ops of one trace.
 
     Args:
         rows: one row per op, by thread and start: `id`, `thread`, `order` (of their starts in the trace), `parent` (id
-            of the op around it, or null), `title` (the whole name), `name` (as both sides write it), `seq` (null:
-            none), `shapes` (null: none).
+            of the op that encloses it, or null), `title` (the whole name), `name` (as both traces write it), `seq`
+            (null: none), `shapes` (null: none).
     """
 
     rows: pl.DataFrame
 
-    def of(self, kept: pl.Expr) -> Side:
+    def of(self, kept: pl.Expr) -> OpSequence:
         """Some of the ops."""
-        return Side(self.rows.filter(kept))
+        return OpSequence(self.rows.filter(kept))
 
 
 @dataclass(frozen=True)
 class Codes:
-    """What each op of a side tells, as numbers that are equal on both sides where the same is told.
+    """What is recorded of each op of a trace, as numbers that are equal in both traces where that is the same.
 
     Args:
         names: the name alone.
-        told: name, sequence number and input shapes, as far as both sides have them.
+        signatures: name, sequence number and input shapes, as far as both traces have them.
     """
 
     names: _Ints
-    told: _Ints
+    signatures: _Ints
 
 
-def side_of_nodes(et: ExecutionTrace) -> Side:
+def sequence_of_nodes(et: ExecutionTrace) -> OpSequence:
     """The nodes of an Execution Trace, but for the process's and the threads' own."""
     shapes = (
         et.values.filter(~pl.col("is_output"))
         .sort("node_id", "position")
         .group_by("node_id", maintain_order=True)
-        .agg(pl.col("shape").cast(pl.String).str.join(","))
+        .agg(as_text("shape").str.join(","))
         .select("node_id", pl.format("[{}]", "shape").alias("shapes"))
     )
     rows = (
@@ -69,17 +74,17 @@ def side_of_nodes(et: ExecutionTrace) -> Side:
             pl.col("tid").fill_null(_NO_THREAD).alias("thread"),
             pl.col("node_id").alias("order"),
             pl.col("parent_id").alias("parent"),
-            pl.col("name").cast(pl.String).alias("title"),
+            as_text("name").alias("title"),
             _plain(pl.col("name")).alias("name"),
             pl.when(pl.col("seq_id") >= 0).then("seq_id").alias("seq"),
-            _as_one_writes(pl.col("shapes")).alias("shapes"),
+            _normal_shapes(pl.col("shapes")).alias("shapes"),
         )
         .sort("thread", "id")
     )
-    return Side(rows)
+    return OpSequence(rows)
 
 
-def side_of_ops(timeline: Timeline, tree: pl.DataFrame) -> Side:
+def sequence_of_ops(timeline: Timeline, tree: pl.DataFrame) -> OpSequence:
     """The operators and annotations of a Kineto trace."""
     rows = (
         timeline.host_ops.select("event_id", "sequence_number", "input_dims")
@@ -91,17 +96,17 @@ def side_of_ops(timeline: Timeline, tree: pl.DataFrame) -> Side:
             pl.col("lane").alias("thread"),
             pl.col("ts_ns").alias("order"),
             pl.col("op_event").alias("parent"),
-            pl.col("name").cast(pl.String).alias("title"),
+            as_text("name").alias("title"),
             _plain(pl.col("name")).alias("name"),
             pl.when(pl.col("sequence_number") >= 0).then("sequence_number").alias("seq"),
-            _as_one_writes(pl.col("input_dims").cast(pl.String)).alias("shapes"),
+            _normal_shapes(as_text("input_dims")).alias("shapes"),
         )
     )
-    return Side(rows)
+    return OpSequence(rows)
 
 
-def codes_of(nodes: Side, ops: Side) -> tuple[Codes, Codes]:
-    """What the ops of both sides tell. Sequence numbers may be larger on one side by the same amount throughout."""
+def codes_of(nodes: OpSequence, ops: OpSequence) -> tuple[Codes, Codes]:
+    """The codes of both traces' ops. Sequence numbers may be larger in one trace by the same amount throughout."""
     both = pl.concat(
         [
             nodes.rows.select("name", "seq", "shapes").with_columns(pl.lit(True).alias("is_node")),
@@ -110,13 +115,13 @@ def codes_of(nodes: Side, ops: Side) -> tuple[Codes, Codes]:
     )
     shift = _shift(both)
     seq = pl.when(pl.col("is_node")).then(pl.col("seq") + (shift or 0)).otherwise("seq")
-    if shift is None or not _is_told_by_both(both, "seq", seq):
+    if shift is None or not _agrees_in_both(both, "seq", seq):
         seq = pl.lit(None, dtype=pl.Int64)
     shapes = pl.col("shapes")
-    if not _is_told_by_both(both, "shapes", shapes):
+    if not _agrees_in_both(both, "shapes", shapes):
         shapes = pl.lit(None, dtype=pl.String)
-    # What one side alone tells of the ops of a name is no difference.
-    one_sided = both.group_by("name").agg(
+    # What only one trace records of the ops of a name is no difference.
+    in_single_trace = both.group_by("name").agg(
         *(
             (pl.col(what).filter(pl.col("is_node")).count() > 0)
             .ne(pl.col(what).filter(~pl.col("is_node")).count() > 0)
@@ -124,7 +129,7 @@ def codes_of(nodes: Side, ops: Side) -> tuple[Codes, Codes]:
             for what in ("seq", "shapes")
         )
     )
-    told = both.join(one_sided, on="name", maintain_order="left").select(
+    ranked = both.join(in_single_trace, on="name", maintain_order="left").select(
         pl.col("name").rank("dense").cast(pl.Int64).alias("names"),
         pl.struct(
             "name",
@@ -133,9 +138,9 @@ def codes_of(nodes: Side, ops: Side) -> tuple[Codes, Codes]:
         )
         .rank("dense")
         .cast(pl.Int64)
-        .alias("told"),
+        .alias("signatures"),
     )
-    names, codes = told.get_column("names").to_numpy(), told.get_column("told").to_numpy()
+    names, codes = ranked.get_column("names").to_numpy(), ranked.get_column("signatures").to_numpy()
     count = nodes.rows.height
     return Codes(names[:count], codes[:count]), Codes(names[count:], codes[count:])
 
@@ -145,7 +150,7 @@ def _plain(name: pl.Expr) -> pl.Expr:
     return as_kineto_writes(name.cast(pl.String)).str.replace(r"#\d+$", "#")
 
 
-def _as_one_writes(shapes: pl.Expr) -> pl.Expr:
+def _normal_shapes(shapes: pl.Expr) -> pl.Expr:
     """Shapes in one form: an Execution Trace gives each number of a list a shape of its own, Kineto gives none."""
     plain = shapes.str.replace_all(r"\s", "")
     for _ in range(2):
@@ -153,8 +158,8 @@ def _as_one_writes(shapes: pl.Expr) -> pl.Expr:
     return plain
 
 
-def _is_told_by_both(both: pl.DataFrame, what: str, value: pl.Expr) -> bool:
-    """Whether most nodes that tell it have an op of the same name that tells the same."""
+def _agrees_in_both(both: pl.DataFrame, what: str, value: pl.Expr) -> bool:
+    """Whether most nodes with a value have an op of the same name with the same value."""
     telling = both.filter(pl.col(what).is_not_null()).select("is_node", "name", value.alias("value"))
     asked = telling.filter("is_node")
     names = telling.filter(~pl.col("is_node")).select("name").unique()
@@ -168,12 +173,14 @@ def _is_told_by_both(both: pl.DataFrame, what: str, value: pl.Expr) -> bool:
 def _shift(both: pl.DataFrame) -> int | None:
     """By how much the sequence numbers of ops are larger than those of nodes; None where no amount fits.
 
-    Each number is told apart by the names that carry it on both sides; rare ones vote for the differences at which
+    Each number is identified by the names that carry it in both traces; rare ones vote for the differences at which
     they are found again.
     """
     telling = both.filter(pl.col("seq").is_not_null())
     shared = (
-        telling.group_by("name").agg(pl.col("is_node").n_unique().alias("sides")).filter(pl.col("sides") == 2)
+        telling.group_by("name")
+        .agg(pl.col("is_node").n_unique().alias("traces"))
+        .filter(pl.col("traces") == 2)
     )
     signed = (
         telling.join(shared, on="name", how="semi")
@@ -193,7 +200,7 @@ def _shift(both: pl.DataFrame) -> int | None:
         nodes.group_by("names")
         .len("in_nodes")
         .join(ops.group_by("names").len("in_ops"), on="names")
-        .filter(pl.col("in_nodes") * pl.col("in_ops") <= 10_000)
+        .filter(pl.col("in_nodes") * pl.col("in_ops") <= _MOST_PAIRS)
     )
     votes = (
         nodes.join(rare, on="names")

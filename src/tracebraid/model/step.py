@@ -1,0 +1,55 @@
+"""What a step is: an annotation of the host that bears the name of the profiler's steps, or another that is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracebraid.model.category import Role
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracebraid.model.timeline import Timeline
+
+__all__ = ["PROFILER_STEP", "is_profiler_step", "is_step_name", "step_events", "step_name"]
+
+PROFILER_STEP = "ProfilerStep"
+"""The annotation that `torch.profiler` writes for each step, with `#` and a number behind it."""
+
+
+def step_name(number: int) -> str:
+    """The name of the profiler's step of that number."""
+    return f"{PROFILER_STEP}#{number}"
+
+
+def is_step_name(name: pl.Expr, annotation: str = PROFILER_STEP) -> pl.Expr:
+    """Whether a name is that of a step.
+
+    Args:
+        name: names, as text.
+        annotation: the name of steps, with or without the `#` and number behind it.
+    """
+    return (name == annotation) | name.str.starts_with(annotation + "#")
+
+
+def is_profiler_step(name: pl.Expr) -> pl.Expr:
+    """Whether a name is one that the profiler itself gives to a step: never without a number."""
+    return name.str.contains(rf"^{PROFILER_STEP}#\d+$")
+
+
+def step_events(timeline: Timeline, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+    """The steps of a Kineto trace in the order of their starts: `step` (the name), `start_ns`, `end_ns`.
+
+    Annotations are ops in old traces. The device's events of the same name are no steps.
+    """
+    import polars as pl
+
+    from tracebraid.model.expressions import as_text
+
+    name = as_text("name")
+    marks = timeline.of_role(Role.ANNOTATION, Role.OP).filter(is_step_name(name, annotation))
+    return marks.sort("ts_ns", "event_id").select(
+        name.alias("step"),
+        pl.col("ts_ns").alias("start_ns"),
+        (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
+    )
