@@ -51,9 +51,9 @@ if _TYPE_CHECKING:
     from tracebraid.model.finding_code import FindingCode
     from tracebraid.model.job import Job
     from tracebraid.model.linked_trace import LinkedTrace
-    from tracebraid.model.matched import Matched
+    from tracebraid.model.matched import ChosenIterations, Matched
     from tracebraid.model.matching import Matching
-    from tracebraid.model.reason import OrphanKind, OrphanReason
+    from tracebraid.model.reason import ChoiceReason, OrphanKind, OrphanReason
     from tracebraid.model.timeline import Timeline
     from tracebraid.recorders.observer import ExecutionTraceObserver
     from tracebraid.recorders.session.capture import Capture
@@ -66,6 +66,8 @@ __all__ = [
     "CaptureWarning",
     "Check",
     "CheckedRank",
+    "ChoiceReason",
+    "ChosenIterations",
     "Coverage",
     "CoverageError",
     "Diagnosis",
@@ -128,9 +130,9 @@ _HOMES = {
     "tracebraid.model.finding_code": "FindingCode",
     "tracebraid.model.job": "Job",
     "tracebraid.model.linked_trace": "LinkedTrace",
-    "tracebraid.model.matched": "Matched",
+    "tracebraid.model.matched": "ChosenIterations Matched",
     "tracebraid.model.matching": "Matching",
-    "tracebraid.model.reason": "OrphanKind OrphanReason",
+    "tracebraid.model.reason": "ChoiceReason OrphanKind OrphanReason",
     "tracebraid.model.timeline": "Timeline",
     "tracebraid.version": "__version__",
 }

@@ -14,7 +14,7 @@ from tracebraid.errors import ArgumentError
 from tracebraid.model.coverage import Count
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
-from tracebraid.model.reason import OrphanReason
+from tracebraid.model.reason import ChoiceReason, OrphanReason
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
@@ -65,7 +65,8 @@ def test_the_one_iteration_of_linear_is_found_among_forty(real_traces: Path) -> 
     assert (matched.agreement, matched.is_same_program) == (1.0, True)
     assert matched.iterations.height == 40
     assert matched.iterations.filter("is_chosen").get_column("iteration").to_list() == [10]
-    assert "same sequence numbers" in matched.why
+    assert matched.choice is not None
+    assert matched.choice.reason is ChoiceReason.SAME_SEQUENCE_NUMBERS
 
 
 def seqs(linked: LinkedTrace) -> set[int]:
@@ -109,7 +110,8 @@ def test_an_iteration_of_linear_can_be_asked_for(real_traces: Path) -> None:
         assert min(seqs(linked)) == 66 * number
     median = link(*files, matching=Matching(iteration="median"))
     assert median.matched is not None
-    assert "median length" in median.matched.why
+    assert median.matched.choice is not None
+    assert median.matched.choice.reason is ChoiceReason.MEDIAN_LENGTH
     by_mark = link(*files, matching=Matching(annotation="Optimizer.zero_grad"))
     # The annotation stands behind the forward pass, and begins an iteration of its own.
     assert by_mark.coverage.et_nodes.linked == 758

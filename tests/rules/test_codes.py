@@ -15,9 +15,10 @@ import pytest
 from tests.rules.imports import MODULES, PACKAGE
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.reason import OrphanKind, OrphanReason
+from tracebraid.model.reason import ChoiceReason, OrphanKind, OrphanReason
 from tracebraid.model.sentences import (
     CASE_SENTENCES,
+    CHOICE_SENTENCES,
     FINDING_SENTENCES,
     ORPHAN_REASONS,
     finding_sentence,
@@ -25,7 +26,7 @@ from tracebraid.model.sentences import (
 )
 from tracebraid.validation.advice import ADVICE
 
-SENTENCES = {"message", "sentence"}
+SENTENCES = {"message", "sentence", "why"}
 """Attributes that hold a sentence."""
 MAKERS = {"Finding", "Issue"}
 
@@ -87,9 +88,10 @@ def test_each_code_has_a_sentence_and_an_advice() -> None:
     assert set(FINDING_SENTENCES) == set(FindingCode) == set(ADVICE)
     assert set(CASE_SENTENCES) == set(FindingCase)
     assert set(ORPHAN_REASONS) == set(OrphanReason)
+    assert set(CHOICE_SENTENCES) == set(ChoiceReason)
 
 
-@pytest.mark.parametrize("member", [*FindingCode, *FindingCase, *OrphanKind])
+@pytest.mark.parametrize("member", [*FindingCode, *FindingCase, *OrphanKind, *ChoiceReason])
 def test_a_code_is_its_text_wherever_it_is_written(member: FindingCode) -> None:
     assert f"{member}" == str(member) == "%s" % member == member.value  # noqa: UP031
     assert json.loads(json.dumps([member])) == [member.value]

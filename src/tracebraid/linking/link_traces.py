@@ -108,8 +108,8 @@ def _findings(
 
 def _matched(matched: Matched, timeline: Timeline) -> Finding:
     case = None if matched.is_same_program else FindingCase.SIMILAR_PROGRAM
-    if matched.why:
+    if matched.choice is not None:
         in_part = FindingCase.MATCHED_IN_PART, FindingCase.SIMILAR_PROGRAM_IN_PART
         case = in_part[not matched.is_same_program]
-    details = {"case": case, "agreement": matched.agreement, "why": matched.why}
+    details = {"case": case, "agreement": matched.agreement, "why": matched.choice}
     return Finding(FindingCode.MATCHED, timeline.path, details=details)

@@ -1,10 +1,25 @@
-"""Why something was not linked: the codes in the columns `reason`, and in the ledger."""
+"""Why something was not linked, and why iterations were chosen: the codes; `model.sentences` has the words."""
 
 from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["OrphanKind", "OrphanReason"]
+__all__ = ["ChoiceReason", "OrphanKind", "OrphanReason"]
+
+
+class ChoiceReason(str, Enum):
+    """Why some iterations of the longer trace were matched, and no others."""
+
+    ASKED_FOR = "asked-for"
+    BEST = "best"
+    SAME_SEQUENCE_NUMBERS = "same-sequence-numbers"
+    SAME_NUMBER = "same-number"
+    """Of the iterations that agree as well, it has the same number in its annotation."""
+    MEDIAN_LENGTH = "median-length"
+
+    def __str__(self) -> str:
+        """The reason itself, in f-strings too, on each version of Python."""
+        return self.value
 
 
 class OrphanKind(str, Enum):

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.reason import OrphanReason
+from tracebraid.model.reason import ChoiceReason, OrphanReason
 
-__all__ = ["CASE_SENTENCES", "FINDING_SENTENCES", "ORPHAN_REASONS", "finding_sentence", "reason_sentence"]
+__all__ = [
+    "CASE_SENTENCES",
+    "CHOICE_SENTENCES",
+    "FINDING_SENTENCES",
+    "ORPHAN_REASONS",
+    "finding_sentence",
+    "reason_sentence",
+]
 
 _REASON = OrphanReason
 
@@ -221,6 +228,21 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     _CASE.FILE_ABSENT: "{name} is not there",
 }
 """The other sentences of codes that have several."""
+
+_CHOSEN = (
+    "of {iterations} iterations in the {trace} (by {marks}), {names} was matched: {agreement:.1%} of the ops agree in "
+    "order and name; "
+)
+_AS_GOOD = _CHOSEN + "{as_good} others agree as well, "
+
+CHOICE_SENTENCES: dict[ChoiceReason, str] = {
+    ChoiceReason.ASKED_FOR: _CHOSEN + "it was asked for",
+    ChoiceReason.BEST: _CHOSEN + "no other does so well",
+    ChoiceReason.SAME_SEQUENCE_NUMBERS: _AS_GOOD + "but this one has the same sequence numbers",
+    ChoiceReason.SAME_NUMBER: _AS_GOOD + "but this one has the same number",
+    ChoiceReason.MEDIAN_LENGTH: _AS_GOOD + "of which it has the median length",
+}
+"""Which iterations were matched and why, with the members of `model.matched.ChosenIterations` as fields."""
 
 
 def finding_sentence(code: FindingCode, details: Mapping[str, object]) -> str:

@@ -77,7 +77,7 @@ def link_approximately(
         agreement,
         (program_of(interval.nodes), program_of(interval.ops)),
         ambiguous,
-        interval.why,
+        interval.choice,
         interval.table,
         node_times(interval, pairs, timeline),
     )

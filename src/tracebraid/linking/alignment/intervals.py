@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,9 @@ from tracebraid.linking.alignment.iterations import Iterations, marked, numbered
 from tracebraid.linking.alignment.op_sequences import OpSequence, codes_of
 from tracebraid.linking.alignment.sequences import NONE, align
 from tracebraid.linking.alignment.threads import threads_of
+from tracebraid.model.matched import ChosenIterations
 from tracebraid.model.matching import BEST, MEDIAN, Matching
+from tracebraid.model.reason import ChoiceReason
 from tracebraid.model.schema import ITERATIONS
 
 __all__ = ["Interval", "choose_interval"]
@@ -41,7 +44,7 @@ class Interval:
         chosen: the first iteration of the longer trace that is in scope.
         count: how many iterations are.
         table: the iterations of the longer trace, `model.schema.ITERATIONS`.
-        why: what was chosen and why, in a sentence; empty where all is in scope.
+        choice: what was chosen and why; None where all is in scope.
     """
 
     nodes: OpSequence
@@ -51,7 +54,7 @@ class Interval:
     chosen: int = 0
     count: int = 0
     table: pl.DataFrame = field(default_factory=ITERATIONS.empty)
-    why: str = ""
+    choice: ChosenIterations | None = None
 
 
 def choose_interval(nodes: OpSequence, ops: OpSequence, matching: Matching) -> Interval:
@@ -84,16 +87,11 @@ def choose_interval(nodes: OpSequence, ops: OpSequence, matching: Matching) -> I
         return Interval(nodes, ops)
     positions = _Positions(shorter, few, longer, many)
     agreement = positions.agreement()
-    chosen, reason = _choose(positions, agreement, matching)
+    choice = _choose(positions, agreement, matching)
+    chosen = choice.position
     kept = OpSequence(shorter.rows.filter(pl.Series(few.of_row >= 0)))
     within = (many.of_row >= chosen) & (many.of_row < chosen + len(few))
     part = OpSequence(longer.rows.filter(pl.Series(within)))
-    which = "Kineto" if ops_are_longer else "Execution"
-    until = f" to {many.names[chosen + len(few) - 1]}" if len(few) > 1 else ""
-    why = (
-        f"of {len(many)} iterations in the {which} Trace (by {many.marks}), {many.names[chosen]}{until} was matched: "
-        f"{agreement[chosen]:.1%} of the ops agree in order and name; {reason}"
-    )
     return Interval(
         kept if ops_are_longer else part,
         part if ops_are_longer else kept,
@@ -102,7 +100,7 @@ def choose_interval(nodes: OpSequence, ops: OpSequence, matching: Matching) -> I
         chosen,
         len(few),
         _table(positions, agreement, chosen, ops_are_longer),
-        why,
+        _described(choice, positions, agreement, ops_are_longer),
     )
 
 
@@ -199,7 +197,31 @@ class _Positions:
         return self._known[left, right]
 
 
-def _choose(positions: _Positions, agreement: NDArray[np.float64], matching: Matching) -> tuple[int, str]:
+class _Choice(NamedTuple):
+    """The iteration that was chosen, how many others agree as well, and why."""
+
+    position: int
+    as_good: int
+    reason: ChoiceReason
+
+
+def _described(
+    choice: _Choice, positions: _Positions, agreement: NDArray[np.float64], ops_are_longer: bool
+) -> ChosenIterations:
+    names = positions.many.names
+    return ChosenIterations(
+        trace="Kineto Trace" if ops_are_longer else "Execution Trace",
+        marks=positions.many.marks,
+        iterations=len(positions.many),
+        first=names[choice.position],
+        last=names[choice.position + len(positions.few) - 1],
+        agreement=float(agreement[choice.position]),
+        as_good=choice.as_good,
+        reason=choice.reason,
+    )
+
+
+def _choose(positions: _Positions, agreement: NDArray[np.float64], matching: Matching) -> _Choice:
     if isinstance(matching.iteration, int):
         asked = numbered(positions.many, matching.iteration)
         if asked is None or asked >= len(positions):
@@ -207,23 +229,23 @@ def _choose(positions: _Positions, agreement: NDArray[np.float64], matching: Mat
                 f"there is no iteration {matching.iteration}; there are {len(positions)}, "
                 f"{positions.many.names[0]} to {positions.many.names[len(positions) - 1]}"
             )
-        return asked, "it was asked for"
+        return _Choice(asked, 0, ChoiceReason.ASKED_FOR)
     best = np.flatnonzero(
         agreement >= agreement.max() - (_NEARLY if matching.iteration == MEDIAN else _EQUAL)
     )
-    others = f"{len(best) - 1} others agree as well" if len(best) > 1 else "no other does so well"
+    others = len(best) - 1
     if matching.iteration == BEST:
         same = positions.same_numbers()[best]
         if len(best) > 1 and same.max() > _SAME_RUN and np.count_nonzero(same == same.max()) == 1:
-            return int(best[same.argmax()]), f"{others}, but this one has the same sequence numbers"
+            return _Choice(int(best[same.argmax()]), others, ChoiceReason.SAME_SEQUENCE_NUMBERS)
         named = [
             position for position in best.tolist() if positions.many.names[position] == positions.few.names[0]
         ]
         if len(best) > 1 and len(named) == 1:
-            return named[0], f"{others}, but this one has the same number"
+            return _Choice(named[0], others, ChoiceReason.SAME_NUMBER)
     lengths = positions.lengths()[best]
     median = int(best[np.argsort(lengths, kind="stable")[(len(lengths) - 1) // 2]])
-    return median, f"{others}, of which it has the median length" if len(best) > 1 else others
+    return _Choice(median, others, ChoiceReason.MEDIAN_LENGTH if others else ChoiceReason.BEST)
 
 
 def _table(

@@ -10,7 +10,7 @@ from tests.unit.linking.unlabelled import Ops, linked, pairs
 from tracebraid.errors import ArgumentError
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.matching import Matching
-from tracebraid.model.reason import OrphanReason
+from tracebraid.model.reason import ChoiceReason, OrphanReason
 
 BODY = ["aten::" + letter for letter in "abcdefgh"]
 
@@ -41,15 +41,17 @@ def test_of_equal_iterations_that_with_the_same_number_is_taken() -> None:
     found = linked({1: steps("ProfilerStep#{}", range(4, 5))}, {7: steps("ProfilerStep#{}", range(3, 9))})
     assert pairs(found) == {n: 9 + n for n in range(9)}
     assert found.matched is not None
-    assert "ProfilerStep#4 was matched" in found.matched.why
-    assert "this one has the same number" in found.matched.why
+    assert found.matched.choice is not None
+    assert (found.matched.choice.first, found.matched.choice.last) == ("ProfilerStep#4", "ProfilerStep#4")
+    assert (found.matched.choice.reason, found.matched.choice.as_good) == (ChoiceReason.SAME_NUMBER, 5)
 
 
 def test_without_a_mark_what_recurs_is_one() -> None:
     found = linked({1: BODY}, {7: BODY * 5})
     assert len(pairs(found)) == 8
     assert found.matched is not None
-    assert "by what recurs 5 times" in found.matched.why
+    assert found.matched.choice is not None
+    assert (found.matched.choice.iterations, found.matched.choice.trace) == (5, "Kineto Trace")
 
 
 def test_an_iteration_that_lacks_ops_is_not_taken() -> None:
@@ -74,14 +76,16 @@ def test_an_iteration_more_is_an_iteration_more_also_where_traces_are_about_as_l
     found = linked({1: nodes}, {7: events})
     assert pairs(found) == {n: 9 + n for n in range(81)}
     assert found.matched is not None
-    assert "ProfilerStep#5 to ProfilerStep#13 was matched" in found.matched.why
+    assert found.matched.choice is not None
+    assert (found.matched.choice.first, found.matched.choice.last) == ("ProfilerStep#5", "ProfilerStep#13")
 
 
 def test_an_execution_trace_of_many_and_a_kineto_trace_of_one() -> None:
     found = linked({1: steps("ProfilerStep#{}", range(3, 9))}, {7: steps("ProfilerStep#{}", range(5, 6))})
     assert pairs(found) == {2 * 9 + n: n for n in range(9)}
     assert found.matched is not None
-    assert "iterations in the Execution Trace" in found.matched.why
+    assert found.matched.choice is not None
+    assert found.matched.choice.trace == "Execution Trace"
     left = found.node_links.filter(pl.col("event_id").is_null()).get_column("reason").cast(pl.String)
     assert (left == OrphanReason.OTHER_ITERATION.value).sum() == 45
 
@@ -95,7 +99,8 @@ def test_an_iteration_can_be_asked_for_by_number_or_by_length() -> None:
     assert pairs(linked(nodes, events, Matching(iteration=4))) == {n: 9 + n for n in range(9)}
     median = linked(nodes, events, Matching(iteration="median")).matched
     assert median is not None
-    assert "median length" in median.why
+    assert median.choice is not None
+    assert median.choice.reason is ChoiceReason.MEDIAN_LENGTH
     with pytest.raises(ArgumentError, match=r"no iteration 8; there are 5, ProfilerStep#3 to ProfilerStep#7"):
         linked(nodes, events, Matching(iteration=8))
 
@@ -104,7 +109,8 @@ def test_an_annotation_can_be_named_and_must_be_there() -> None:
     nodes, events = {1: steps("train", range(1))}, {7: steps("train", range(4))}
     found = linked(nodes, events, Matching(annotation="train")).matched
     assert found is not None
-    assert "(by train)" in found.why
+    assert found.choice is not None
+    assert found.choice.marks == "train"
     with pytest.raises(ArgumentError, match="'eval'"):
         linked(nodes, events, Matching(annotation="eval"))
 
