@@ -1,17 +1,14 @@
 """Capture the small traces that tracebraid carries with it.
 
-Run from anywhere, with torch >= 2.13 installed::
+Run from anywhere, with torch >= 2.13 and a C++ compiler installed::
 
     python tools/capture_demo.py          # two DDP ranks on the CPU, over gloo
     python tools/capture_demo.py --gpu    # one rank on a CUDA device
     python tools/capture_demo.py --out DIR
 
-Each rank trains a tiny transformer under ``torch.profiler``, with an Execution
-Trace observer, so that both files describe the same steps. What names this
-machine is cut out of them, and they are written as ``torch_et_<rank>.json.gz``
-and ``kineto_trace_<rank>.json.gz``, over what lay there. Then the files are
-read back and checked: the exit status is 1 if they disagree with each other,
-still name this machine, or are too large to carry.
+Each rank trains a tiny transformer under `tracebraid.capture`, with the native recorder. What names this machine is
+cut out of the traces and manifests, and they are written over what lay there. Then they are read back and checked: the
+exit status is 1 if a check of them finds anything, if they still name this machine, or are too large to carry.
 """
 
 from __future__ import annotations
@@ -20,14 +17,13 @@ import argparse
 import getpass
 import gzip
 import json
+import os
 import re
 import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -35,50 +31,17 @@ import torch.multiprocessing as mp
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
-from torch.profiler import (
-    ExecutionTraceObserver,
-    ProfilerActivity,
-    _ExperimentalConfig,
-    profile,
-    record_function,
-    schedule,
-)
+from torch.profiler import record_function
 
-DEMO_TRACES = Path(__file__).resolve().parents[1] / "src" / "tracebraid" / "demo_traces"
+import tracebraid
+
+DEMO_TRACES = tracebraid.demo_path().parent
 
 VOCABULARY, WIDTH, HEADS, BATCH, LENGTH = 128, 32, 4, 4, 16
 # DDP lays out its buckets anew after the first backward: two steps are let pass.
-WAIT_STEPS, WARMUP_STEPS, ACTIVE_STEPS = 2, 1, 3
+SKIPPED_STEPS, WARMUP_STEPS, ACTIVE_STEPS = 2, 1, 3
 
 MAX_TOTAL_BYTES = 700_000
-MIN_MATCHED = 0.95
-ROOT_PREFIX = "[pytorch|profiler|execution_trace|"
-
-
-@dataclass(frozen=True)
-class RankFiles:
-    """Where the two traces of one rank lie."""
-
-    et: Path
-    kineto: Path
-
-    @classmethod
-    def at(cls, folder: Path, rank: int, suffix: str = ".json") -> RankFiles:
-        """The two files of `rank` in `folder`, by the names that readers look for."""
-        return cls(folder / f"torch_et_{rank}{suffix}", folder / f"kineto_trace_{rank}{suffix}")
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How far the two traces of one rank agree, in nodes and events."""
-
-    et_nodes: int
-    et_root_nodes: int
-    events: int
-    matched: int
-    renamed: int
-    external_id_differs: int
-    profiler_steps: int
 
 
 # The project's mypy settings skip torch: there, Module is Any.
@@ -183,25 +146,20 @@ def gpu_step() -> Callable[[], None]:
     return step
 
 
-def record(step: Callable[[], None], raw: RankFiles, *, gpu: bool = False) -> None:
-    """Run `step` through the schedule under both tracers, each writing its file."""
-    activities = [ProfilerActivity.CPU]
-    if gpu:
-        activities.append(ProfilerActivity.CUDA)
-    observer = ExecutionTraceObserver()
-    observer.register_callback(str(raw.et))
-    with profile(
-        activities=activities,
-        record_shapes=True,
-        schedule=schedule(wait=WAIT_STEPS, warmup=WARMUP_STEPS, active=ACTIVE_STEPS, repeat=1),
-        on_trace_ready=lambda p: p.export_chrome_trace(str(raw.kineto)),
-        execution_trace_observer=observer,
-        experimental_config=_ExperimentalConfig(enable_cuda_sync_events=gpu),
-    ) as profiler:
-        for _ in range(WAIT_STEPS + WARMUP_STEPS + ACTIVE_STEPS):
+def record(step: Callable[[], None], folder: Path) -> None:
+    """Capture `step` for as many steps as the schedule needs."""
+    with tracebraid.capture(
+        folder,
+        skip_first=SKIPPED_STEPS,
+        wait=0,
+        warmup=WARMUP_STEPS,
+        active=ACTIVE_STEPS,
+        check=False,
+        recorder="native",
+    ) as capture:
+        for _ in range(SKIPPED_STEPS + WARMUP_STEPS + ACTIVE_STEPS):
             step()
-            profiler.step()
-    observer.unregister_callback()
+            capture.step()
 
 
 def ddp_rank(rank: int, world_size: int, scratch: Path) -> None:
@@ -211,29 +169,25 @@ def ddp_rank(rank: int, world_size: int, scratch: Path) -> None:
     rendezvous = (scratch / "rendezvous").as_uri()
     dist.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=world_size)
     try:
-        record(ddp_step(), RankFiles.at(scratch, rank))
+        record(ddp_step(), scratch)
     finally:
         dist.destroy_process_group()
 
 
-def capture_ddp(scratch: Path) -> int:
-    """Capture two CPU ranks into `scratch`; return how many ranks there are."""
-    world_size = 2
-    mp.spawn(ddp_rank, args=(world_size, scratch), nprocs=world_size)
-    return world_size
+def capture_ddp(scratch: Path) -> None:
+    """Capture two CPU ranks into `scratch`."""
+    mp.spawn(ddp_rank, args=(2, scratch), nprocs=2)
 
 
-def capture_gpu(scratch: Path) -> int:
-    """Capture one CUDA rank into `scratch`; return how many ranks there are."""
+def capture_gpu(scratch: Path) -> None:
+    """Capture one CUDA rank into `scratch`."""
     torch.manual_seed(0)
-    record(gpu_step(), RankFiles.at(scratch, 0), gpu=True)
-    return 1
+    record(gpu_step(), scratch)
 
 
-def without_machine(kineto_text: str, file_name: str) -> str:
-    """Kineto's text without host, paths or command lines, its layout untouched."""
+def without_machine(kineto_text: str) -> str:
+    """Kineto's text without the host's name and command lines, its layout untouched."""
     text = re.sub(r'("host_name": )"[^"]*"', r'\1"localhost"', kineto_text)
-    text = re.sub(r'("traceName": )"[^"]*"', rf'\1"{file_name}"', text)
     # A process is named by what started it, which may be a path with arguments.
     return re.sub(
         r'("name": "process_name",.*?"args": \{\s*"name": )"[^"]*"',
@@ -243,86 +197,59 @@ def without_machine(kineto_text: str, file_name: str) -> str:
     )
 
 
-def write_gzip(path: Path, text: str) -> None:
-    """Write `text` with a gzip header that holds neither time nor file name."""
+def pack_trace(raw: Path, packed: Path) -> None:
+    """Scrub a trace, and compress it behind a gzip header that holds neither time nor file name."""
+    text = gzip.decompress(raw.read_bytes()).decode()
     with (
-        path.open("wb") as file,
+        packed.open("wb") as file,
         gzip.GzipFile("", "wb", compresslevel=9, fileobj=file, mtime=0) as stream,
     ):
-        stream.write(text.encode())
+        stream.write((without_machine(text) if raw.name.startswith("kineto") else text).encode())
 
 
-def pack(raw: RankFiles, packed: RankFiles) -> None:
-    """Scrub and compress one rank's traces."""
-    write_gzip(packed.et, raw.et.read_text(encoding="utf-8"))
-    kineto_name = packed.kineto.name.removesuffix(".gz")
-    write_gzip(packed.kineto, without_machine(raw.kineto.read_text(encoding="utf-8"), kineto_name))
+def pack_manifest(raw: Path, packed: Path) -> None:
+    """Scrub a manifest, and give it the sizes of the packed traces beside it."""
+    manifest = json.loads(raw.read_text()) | {"host": "localhost", "command_line": ["python"]}
+    for file in (file for window in manifest["windows"] for file in window["files"]):
+        file["size_bytes"] = (packed.parent / file["path"]).stat().st_size
+    packed.write_text(json.dumps(manifest, indent=2) + "\n")
+
+
+def pack(scratch: Path, folder: Path) -> list[Path]:
+    """Scrub and compress what was captured; return the files in `folder`."""
+    for raw in scratch.glob("*.json.gz"):
+        pack_trace(raw, folder / raw.name)
+    for raw in scratch.glob("manifest_*.json"):
+        pack_manifest(raw, folder / raw.name)
+    return sorted(folder / raw.name for raw in scratch.glob("*.json*"))
 
 
 def machine_traces(text: str) -> Iterator[str]:
-    """Yield what in `text` names this machine: host, user, absolute paths."""
+    """Yield what in `text` names this machine: host, user, variables of the environment, absolute paths."""
     names = {socket.gethostname(), getpass.getuser()} - {"localhost"}
+    names |= {name for name in os.environ if "_" in name.strip("_")}
     named = "|".join(re.escape(name) for name in sorted(names))
     # A slash after a word is a unit ("GB/s"); before one, it starts a path.
-    for match in re.finditer(rf"\b(?:{named})\b|(?<![\w)])/\w[^\"\s]*", text):
+    for match in re.finditer(rf"(?<!\w)(?:{named})(?!\w)|(?<![\w)])/\w[^\"\s]*", text):
         yield match.group()
 
 
-def rf_id(node: dict[str, Any]) -> int:
-    """The id that ties an ET node to its Kineto event."""
-    return next(int(a["value"]) for a in node["attrs"] if a["name"] == "rf_id")
-
-
-def compare(et: dict[str, Any], kineto: dict[str, Any]) -> Agreement:
-    """Join the two traces of a rank on the record function id."""
-    events = [event for event in kineto["traceEvents"] if event.get("cat") in ("cpu_op", "user_annotation")]
-    names = {event["args"]["Record function id"]: event["name"] for event in events}
-    nodes = [n for n in et["nodes"] if not n["name"].startswith(ROOT_PREFIX)]
-    shared = [node for node in nodes if rf_id(node) in names]
-    matched = sum(node["name"] == names[rf_id(node)] for node in shared)
-    return Agreement(
-        et_nodes=len(et["nodes"]),
-        et_root_nodes=len(et["nodes"]) - len(nodes),
-        events=len(events),
-        matched=matched,
-        renamed=len(shared) - matched,
-        external_id_differs=sum(
-            event["args"]["External id"] != event["args"]["Record function id"] for event in events
-        ),
-        profiler_steps=sum(e["name"].startswith("ProfilerStep#") for e in events),
-    )
-
-
-def faults_of(agreement: Agreement) -> Iterator[str]:
-    """Yield what is wrong with a rank whose traces agree no further than this."""
-    if agreement.renamed:
-        yield f"{agreement.renamed} ET nodes share their rf_id with another name"
-    below_roots = agreement.et_nodes - agreement.et_root_nodes
-    if agreement.matched < MIN_MATCHED * below_roots:
-        yield f"only {agreement.matched} of {below_roots} ET nodes have their event"
-    if agreement.profiler_steps != ACTIVE_STEPS:
-        yield f"{agreement.profiler_steps} profiler steps, not {ACTIVE_STEPS}"
-
-
-def verify(packed: RankFiles) -> Iterator[str]:
-    """Read one rank's files back, print how they agree, and yield what is wrong."""
-    texts = []
-    for path in (packed.et, packed.kineto):
-        texts.append(gzip.decompress(path.read_bytes()).decode())
-        print(f"{path.name}: {path.stat().st_size:,} bytes, {len(texts[-1]):,} unpacked")
-        for found in sorted(set(machine_traces(texts[-1]))):
+def faults_of(folder: Path, files: list[Path]) -> Iterator[str]:
+    """Read the packed files back, print how they link, and yield what is wrong."""
+    for path in files:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+        print(f"{path.name}: {len(data):,} bytes, {len(text):,} unpacked")
+        for found in sorted(set(machine_traces(text))):
             yield f"{path.name} names this machine: {found}"
-    agreement = compare(*(json.loads(text) for text in texts))
-    print(
-        f"  ET nodes: {agreement.et_nodes} ({agreement.et_root_nodes} of them roots)\n"
-        f"  Kineto cpu_op and user_annotation events: {agreement.events}\n"
-        f"  same rf_id and name: {agreement.matched}\n"
-        f"  same rf_id, other name: {agreement.renamed}\n"
-        f"  events whose External id is not their rf_id: {agreement.external_id_differs}\n"
-        f"  profiler steps: {agreement.profiler_steps}"
-    )
-    for fault in faults_of(agreement):
-        yield f"{packed.et.name}: {fault}"
+    checked = tracebraid.check(folder)
+    for rank in checked.ranks:
+        print(f"rank {rank.rank}: {rank.coverage}")
+    for diagnosis in checked.diagnoses:
+        yield str(diagnosis.finding)
+    total_bytes = sum(path.stat().st_size for path in files)
+    if total_bytes > MAX_TOTAL_BYTES:
+        yield f"{total_bytes:,} bytes in all, more than {MAX_TOTAL_BYTES:,}"
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -345,17 +272,9 @@ def main() -> int:
     name = "gpu_1rank" if arguments.gpu else "ddp_cpu_2rank"
     folder: Path = arguments.out or DEMO_TRACES / name
     folder.mkdir(parents=True, exist_ok=True)
-    capture = capture_gpu if arguments.gpu else capture_ddp
-    faults: list[str] = []
-    total_bytes = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for rank in range(capture(Path(scratch))):
-            packed = RankFiles.at(folder, rank, ".json.gz")
-            pack(RankFiles.at(Path(scratch), rank), packed)
-            faults += verify(packed)
-            total_bytes += packed.et.stat().st_size + packed.kineto.stat().st_size
-    if total_bytes > MAX_TOTAL_BYTES:
-        faults.append(f"{total_bytes:,} bytes in all, more than {MAX_TOTAL_BYTES:,}")
+        (capture_gpu if arguments.gpu else capture_ddp)(Path(scratch))
+        faults = list(faults_of(folder, pack(Path(scratch), folder)))
     for fault in faults:
         print(f"error: {fault}", file=sys.stderr)
     return 1 if faults else 0

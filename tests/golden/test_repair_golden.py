@@ -13,6 +13,7 @@ import pytest
 from tests.builders import kineto_text, op, write
 from tests.et_tables import ET_TABLES
 from tests.golden.linked import load, pair
+from tests.misled import misled_copy, wrong_parents
 from tests.unit.validation.made import codes
 from tracebraid.api import check, link, read_execution_trace, repair, write_et_plus
 from tracebraid.exporters.repaired_et import write_repaired_et
@@ -51,40 +52,50 @@ def different(before: ExecutionTrace, after: ExecutionTrace) -> list[str]:
 
 
 @cache
-def demo_parents(demo: Path, rank: int) -> dict[int, int]:
-    return {one["id"]: one["ctrl_deps"] for one in load(demo / f"torch_et_{rank}.json.gz")["nodes"]}
+def wrong_nodes(demo: Path, rank: int) -> list[int]:
+    """The nodes whose parents are made wrong."""
+    return sorted(wrong_parents(load(demo / f"torch_et_{rank}.json.gz")["nodes"]))
 
 
 @pytest.fixture(scope="module")
-def repaired(tmp_path_factory: pytest.TempPathFactory, demo: Path) -> Path:
-    """The bundled traces after a repair; tests only read them."""
-    folder = Path(shutil.copytree(demo, tmp_path_factory.mktemp("demo") / "job"))
-    assert [(len(one.changed), one.nodes, one.written) for one in repair(folder)] == [
-        (271, 4767, True),
-        (266, 4767, True),
+def misled(tmp_path_factory: pytest.TempPathFactory, demo: Path) -> Path:
+    """The bundled traces with wrong parents; tests only read them."""
+    return misled_copy(demo, tmp_path_factory.mktemp("misled"))
+
+
+@pytest.fixture(scope="module")
+def repaired(tmp_path_factory: pytest.TempPathFactory, demo: Path, misled: Path) -> Path:
+    """The same after a repair; tests only read them."""
+    folder = Path(shutil.copytree(misled, tmp_path_factory.mktemp("repaired") / "job"))
+    assert [(sorted(one.changed), one.written, one.left) for one in repair(folder)] == [
+        (wrong_nodes(demo, 0), True, ()),
+        (wrong_nodes(demo, 1), True, ()),
     ]
     return folder
 
 
-def test_the_repaired_demo_has_nothing_to_complain_about(repaired: Path) -> None:
+def test_the_repaired_traces_have_nothing_to_complain_about(misled: Path, repaired: Path) -> None:
+    assert codes(check(misled)) == ["parents-differ", "parents-differ"]
     assert codes(check(repaired)) == []
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_only_parents_change_and_only_those_that_differed(demo: Path, repaired: Path, rank: int) -> None:
+def test_a_repair_gives_every_node_the_parent_that_was_recorded(
+    demo: Path, repaired: Path, rank: int
+) -> None:
+    """What made the parents wrong is undone, and nothing else is changed."""
     name = f"torch_et_{rank}.json.gz"
-    before, after = load(demo / name), load(repaired / name)
-    strip = lambda found: {one["id"]: {**one, "ctrl_deps": 0} for one in found["nodes"]}  # noqa: E731
-    assert strip(after) == strip(before)
-    assert {**after, "nodes": 0} == {**before, "nodes": 0}
-    new = {one["id"]: one["ctrl_deps"] for one in after["nodes"]}
-    moved = [node for node, parent in demo_parents(demo, rank).items() if new[node] != parent]
-    assert len(moved) == (271, 266)[rank]
+    recorded, after = load(demo / name), load(repaired / name)
+    assert len(wrong_nodes(demo, rank)) > 200
+    assert after["nodes"] == sorted(recorded["nodes"], key=lambda one: one["id"])
+    assert {**after, "nodes": 0} == {**recorded, "nodes": 0}
+    assert different(*(read_execution_trace(folder / name) for folder in (demo, repaired))) == []
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_links_are_the_same_after_a_repair(demo: Path, repaired: Path, rank: int) -> None:
-    before, after = pair(demo, rank), pair(repaired, rank)
+def test_links_are_the_same_after_a_repair(misled: Path, repaired: Path, rank: int) -> None:
+    before, after = pair(misled, rank), pair(repaired, rank)
+    assert [one.code for one in before.findings] == ["parents-differ"]
     assert after.coverage == before.coverage
     assert after.host_links.equals(before.host_links)
     assert after.findings == ()
@@ -98,7 +109,6 @@ def test_a_new_parent_is_the_shortest_linked_op_around_the_node(
     ids = {one["id"]: attr["value"] for one in load(repaired / f"torch_et_{rank}.json.gz")["nodes"]
            for attr in one["attrs"] if attr["name"] == "rf_id"}  # fmt: skip
     parents = {one["id"]: one["ctrl_deps"] for one in load(repaired / f"torch_et_{rank}.json.gz")["nodes"]}
-    moved = [node for node, parent in demo_parents(demo, rank).items() if parents[node] != parent]
     events = load(demo / f"kineto_trace_{rank}.json.gz")["traceEvents"]
     ops = {
         one["args"]["Record function id"]: one
@@ -107,7 +117,7 @@ def test_a_new_parent_is_the_shortest_linked_op_around_the_node(
     }
     node_of = {rf_id: node for node, rf_id in ids.items() if rf_id in ops}
     tolerance_us = 1
-    for node in moved:
+    for node in wrong_nodes(demo, rank):
         mine = ops[ids[node]]
         around = [
             (one["dur"], rf_id)
@@ -120,10 +130,10 @@ def test_a_new_parent_is_the_shortest_linked_op_around_the_node(
         assert parents[node] == expected or (expected is None and parents[node] in (1, 2))
 
 
-def test_the_original_stays_beside_the_new_file(demo: Path, repaired: Path) -> None:
+def test_the_original_stays_beside_the_new_file(misled: Path, repaired: Path) -> None:
     for rank in (0, 1):
         name = f"torch_et_{rank}.json.gz"
-        assert (repaired / f"{name}.orig").read_bytes() == (demo / name).read_bytes()
+        assert (repaired / f"{name}.orig").read_bytes() == (misled / name).read_bytes()
     assert sorted(one.name for one in repaired.iterdir()) == [
         "kineto_trace_0.json.gz",
         "kineto_trace_1.json.gz",
@@ -134,18 +144,20 @@ def test_the_original_stays_beside_the_new_file(demo: Path, repaired: Path) -> N
     ]
 
 
-def test_a_second_repair_of_the_demo_changes_nothing(repaired: Path) -> None:
+def test_a_second_repair_changes_nothing(repaired: Path) -> None:
     before = {one.name: one.read_bytes() for one in repaired.iterdir()}
     assert [one.written for one in repair(repaired)] == [False, False]
     assert {one.name: one.read_bytes() for one in repaired.iterdir()} == before
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_our_reader_finds_the_tables_of_the_repaired_demo_as_they_were(
-    demo: Path, repaired: Path, rank: int
+def test_our_reader_finds_the_tables_of_a_repaired_trace_as_they_were(
+    misled: Path, repaired: Path, rank: int
 ) -> None:
     """But for the parents, and for what follows from them: which tensor a node that is around another one gives."""
-    before, after = (read_execution_trace(folder / f"torch_et_{rank}.json.gz") for folder in (demo, repaired))
+    before, after = (
+        read_execution_trace(folder / f"torch_et_{rank}.json.gz") for folder in (misled, repaired)
+    )
     hide = lambda et: replace(et, nodes=et.nodes.with_columns(parent_id=pl.lit(0)))  # noqa: E731
     changed = different(hide(before), hide(after))
     assert set(changed) <= {"tensors", "tensor_uses", "tensor_edges"}

@@ -17,6 +17,7 @@ import pytest
 
 from tests.builders import Json
 from tests.conftest import ROOT
+from tests.integration.running import run_script
 from tracebraid.api import breakdown, link, ops, steps, write_et_plus
 from tracebraid.api import open as open_job
 from tracebraid.model.linked_trace import LinkedTrace
@@ -108,7 +109,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Rank:
 
 @pytest.fixture(scope="module")
 def ddp_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two ranks of DDP over gloo, by the script that makes the bundled traces."""
+    """Two ranks of DDP over gloo, by the script that makes the bundled traces, with the native recorder."""
     folder = tmp_path_factory.mktemp("ddp")
     run(ROOT / "tools" / "capture_demo.py", "--out", folder)
     return folder
@@ -117,6 +118,15 @@ def ddp_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def ddp(ddp_folder: Path) -> list[Rank]:
     return [rank_of(ddp_folder, rank, ".json.gz") for rank in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def by_torch(tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
+    """Two ranks of DDP over gloo, whose Execution Traces PyTorch's observer wrote."""
+    folder = tmp_path_factory.mktemp("by_torch")
+    done = run_script("ranks.py", folder, "ddp", folder / "store", RECORDER="torch")
+    assert done.returncode == 0, done.stderr
+    return [rank_of(folder, rank, ".json.gz") for rank in (0, 1)]
 
 
 # --- one process ------------------------------------------------------------------------------------
@@ -223,12 +233,22 @@ def encloses(outer: Json, inner: Json) -> bool:
     return outer["tid"] == inner["tid"] and outer["ts"] <= inner["ts"] < ends[0] and ends[1] <= ends[0] + 0.01
 
 
-def test_in_a_ddp_capture_parents_differ_only_after_the_first_collective(ddp: list[Rank]) -> None:
+def test_the_bundled_capture_has_the_parents_of_its_ops_and_no_finding(ddp: list[Rank]) -> None:
+    """Gloo's functions run as asynchronous ranges: whom they lie around they have not called."""
+    for rank in ddp:
+        assert rank.linked.et is not None
+        assert rank.linked.et.recorder == "native"
+        assert [finding.code for finding in rank.linked.findings] == []
+
+
+def test_where_pytorchs_observer_writes_parents_differ_only_after_the_first_collective(
+    by_torch: list[Rank],
+) -> None:
     """PyTorch's observer keeps one stack per thread, and gloo's operators end on another thread than they began on.
 
     How far the damage reaches differs from run to run: up to the next steps, where no collective is under way.
     """
-    for rank in ddp:
+    for rank in by_torch:
         first = min(event["ts"] for event in rank.events.values() if event["name"].startswith("c10d::"))
         event_of = {node: event for event, node in rank.in_both.items()}
         wrong = list(differing(rank))
@@ -236,9 +256,9 @@ def test_in_a_ddp_capture_parents_differ_only_after_the_first_collective(ddp: li
         assert all(rank.events[event_of[node]]["ts"] >= first for node, _, _ in wrong)
 
 
-def test_where_parents_differ_the_nesting_in_time_is_the_nearer_one(ddp: list[Rank]) -> None:
+def test_where_parents_differ_the_nesting_in_time_is_the_nearer_one(by_torch: list[Rank]) -> None:
     """The Execution Trace's parent had ended, is on another thread, or lies around the op that is nearer in time."""
-    for rank in ddp:
+    for rank in by_torch:
         event_of = {node: event for event, node in rank.in_both.items()}
         for node, by_time, parent in differing(rank):
             child = rank.events[event_of[node]]
@@ -249,8 +269,8 @@ def test_where_parents_differ_the_nesting_in_time_is_the_nearer_one(ddp: list[Ra
                 assert encloses(rank.events[event_of[parent]], rank.events[event_of[by_time]])
 
 
-def test_wrong_parents_of_a_ddp_capture_are_counted(ddp: list[Rank]) -> None:
-    for rank in ddp:
+def test_wrong_parents_of_pytorchs_observer_are_counted(by_torch: list[Rank]) -> None:
+    for rank in by_torch:
         told = sum(finding.count for finding in rank.linked.findings if finding.code == "parents-differ")
         assert told == len(list(differing(rank)))
 

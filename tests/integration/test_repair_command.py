@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from tests.builders import Json, et_text, node, write
+from tests.golden.linked import load
 from tests.integration.command import Done, run, run_process
+from tests.misled import misled_copy, wrong_parents
 from tests.unit.linking.made import et_of
 from tests.unit.validation.made import EVENTS, NODES, lay, shuffled
 
@@ -35,18 +37,21 @@ def parents(path: Path) -> dict[int, int]:
 # --- what is said and done --------------------------------------------------------------------------
 
 
-def test_the_bundled_traces_are_repaired_and_the_words_tell_what_changed(demo: Path, tmp_path: Path) -> None:
-    job = Path(shutil.copytree(demo, tmp_path / "job"))
+def test_wrong_parents_are_repaired_and_the_words_tell_what_changed(demo: Path, tmp_path: Path) -> None:
+    misled = misled_copy(demo, tmp_path / "misled")
+    job = Path(shutil.copytree(misled, tmp_path / "job"))
     done = run_process("check", job, "--repair")
     assert (done.returncode, done.stderr) == (0, "")
     first, second, *_, last = done.stdout.splitlines()
-    assert first.startswith(f"{job / 'torch_et_0.json.gz'}: 271 of 4,767 nodes have another parent now")
+    nodes = [load(demo / f"torch_et_{rank}.json.gz")["nodes"] for rank in (0, 1)]
+    changed = [f"{len(wrong_parents(one))} of {len(one):,} nodes" for one in nodes]
+    assert first.startswith(f"{job / 'torch_et_0.json.gz'}: {changed[0]}")
     assert first.endswith("the file as it was is torch_et_0.json.gz.orig")
-    assert second.startswith(f"{job / 'torch_et_1.json.gz'}: 266 of 4,767 nodes")
+    assert second.startswith(f"{job / 'torch_et_1.json.gz'}: {changed[1]}")
     assert last == f"{job}: it links; nothing to complain about"
     for rank in (0, 1):
         name = f"torch_et_{rank}.json.gz"
-        assert (job / f"{name}.orig").read_bytes() == (demo / name).read_bytes()
+        assert (job / f"{name}.orig").read_bytes() == (misled / name).read_bytes()
     before = content(job)
     again = run_process("check", job, "--repair")
     assert again.stdout.splitlines()[:2] == [
