@@ -68,8 +68,14 @@ def job(tmp_path: Path) -> Path:
     return Path(shutil.copytree(tracebraid.demo_path(), tmp_path / "job"))
 
 
+def remove_manifests(job: Path) -> None:
+    for path in job.glob("manifest_*.json"):
+        path.unlink()
+
+
 def plain(job: Path) -> Path:
-    """The same traces, not compressed."""
+    """The same traces, not compressed, without the manifests, which name the files as they were."""
+    remove_manifests(job)
     for path in sorted(job.glob("*.json.gz")):
         path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
         path.unlink()
@@ -77,7 +83,8 @@ def plain(job: Path) -> Path:
 
 
 def unnamed(job: Path) -> Path:
-    """The same traces, with names that do not tell kind and rank, so that heads are read."""
+    """The same traces, with names that do not tell kind and rank, so that heads are read; without manifests."""
+    remove_manifests(job)
     for number, path in enumerate(sorted(job.glob("*.json.gz"))):
         path.rename(job / f"{number}.json.gz")
     return job
