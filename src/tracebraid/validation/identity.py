@@ -38,19 +38,21 @@ def pair_findings(linked: LinkedTrace) -> list[Finding]:
     Links that alignment made need no ids. Where the traces are of different processes, that is why.
     """
     et, timeline = linked.et, linked.timeline
-    if et is None or any(finding.code in _OTHER_ORIGIN for finding in linked.findings):
+    # The coverage computes the links, and so what was noticed of the traces' origin; dependencies stay uncomputed.
+    coverage = linked.coverage
+    if et is None or any(finding.code in _OTHER_ORIGIN for finding in linked.known_findings):
         return []
-    if linked.matched is not None and linked.coverage.host_ops.linked:
-        return _hardly_linked(linked.coverage, et)
+    if linked.matched is not None and coverage.host_ops.linked:
+        return _hardly_linked(coverage, et)
     in_kineto, in_et = _ids_of_timeline(timeline), _ids_of_et(et)
-    if in_kineto.is_empty() and not linked.coverage.host_ops.linked:
+    if in_kineto.is_empty() and not coverage.host_ops.linked:
         return [_without_ids(timeline)]
     if in_et.is_empty():
         return [Finding(FindingCode.ET_WITHOUT_IDS, et.path)]
     if not in_kineto.is_empty() and not in_et.is_in(in_kineto.implode()).any():
         et_ids, kineto_ids = _span(in_et), _span(in_kineto)
         return [Finding.of(FindingCode.NO_OVERLAP, et.path, et_ids=et_ids, kineto_ids=kineto_ids)]
-    return _half_linked(linked.coverage, in_et, in_kineto, et) or _hardly_linked(linked.coverage, et)
+    return _half_linked(coverage, in_et, in_kineto, et) or _hardly_linked(coverage, et)
 
 
 def _hardly_linked(coverage: Coverage, et: ExecutionTrace) -> list[Finding]:
