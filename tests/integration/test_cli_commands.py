@@ -157,7 +157,9 @@ def test_summary_of_categories_of_before_2022_has_answers(tmp_path: Path) -> Non
         ([kernel("k", 0, 5, 1)], ("host-ops-missing",)),
         ([kernel("k", 0, 5, 1, cat="npu_kernel")], ("device-work-unread",)),
         ([op("x", 0, 5, cat="my_tool")], ("category-unknown",)),
-        ([call("cudaLaunchKernel", 0, 5, 1)], ()),
+        ([call("cudaLaunchKernel", 0, 5, 1)], ("device-work-missing",)),
+        ([call("hipModuleLaunchKernel", 0, 5, 1)], ("device-work-missing",)),
+        ([call("cudaGetDeviceCount", 0, 5, 1)], ()),
         ([op("ProfilerStep#1", 0, 5, cat="user_annotation")], ()),
     ],
 )

@@ -33,6 +33,19 @@ def test_a_rank_that_cannot_be_read_costs_no_other_and_fails_the_command(job: Pa
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("command", ["link", "summary"])
+def test_one_rank_under_two_names_counts_once_and_fails_the_command(job: Path, command: str) -> None:
+    for kind in ("kineto_trace", "torch_et"):
+        shutil.copy(job / f"{kind}_0.json.gz", job / f"{kind}_1.json.gz")
+    done = run(command, job, "--json")
+    assert done.returncode == 1
+    assert [rank["rank"] for rank in json.loads(done.stdout)["ranks"]] == [0]
+    checked = run("check", job, "--json")
+    assert checked.returncode == 1
+    codes = [finding["code"] for finding in json.loads(checked.stdout)["findings"]]
+    assert "runs-mixed" in codes
+
+
 def test_a_lost_execution_trace_fails_the_threshold(job: Path) -> None:
     assert run("link", job, "--min-coverage", "0.99").returncode == 0
     (job / "torch_et_1.json.gz").unlink()

@@ -28,16 +28,25 @@ def ask_ranks(
     update: Progress,
     findings: list[Finding],
 ) -> Iterator[T]:
-    """Ask each rank in one pass; where its files cannot be read, add a finding and go on.
+    """Ask each rank in one pass; where its files cannot be read, or are another rank's, add a finding and go on.
 
     Raises:
         InputError: none of several ranks can be read, or the only one cannot.
     """
+    seen: set[int] = set()
+
+    def ask_once(linked: LinkedTrace) -> T:
+        if linked.rank in seen:
+            problem = f"it is of rank {linked.rank}, as is another file here"
+            raise InputError(linked.timeline.path, problem, "Keep the traces of each rank once")
+        seen.add(linked.rank)
+        return question(linked)
+
     whole = OfAll(update, len(ranks))
     failed: list[InputError] = []
     for rank in ranks:
         try:
-            answer = next(job.each(question, [rank], whole))
+            answer = next(job.each(ask_once, [rank], whole))
         except InputError as error:
             failed.append(error)
             details = {"case": FindingCase.RANK_LEFT_OUT, "rank": rank, "problem": error.problem}

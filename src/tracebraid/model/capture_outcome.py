@@ -28,6 +28,8 @@ class NothingCaptured(Enum):
     """An optimizer was made, and no step of it was seen."""
     OPTIMIZER_COMPILED = "optimizer-compiled"
     """So, and torch.compile was at work, inside of which none is seen."""
+    EXCEPTION = "exception"
+    """A process ended by an exception before the first window."""
     TOO_FEW_STEPS = "too-few-steps"
     """The loop was over before the first window."""
     KILLED = "killed"
@@ -55,6 +57,7 @@ class ProcessNote:
         optimizers_made: how many optimizers there were.
         compiled: whether torch.compile was at work.
         windows: how many windows were written.
+        exception: the type of the exception that ended it; "" where none did.
     """
 
     pid: int
@@ -66,6 +69,7 @@ class ProcessNote:
     optimizers_made: int = 0
     compiled: bool = False
     windows: int = 0
+    exception: str = ""
 
 
 @dataclass(frozen=True)

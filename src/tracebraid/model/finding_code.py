@@ -33,6 +33,7 @@ class FindingCode(str, Enum):
     CATEGORY_UNKNOWN = "category-unknown"
     DEVICE_WORK_UNREAD = "device-work-unread"
     HOST_OPS_MISSING = "host-ops-missing"
+    DEVICE_WORK_MISSING = "device-work-missing"
     NAME_ESCAPED = "name-escaped"
     """Found by a capture in its own files; it stands in the manifest."""
     # Structure of the Execution Trace
@@ -131,6 +132,8 @@ class FindingCase(str, Enum):
     """Of another run, as the manifest says."""
     OWNER_KNOWN = "owner-known"
     """Of another rank, whose Kineto trace is there."""
+    SAME_RANK = "same-rank"
+    """Two files say that they are of one rank."""
     OTHER_GROUPS = "other-groups"
     FILE_NAME = "file-name"
     OPTION = "option"

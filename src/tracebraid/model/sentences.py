@@ -83,6 +83,9 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.HOST_OPS_MISSING: (
         "device events without any host op: nothing says what launched them, and `ops` has no answer"
     ),
+    _CODE.DEVICE_WORK_MISSING: (
+        "calls launch work on a device, and the trace has no work of a device: the answers are the host's alone"
+    ),
     _CODE.NAME_ESCAPED: "names held quotes, backslashes, control characters or bytes that are no UTF-8; escaped",
     # Structure of the Execution Trace
     _CODE.DUPLICATE_ID: "nodes carry an id that another node has; the first of each id was kept",
@@ -216,6 +219,7 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     ),
     _CASE.OTHER_WRITER: "it is of process {pid}; {manifest} is of process {writer_pid}",
     _CASE.OWNER_KNOWN: "{reason}; its process is that of rank {owner}",
+    _CASE.SAME_RANK: "the Kineto traces of ranks {first_rank} and {rank} both say that they are of rank {stated}",
     _CASE.OTHER_GROUPS: "ranks {first_rank} and {rank} list other ranks for one process group",
     _CASE.FILE_NAME: "the file says rank {rank}, its name rank {named}; taken as rank {rank}",
     _CASE.OPTION: "this is rank {rank} by the trace, and rank {named} by --rank; taken as rank {rank}",

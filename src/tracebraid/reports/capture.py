@@ -45,6 +45,10 @@ _NOTHING: dict[NothingCaptured, tuple[str, str]] = {
         "it made an optimizer, and no step of it was seen, as those inside of what torch.compile compiled are not",
         f"Count calls of the model instead: --steps-by module. Or: {_IN_CODE}",
     ),
+    NothingCaptured.EXCEPTION: (
+        "its process ended with {} before the window began",
+        "Look at what it printed above. Where it is to end so, lower --skip-first, --wait or --warmup",
+    ),
     NothingCaptured.TOO_FEW_STEPS: (
         "the loop was over after {}, before the window began",
         "Run more steps, or lower --skip-first, --wait or --warmup. Where these were not the steps you mean: "
@@ -87,7 +91,8 @@ def recorded_text(ranks: Sequence[Recorded], check: Check | None) -> str:
         ops = sum(rank.coverage.et_nodes.total for rank in check.ranks if rank.coverage is not None)
         words.append(f"{ops:,} operators")
     costs = [rank.traced_to_untraced for rank in ranks if rank.traced_to_untraced is not None]
-    if costs:
+    # Below 1 the steps that were compared differ by more than recording costs.
+    if costs and max(costs) >= 1:
         words.append(f"a recorded step took {max(costs):.1f} times as long")
     words += [
         f"after which {loop['counted_by']} ({loop['name']}) took too few steps to be recorded: {loop['steps']}"

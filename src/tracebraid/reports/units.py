@@ -16,10 +16,11 @@ def duration(ns: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as percent, to the nearest tenth; 100 % means all, and 0 % none."""
+    """A share as percent, to the nearest tenth; 100 % means all, and 0 % none; what rounds to 0 is `<0.1 %`."""
     tenths = round(share * 1000)
     tenths = min(tenths, 999) if share < 1 else tenths
-    tenths = max(tenths, 1) if share > 0 else tenths
+    if share > 0 and not tenths:
+        return "<0.1 %"
     return f"{tenths // 10}.{tenths % 10} %"
 
 

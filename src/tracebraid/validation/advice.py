@@ -28,7 +28,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     ),
     _CODE.TRUNCATED: (_ERROR, f"What stood behind that byte is lost. {_CAPTURE_AGAIN}"),
     _CODE.MANIFEST_UNREADABLE: (_ERROR, "Copy it again, or remove it"),
-    _CODE.BESIDE_WINDOWS: (_WARNING, "Keep finding run in finding folder"),
+    _CODE.BESIDE_WINDOWS: (_WARNING, "Keep one run in one folder"),
     _CODE.WINDOW_UNREADABLE: (_ERROR, _CAPTURE_AGAIN),
     _CODE.HEADER_UNREADABLE: (_WARNING, _CAPTURE_AGAIN),
     _CODE.EVENT_UNREADABLE: (_ERROR, f"Events are lost. {_CAPTURE_AGAIN}"),
@@ -54,6 +54,10 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         "Tell us which version of torch, and of the device's plugin, wrote the file",
     ),
     _CODE.HOST_OPS_MISSING: (_WARNING, "Profile the CPU too: activities=[ProfilerActivity.CPU, ...]"),
+    _CODE.DEVICE_WORK_MISSING: (
+        _WARNING,
+        "Profile the device too: activities=[..., ProfilerActivity.CUDA]; a session of CUPTI counters has no kernels",
+    ),
     _CODE.NAME_ESCAPED: (_NOTE, "Nothing: the file holds them escaped"),
     # Structure of the Execution Trace
     _CODE.DUPLICATE_ID: (
@@ -86,7 +90,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _ERROR,
         "No Execution Trace observer ran while Kineto recorded. Start and stop both together: tracebraid.capture does",
     ),
-    _CODE.TOO_OLD_FOR_IDS: (_ERROR, "torch before 2.4 writes none: capture with a newer finding"),
+    _CODE.TOO_OLD_FOR_IDS: (_ERROR, "torch before 2.4 writes none: capture with a newer one"),
     _CODE.MATCHED: (_NOTE, "Nothing: it says what was linked with what, since ids prove no links"),
     _CODE.AMBIGUOUS: (
         _WARNING,

@@ -70,15 +70,22 @@ def _located(
 def run_findings(ranks: Sequence[RankProcesses], path: str) -> list[Finding]:
     """`runs-mixed` where the Kineto traces of two ranks cannot be of one run.
 
-    They hold the same steps, but were recorded further apart than clocks are; or a process group has other ranks in the
-    one than in the other, though both belong to it.
+    Both say that they are of the same rank; they hold the same steps, but were recorded further apart than clocks are;
+    or a process group has other ranks in the one than in the other, though both belong to it.
     """
     if len(ranks) < 2:
         return []
     first, *others = ranks
+    details: dict[str, object]
+    by_stated: dict[int, int] = {}
+    for traces in ranks:
+        stated = traces.kineto.rank
+        if stated is not None and by_stated.setdefault(stated, traces.rank) != traces.rank:
+            details = {"case": FindingCase.SAME_RANK, "rank": traces.rank, "first_rank": by_stated[stated]}
+            return [Finding(FindingCode.RUNS_MIXED, path, details={**details, "stated": stated})]
     apart = [traces for traces in others if _lie_apart(first, traces)]
     if apart:
-        details: dict[str, object] = {"rank": apart[0].rank, "first_rank": first.rank}
+        details = {"rank": apart[0].rank, "first_rank": first.rank}
         return [Finding(FindingCode.RUNS_MIXED, path, count=len(apart), details=details)]
     differ = [traces for traces in others if _groups_differ(first, traces)]
     if differ:

@@ -21,6 +21,8 @@ __all__ = ["Step", "rank_step_findings", "steps_of", "window_findings"]
 _COMPILING = r"\(dynamo_timed\)|^compile_fx|_compile\.compile_inner|^CompileTime"
 _SLOW_FIRST = 3.0
 """A first step that takes so many times the median of the others caught something that is not steady."""
+_RECORDERS_START_NS = 2 * NS_PER_MS
+"""What a first step may take longer since recorders meet a thread's first event in it: up to 0.8 ms were measured."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ def window_findings(timeline: Timeline, steps: Sequence[Step]) -> list[Finding]:
         return [Finding(FindingCode.NO_STEPS, timeline.path)]
     found = []
     durations = [step.end_ns - step.start_ns for step in steps]
-    if len(steps) > 1 and durations[0] > _SLOW_FIRST * (usual := median(durations[1:])):
+    usual = median(durations[1:]) if len(steps) > 1 else durations[0]
+    if durations[0] > max(_SLOW_FIRST * usual, usual + _RECORDERS_START_NS):
         times = durations[0] / usual if usual else float("inf")
         found.append(Finding.of(FindingCode.WARMUP_CAUGHT, timeline.path, step=steps[0].name, times=times))
     compiling = timeline.of_role(Role.ANNOTATION, Role.OP).filter(as_text("name").str.contains(_COMPILING))

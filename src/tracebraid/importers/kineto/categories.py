@@ -18,6 +18,8 @@ __all__ = ["category_findings"]
 _DEVICE_KEYS = ["correlation", "stream", "device"]
 """Arguments that only events of a device, or calls that launch them, carry."""
 
+_LAUNCH = "(?i)launch(?:kernel|cooperative|graph)|graphlaunch"
+"""Names of calls of CUDA, HIP and their drivers that launch kernels; for a finding, no link is made by it."""
 _SHOWN = 3
 """Categories, or events, in a finding."""
 _CHARACTERS_SHOWN = 40
@@ -39,6 +41,7 @@ def category_findings(
         *_renamed(path, chunks),
         *_unknown(path, events, tables["extra_args"]),
         *_without_host(path, events),
+        *_without_device(path, events),
     ]
 
 
@@ -85,3 +88,12 @@ def _without_host(path: str, events: pl.DataFrame) -> list[Finding]:
     if work.is_empty() or events.get_column("category").is_in(categories_of(Role.OP, Role.ANNOTATION)).any():
         return []
     return [Finding(FindingCode.HOST_OPS_MISSING, path, _first(work), work.height)]
+
+
+def _without_device(path: str, events: pl.DataFrame) -> list[Finding]:
+    """Calls that launch by their name, of whatever API, where no event of a device is of any category."""
+    is_call = pl.col("category").is_in(categories_of(Role.CALL))
+    launches = events.filter(is_call & as_text("name").str.contains(_LAUNCH))
+    if launches.is_empty() or events.get_column("category").is_in(categories_of(Role.DEVICE_WORK)).any():
+        return []
+    return [Finding(FindingCode.DEVICE_WORK_MISSING, path, _first(launches), launches.height)]

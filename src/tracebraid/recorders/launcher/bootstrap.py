@@ -55,6 +55,7 @@ class _Process:
         self._problem = ""
         self._noted: list[dict[str, Any]] = []
         self._own_capture = False
+        self._exception = ""
         self._ends: set[int] = set()
 
     def note(self, stage: str) -> None:
@@ -69,6 +70,7 @@ class _Process:
             optimizers_made=self.watch.optimizers_made,
             compiled=bool(getattr(dynamo, "FRAME_COUNTER", 0)),
             windows=sum(bool(window["files"]) for window in self._capture.windows),
+            exception=self._exception,
         )
 
     def end_with_python(self) -> None:
@@ -127,7 +129,8 @@ class _Process:
         self._ends.clear()
         with Guard(self._say_lost):
             failed = getattr(sys, "last_type", None)
-            self._finish(failed.__name__ if failed is not None else "end")
+            self._exception = failed.__name__ if failed is not None else ""
+            self._finish(self._exception or "end")
 
     def _finish(self, ended_by: str) -> None:
         self._capture.loops = self._loops()

@@ -53,6 +53,8 @@ def _of_watched(note: ProcessNote) -> tuple[NothingCaptured, str]:
         ), note.problem or note.lost
     if note.stage != "ended":
         return NothingCaptured.KILLED, str(note.pid)
+    if note.exception:
+        return NothingCaptured.EXCEPTION, note.exception
     followed = next((loop for loop in note.loops if loop.get("followed")), None)
     if followed is not None:
         return NothingCaptured.TOO_FEW_STEPS, f"{followed['steps']} steps of {followed['name']}"

@@ -60,6 +60,8 @@ def launch(command: Sequence[str], settings: Settings) -> CaptureOutcome:
         returncode = _run(whole, child_environment(settings, Path(folder)))
         notes = read_notes(Path(folder))
     nothing, detail = (None, "") if _has_files(out_dir, began_s) else cause_of(notes, command)
+    if settings.overwrite and nothing is None:
+        _remove_earlier(out_dir, began_s)
     return CaptureOutcome(returncode, str(out_dir), nothing, detail, tuple(notes))
 
 
@@ -80,6 +82,21 @@ def _has_files(out_dir: Path, since_s: float) -> bool:
             if path.stat().st_mtime >= since_s - _CLOCK_S and any(window["files"] for window in windows):
                 return True
     return False
+
+
+def _remove_earlier(out_dir: Path, since_s: float) -> None:
+    """Remove what an earlier capture left here and this one did not replace: other ranks, other windows.
+
+    It is done at the end, by age: launchers of other hosts may have begun before this one.
+    """
+    for folder in (out_dir, *sorted(out_dir.glob("window_*"))):
+        for path in (path for pattern in _FILES for path in folder.glob(pattern)):
+            with suppress(OSError):
+                if path.is_file() and path.stat().st_mtime < since_s - _CLOCK_S:
+                    path.unlink()
+        if folder != out_dir:
+            with suppress(OSError):
+                folder.rmdir()  # refused where anything is left in it
 
 
 def _find(program: str) -> None:

@@ -94,19 +94,23 @@ class Loops:
 
     def summary(self) -> list[dict[str, Any]]:
         """The loops, the most steps first: `counted_by`, `name`, `training`, `steps`, `followed`."""
-        counts = dict(self._forgotten)
-        for loop in self._loops.values():
-            counts[loop.kind, loop.name] = counts.get((loop.kind, loop.name), 0) + loop.steps
-        followed = self.followed and (self.followed.kind, self.followed.name)
+        self._forget()
+        rows = [(loop.kind, loop.name, loop.steps, loop is self.followed) for loop in self._loops.values()]
+        # A followed loop whose object was deleted is among the dropped ones, under its kind and name.
+        gone = self.followed if not any(is_followed for *_, is_followed in rows) else None
+        rows += [
+            (kind, name, steps, gone is not None and (kind, name) == (gone.kind, gone.name))
+            for (kind, name), steps in self._forgotten.items()
+        ]
         return [
             {
                 "counted_by": kind.counted_by,
                 "name": name,
                 "training": kind >= LoopKind.TRAINING_MODULE,
                 "steps": steps,
-                "followed": (kind, name) == followed,
+                "followed": is_followed,
             }
-            for (kind, name), steps in sorted(counts.items(), key=lambda item: -item[1])
+            for kind, name, steps, is_followed in sorted(rows, key=lambda row: -row[2])
         ]
 
     def _is_over(self, other: Loop) -> bool:

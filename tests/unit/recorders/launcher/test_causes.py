@@ -29,6 +29,7 @@ STEPPED = [{"counted_by": "optimizer", "name": "SGD", "training": True, "steps":
         ([ProcessNote(1, "ended", optimizers_made=1)], NothingCaptured.OPTIMIZER_UNSEEN),
         ([ProcessNote(1, "ended", optimizers_made=1, compiled=True)], NothingCaptured.OPTIMIZER_COMPILED),
         ([ProcessNote(1, "ended"), ProcessNote(2, "ended", loops=STEPPED)], NothingCaptured.TOO_FEW_STEPS),
+        ([ProcessNote(1, "ended", loops=STEPPED, exception="ValueError")], NothingCaptured.EXCEPTION),
         ([ProcessNote(1, "ended", own_capture=True, loops=STEPPED)], NothingCaptured.OWN_CAPTURE),
         ([ProcessNote(1, "ended", lost="disk", loops=STEPPED)], NothingCaptured.WINDOW_LOST),
         ([ProcessNote(1, "ended", problem="there already", loops=STEPPED)], NothingCaptured.REFUSED),
