@@ -60,12 +60,6 @@ class TableData:
         assert not isinstance(column, Interned), f"{name} is a column of integers"
         return column.astype(np.int64, copy=False)
 
-    def interned(self, name: str) -> Interned:
-        """A column of repeating values."""
-        column = self.columns[name]
-        assert isinstance(column, Interned), f"{name} is a column of repeating values"
-        return column
-
 
 def interned_column(values: Iterable[object], missing: tuple[object, ...] = (None,)) -> Interned:
     """Intern hashable values; those that mean "missing" get the number -1."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +15,7 @@ torch = pytest.importorskip("torch")
 from torch.optim import SGD, Optimizer  # noqa: E402
 
 from tests.callbacks import never  # noqa: E402
+from tests.unit.recorders.launcher.watched import call, of_torch  # noqa: E402
 from tracebraid.recorders.launcher.step_watch import StepWatch  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -48,16 +48,6 @@ def optimizer_class(watch: StepWatch) -> type[Any]:
             return self.inside()
 
     return Plain
-
-
-def call(module: Any, times: int = 1) -> None:
-    for _ in range(times):
-        module(torch.ones(2, 3))
-
-
-@pytest.fixture
-def module() -> Any:
-    return torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
 
 
 def boom() -> None:
@@ -289,12 +279,6 @@ def test_calls_before_the_first_optimizer_count_until_its_first_step(
 # --- the watch itself -------------------------------------------------------------------------------
 
 
-def of_torch() -> list[Any]:
-    """What the watch changes."""
-    optimizer = torch.optim.Optimizer
-    return [torch.nn.Module.__call__, optimizer.__init__, optimizer.profile_hook_step]
-
-
 def test_a_watch_that_stops_leaves_the_classes_of_torch_as_they_were(module: Any, steps: list[str]) -> None:
     optimizer = torch.optim.Optimizer
     before = of_torch()
@@ -343,63 +327,3 @@ def test_what_the_program_wraps_around_the_watch_stays(
         call(module, 70)
     assert calls.count(module) == 70
     assert steps == []
-
-
-# --- failures of ours -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def failures() -> list[BaseException]:
-    return []
-
-
-@pytest.mark.parametrize("error", [RuntimeError("x"), SystemExit(3), TypeError("x"), GeneratorExit()])
-def test_what_fails_in_our_hooks_stops_the_watch_and_not_the_program(
-    module: Any, failures: list[BaseException], error: BaseException
-) -> None:
-    def fail(counted_by: object) -> None:
-        raise error
-
-    class Plain(Optimizer):
-        def step(self) -> str:
-            return "stepped"
-
-    before = of_torch()
-    for act in (lambda: call(module, 2), lambda: Plain([torch.nn.Parameter(torch.ones(1))], {}).step()):
-        watch = StepWatch(fail, failures.append)
-        watch.start()
-        act()
-        assert failures == [error]
-        assert of_torch() == before
-        failures.clear()
-
-
-@pytest.mark.parametrize("error", [TimeoutError("theirs"), SystemExit(3), KeyboardInterrupt()])
-def test_what_a_handler_of_the_program_raises_in_our_hooks_is_the_programs(
-    module: Any, error: BaseException
-) -> None:
-    """As a limit on time by SIGALRM does, at any moment."""
-
-    def handle(number: int, frame: object) -> None:
-        raise error
-
-    watch = StepWatch(lambda counted_by: signal.raise_signal(signal.SIGUSR1), never)
-    before = signal.signal(signal.SIGUSR1, handle)
-    watch.start()
-    try:
-        with pytest.raises(type(error)) as raised:
-            call(module)
-        assert raised.value is error
-    finally:
-        watch.stop()
-        signal.signal(signal.SIGUSR1, before)
-
-
-@pytest.mark.parametrize("lacks", ["compiler", "optim", "nn"])
-def test_a_torch_that_lacks_something_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
-    before = of_torch()
-    with monkeypatch.context() as patch:
-        patch.delattr(torch, lacks)
-        with pytest.raises(AttributeError):
-            StepWatch(never, never).start()
-    assert of_torch() == before
