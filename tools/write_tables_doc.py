@@ -12,7 +12,7 @@ TARGET = Path(__file__).resolve().parents[1] / "docs" / "tables.md"
 
 HEAD = """# Tables
 
-Made from `src/tracebraid/model/schema` and `model/answers.py` by `tools/write_tables_doc.py`.
+Made from `src/tracebraid/model/schema` and `model/answers/` by `tools/write_tables_doc.py`.
 Times are int64 nanoseconds on the unix clock; sizes are bytes. The type in brackets is the polars dtype.
 Columns of JSON text hold the text of the file, on one line.
 """

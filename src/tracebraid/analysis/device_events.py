@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.time.steps import step_of_moments, steps
+from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.category import Role
 from tracebraid.model.device_kind import kind_of_device_event
 from tracebraid.model.expressions import as_text
@@ -14,7 +14,14 @@ __all__ = ["device_events", "device_events_by_step"]
 
 
 def device_events(linked: LinkedTrace) -> pl.DataFrame:
-    """Columns: event_id, name, kind, device (pid of the event's lane, as text), ts_ns, dur_ns, call_event, op_event."""
+    """Columns: event_id, name, kind, device, lane, ts_ns, dur_ns, call_event, op_event.
+
+    `device` is the pid of the event's lane, as text; `lane` is the stream: its row in `lanes`.
+    """
+    return linked.derived(_device_events)
+
+
+def _device_events(linked: LinkedTrace) -> pl.DataFrame:
     timeline = linked.timeline
     collective = pl.col("event_id").is_in(timeline.collectives.get_column("event_id").implode())
     device = pl.coalesce(as_text("pid"), pl.col("pid_text"), pl.lit("unknown"))
@@ -41,6 +48,7 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
         as_text("name"),
         kind_of_device_event(work),
         "device",
+        "lane",
         "ts_ns",
         "dur_ns",
         "call_event",
@@ -50,6 +58,10 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
 
 def device_events_by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """The same with `step`: that in which the work was launched; null outside of all, and where no launch is known."""
+    return linked.derived(_device_events_by_step, annotation)
+
+
+def _device_events_by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     events = device_events(linked)
     launch = linked.timeline.events.select(pl.col("event_id").alias("launch_event"), "ts_ns")
     launches = (
@@ -57,5 +69,5 @@ def device_events_by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         .filter(pl.col("launch_event").is_not_null())
         .join(launch, on="launch_event", how="left", maintain_order="left")
     )
-    step = step_of_moments(launches, steps(linked, annotation)).select("event_id", "step")
+    step = step_of_moments(launches, step_windows(linked, annotation)).select("event_id", "step")
     return events.join(step, on="event_id", how="left", maintain_order="left")

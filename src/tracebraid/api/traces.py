@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
-from tracebraid.analysis.ops.kernels import kernels as _kernels
-from tracebraid.analysis.ops.launchers import launchers as _launchers
+from tracebraid.analysis.kernels.kernels import kernels as _kernels
+from tracebraid.analysis.kernels.launchers import launchers as _launchers
 from tracebraid.analysis.ops.ops import ops as _ops
 from tracebraid.analysis.time.breakdown import breakdown as _breakdown
 from tracebraid.analysis.time.steps import steps as _steps

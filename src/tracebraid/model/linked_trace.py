@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -15,6 +17,8 @@ from tracebraid.model.stage import Stage
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["LinkStages", "LinkedTrace", "StageFindings"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +81,22 @@ class LinkedTrace:
 
     timeline: Timeline
     stages: LinkStages
+    _derived: dict[tuple[object, ...], Stage[Any]] = field(default_factory=dict)
+
+    def derived(self, compute: Callable[..., T], *arguments: object) -> T:
+        """What a function makes of this linked trace, computed when it is first asked for, and kept.
+
+        Analyses share by it what several of them need.
+
+        Args:
+            compute: a function of a module, called with the linked trace and the arguments.
+            arguments: hashable.
+        """
+        key = (compute, *arguments)
+        if key not in self._derived:
+            self._derived.setdefault(key, Stage(partial(compute, self, *arguments)))
+        value: T = self._derived[key]()
+        return value
 
     @property
     def rank(self) -> int:

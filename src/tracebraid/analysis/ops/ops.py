@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device_events import device_events
-from tracebraid.analysis.time.steps import in_order_of_steps, step_of_moments, steps
+from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
 from tracebraid.model.answers import OPS
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -36,7 +37,7 @@ def ops(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_
     if found.is_empty():
         return OPS.empty()
     if per_step:
-        found = step_of_moments(found, steps(linked, annotation))
+        found = step_of_moments(found, step_windows(linked, annotation))
     else:
         found = found.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
     return (
@@ -49,8 +50,6 @@ def ops(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_
             pl.col("device_self_ns").sum(),
             pl.col("device_total_ns").filter("outermost").sum(),
         )
-        .with_columns(pl.lit(linked.rank).alias("rank"))
-        .pipe(OPS.conform)
         .sort(
             "device_self_ns",
             "host_self_ns",
@@ -60,6 +59,7 @@ def ops(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_
             descending=[True, True, False, False, False],
         )
         .pipe(in_order_of_steps, linked, annotation)
+        .pipe(lambda frame: answer(OPS, frame, linked, annotation))
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device_events import device_events
 from tracebraid.analysis.time.intervals import Cover, cover_of
-from tracebraid.analysis.time.steps import steps
+from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.answers import BREAKDOWN
+from tracebraid.model.answers.columns import DOUBTFUL, RANK
 from tracebraid.model.category import Role
 from tracebraid.model.device_kind import COMMUNICATION, COMPUTE, MEMORY, WAIT, host_op_communicates
 from tracebraid.model.expressions import as_text
@@ -33,7 +35,7 @@ def breakdown(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFr
         linked: one rank.
         annotation: what marks a step, see `steps`.
     """
-    windows = steps(linked, annotation)
+    windows = step_windows(linked, annotation)
     events = device_events(linked).filter(pl.col("kind") != WAIT)
     if events.is_empty():
         events = _host_events(linked)
@@ -42,16 +44,18 @@ def breakdown(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFr
         for device in sorted(
             events.get_column("device").unique().to_list(), key=lambda name: (len(name), name)
         )
-        for row in _rows(linked.rank, device, events.filter(pl.col("device") == device), windows)
+        for row in _rows(device, events.filter(pl.col("device") == device), windows)
     ]
     if not rows:
         return BREAKDOWN.empty()
-    return pl.DataFrame(rows, schema=BREAKDOWN.polars_schema(), orient="row").sort(
-        pl.col("step").is_not_null(), maintain_order=True
+    names = [name for name in BREAKDOWN.polars_schema() if name not in (RANK.name, DOUBTFUL.name)]
+    found = pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None)
+    return answer(
+        BREAKDOWN, found.sort(pl.col("step").is_not_null(), maintain_order=True), linked, annotation
     )
 
 
-def _rows(rank: int, device: str, events: pl.DataFrame, windows: pl.DataFrame) -> list[tuple[object, ...]]:
+def _rows(device: str, events: pl.DataFrame, windows: pl.DataFrame) -> list[tuple[object, ...]]:
     ends = events.select((pl.col("ts_ns") + pl.col("dur_ns")).alias("end")).get_column("end").to_numpy()
     first, last = int(events.get_column("ts_ns").to_numpy().min()), int(ends.max())
     begin = np.r_[first, windows.get_column("start_ns").to_numpy()].astype(np.int64)
@@ -73,7 +77,7 @@ def _rows(rank: int, device: str, events: pl.DataFrame, windows: pl.DataFrame) -
         span - busy,
     ]
     names = [None, *windows.get_column("step").to_list()]
-    return [(rank, names[i], device, *(int(column[i]) for column in columns)) for i in range(len(names))]
+    return [(names[i], device, *(int(column[i]) for column in columns)) for i in range(len(names))]
 
 
 def _cover(events: pl.DataFrame, *kinds: str) -> Cover:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.analysis.answering import answer
+from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.answers import STEPS
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP, step_events
+from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["in_order_of_steps", "step_of_moments", "steps"]
+__all__ = ["steps"]
 
 
 def steps(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
@@ -18,27 +20,4 @@ def steps(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
         linked: one rank.
         annotation: its name, with or without the `#` and number behind it.
     """
-    events = step_events(linked.timeline, annotation)
-    return STEPS.conform(events.with_columns(pl.lit(linked.rank, dtype=pl.Int64).alias("rank")))
-
-
-def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
-    """Add the column `step` to a frame: of the windows that hold its `ts_ns` the last to start; null outside of all."""
-    found = moments.with_row_index("moment")
-    enclosing = found.select("moment", "ts_ns").join_where(
-        windows.with_row_index("window").select("window", "step", "start_ns", "end_ns"),
-        pl.col("ts_ns") >= pl.col("start_ns"),
-        pl.col("ts_ns") < pl.col("end_ns"),
-    )
-    last = enclosing.sort("window").unique("moment", keep="last").select("moment", "step")
-    return found.join(last, on="moment", how="left", maintain_order="left").drop("moment")
-
-
-def in_order_of_steps(answers: pl.DataFrame, linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    """Rows of an answer by step: those of no step first, then the steps in the order of their starts."""
-    names = steps(linked, annotation).get_column("step").unique(maintain_order=True)
-    order = pl.DataFrame(
-        {"step": names, "order": range(len(names))}, schema={"step": pl.String, "order": pl.Int64}
-    )
-    with_order = answers.join(order, on="step", how="left", maintain_order="left")
-    return with_order.sort("order", nulls_last=False, maintain_order=True).drop("order")
+    return answer(STEPS, step_windows(linked, annotation), linked, annotation)

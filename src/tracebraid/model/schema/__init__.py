@@ -4,7 +4,7 @@ Times are int64 nanoseconds on the unix clock. `event_id` is the row of `Timelin
 file; it joins every table of a timeline. `node_id` is the id of a node of an Execution Trace. `kineto` holds what
 is in a Kineto trace, `execution_trace` what is in an Execution Trace, `links` what linking adds, `matching` what
 matching without ids adds. The tables that
-analyses answer with stand in `model/answers.py`.
+analyses answer with stand in `model/answers/`.
 """
 
 from __future__ import annotations

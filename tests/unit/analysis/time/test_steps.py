@@ -6,7 +6,8 @@ import polars as pl
 
 from tests.builders import Json, op
 from tests.unit.linking.made import linked_of
-from tracebraid.analysis.time.steps import step_of_moments, steps
+from tracebraid.analysis.time.step_windows import step_of_moments
+from tracebraid.analysis.time.steps import steps
 from tracebraid.model.answers import STEPS
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device_events import device_events, device_events_by_step
-from tracebraid.analysis.time.steps import in_order_of_steps
+from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import LAUNCHERS, Launcher
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
@@ -42,12 +43,11 @@ def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
         .group_by("step", "launcher")
         .agg(pl.len().alias("kernels"), pl.col("dur_ns").sum().alias("device_ns"))
         .with_columns(
-            pl.lit(linked.rank).alias("rank"),
             (pl.col("device_ns") / pl.col("device_ns").sum().over("step")).fill_nan(0.0).alias("share"),
         )
         .sort(pl.col("launcher").cast(pl.Enum(order)))
-        .pipe(LAUNCHERS.conform)
         .pipe(in_order_of_steps, linked, annotation)
+        .pipe(lambda frame: answer(LAUNCHERS, frame, linked, annotation))
     )
 
 

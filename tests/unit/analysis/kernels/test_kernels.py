@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import Json, call, kernel, op
 from tests.unit.linking.made import linked_of
-from tracebraid.analysis.ops.kernels import kernels
+from tracebraid.analysis.kernels.kernels import kernels
 from tracebraid.model.answers import KERNELS
 
 

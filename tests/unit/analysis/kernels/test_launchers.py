@@ -9,8 +9,8 @@ import pytest
 import tracebraid
 from tests.builders import Json, call, kernel, op
 from tests.unit.linking.made import linked_of
-from tracebraid.analysis.ops.kernels import kernels
-from tracebraid.analysis.ops.launchers import launchers
+from tracebraid.analysis.kernels.kernels import kernels
+from tracebraid.analysis.kernels.launchers import launchers
 from tracebraid.analysis.ops.ops import ops
 from tracebraid.model.answers import LAUNCHERS
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device_events import device_events, device_events_by_step
-from tracebraid.analysis.time.steps import in_order_of_steps
+from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import KERNELS
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -38,10 +39,9 @@ def kernels(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFI
             duration.max().alias("max_ns"),
         )
         .with_columns(
-            pl.lit(linked.rank).alias("rank"),
             (pl.col("total_ns") / pl.col("total_ns").sum().over("step")).fill_nan(0.0).alias("share"),
         )
-        .pipe(KERNELS.conform)
         .sort("total_ns", "name", "kind", descending=[True, False, False])
         .pipe(in_order_of_steps, linked, annotation)
+        .pipe(lambda frame: answer(KERNELS, frame, linked, annotation))
     )

@@ -1,0 +1,13 @@
+"""All analyses, in the order in which they are listed."""
+
+from __future__ import annotations
+
+from tracebraid.analysis.kernels.catalog import ANALYSES as KERNELS
+from tracebraid.analysis.ops.catalog import ANALYSES as OPS
+from tracebraid.analysis.time.catalog import ANALYSES as TIME
+from tracebraid.analysis.validity.catalog import ANALYSES as VALIDITY
+from tracebraid.model.analysis import Analysis
+
+__all__ = ["ANALYSES"]
+
+ANALYSES: tuple[Analysis, ...] = (*VALIDITY, *TIME, *KERNELS, *OPS)

@@ -1,0 +1,1 @@
+"""Questions about whether the figures of a step can be trusted."""
