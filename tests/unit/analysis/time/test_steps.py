@@ -17,7 +17,7 @@ def mark(name: str, ts: float, dur: float, cat: str = "user_annotation", tid: in
 
 def test_profiler_steps_come_in_the_order_of_time() -> None:
     linked = linked_of([mark("ProfilerStep#10", 200, 50), mark("ProfilerStep#9", 100, 90)])
-    assert steps(linked).rows() == [
+    assert steps(linked).drop("doubtful").rows() == [
         (0, "ProfilerStep#9", 100_000, 190_000),
         (0, "ProfilerStep#10", 200_000, 250_000),
     ]
