@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import polars as pl
 from rich.console import Console
@@ -22,7 +23,7 @@ def rendered(answer: Answer, top: int = 20) -> str:
     return console.file.getvalue()
 
 
-def answer_of(*rows: dict[str, object]) -> Answer:
+def answer_of(*rows: dict[str, Any]) -> Answer:
     fixed = {"rank": 0, "kind": "compute", "doubtful": False}
     frame = pl.DataFrame([fixed | row for row in rows])
     return Answer(KERNELS_ANALYSIS, KERNELS.conform(frame, fill_missing=True), {0: ()})
@@ -42,7 +43,7 @@ def test_columns_that_say_nothing_are_left_out() -> None:
 
 
 def test_no_more_rows_than_asked_for_and_the_rest_is_counted() -> None:
-    text = rendered(answer_of(*({"name": f"kernel{i}"} for i in range(30))), top=3)
+    text = rendered(answer_of(*[{"name": f"kernel{i}"} for i in range(30)]), top=3)
     assert "kernel2" in text
     assert "kernel3" not in text
     assert "27 more" in text
