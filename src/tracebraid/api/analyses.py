@@ -34,16 +34,16 @@ __all__ = [
     "validity",
 ]
 
-P = ParamSpec("P")
+_P = ParamSpec("_P")
 
 
-def over_ranks(
-    question: Callable[Concatenate[LinkedTrace, P], pl.DataFrame],
-) -> Callable[Concatenate[LinkedTrace | Job, P], pl.DataFrame]:
+def _over_ranks(
+    question: Callable[Concatenate[LinkedTrace, _P], pl.DataFrame],
+) -> Callable[Concatenate[LinkedTrace | Job, _P], pl.DataFrame]:
     """A question about one rank, as one that may be asked of a job, too: the rows of all ranks, in one pass."""
 
     @wraps(question)
-    def ask(traces: LinkedTrace | Job, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
+    def ask(traces: LinkedTrace | Job, /, *args: _P.args, **kwargs: _P.kwargs) -> pl.DataFrame:
         if isinstance(traces, LinkedTrace):
             return question(traces, *args, **kwargs)
         return traces.ask(lambda linked: question(linked, *args, **kwargs))[0]
@@ -56,12 +56,12 @@ def over_ranks(
     return ask
 
 
-validity = over_ranks(_validity)
-steps = over_ranks(_steps)
-breakdown = over_ranks(_breakdown)
-kernels = over_ranks(_kernels)
-launchers = over_ranks(_launchers)
-ops = over_ranks(_ops)
+validity = _over_ranks(_validity)
+steps = _over_ranks(_steps)
+breakdown = _over_ranks(_breakdown)
+kernels = _over_ranks(_kernels)
+launchers = _over_ranks(_launchers)
+ops = _over_ranks(_ops)
 
 
 def analyses() -> tuple[Analysis, ...]:
