@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import polars as pl
 
+from tracebraid.analysis.inference.graph_work import GRAPH_LAUNCH
+from tracebraid.analysis.inference.iterations import iterations
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need
 from tracebraid.model.expressions import as_text
@@ -15,8 +17,6 @@ from tracebraid.model.step import PROFILER_STEP
 __all__ = ["HAS", "lacking"]
 
 _COUNTER_CATEGORIES = ["cuda_profiler_range", "hardware_counters"]
-_GRAPH_LAUNCH = "GraphLaunch"
-"""Part of the names of the calls that launch a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`."""
 
 
 def lacking(analysis: Analysis, linked: LinkedTrace, annotation: str = PROFILER_STEP) -> tuple[Need, ...]:
@@ -51,7 +51,8 @@ def _has_modules(linked: LinkedTrace) -> bool:
 def _has_graph_launches(linked: LinkedTrace) -> bool:
     calls = linked.timeline.host_calls.select("event_id").join(linked.timeline.events, on="event_id")
     names = calls.select(as_text("name").unique()).get_column("name")
-    return bool(names.str.contains(_GRAPH_LAUNCH, literal=True).any())
+    of_graphs = linked.timeline.device_work.get_column("graph_id").fill_null(0) > 0
+    return bool(names.str.contains(GRAPH_LAUNCH, literal=True).any() or of_graphs.any())
 
 
 def _has_counters(linked: LinkedTrace) -> bool:
@@ -80,5 +81,6 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.COUNTERS: _has_counters,
     Need.GRAPH_LAUNCHES: _has_graph_launches,
     Need.EXECUTION_TRACE: lambda linked: linked.has_et,
+    Need.INFERENCE_ITERATIONS: lambda linked: iterations(linked).height > 0,
 }
 """Whether a trace has what may be needed; steps are those of `torch.profiler`."""
