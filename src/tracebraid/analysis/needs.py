@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 
-from tracebraid.analysis.inference.graph_work import GRAPH_LAUNCH
+from tracebraid.analysis.inference.graph_work import has_graphs
 from tracebraid.analysis.inference.iterations import iterations
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need
@@ -48,13 +48,6 @@ def _has_modules(linked: LinkedTrace) -> bool:
     return of_frames or _any(linked, "host_ops", "module_hierarchy")
 
 
-def _has_graph_launches(linked: LinkedTrace) -> bool:
-    calls = linked.timeline.host_calls.select("event_id").join(linked.timeline.events, on="event_id")
-    names = calls.select(as_text("name").unique()).get_column("name")
-    of_graphs = linked.timeline.device_work.get_column("graph_id").fill_null(0) > 0
-    return bool(names.str.contains(GRAPH_LAUNCH, literal=True).any() or of_graphs.any())
-
-
 def _has_counters(linked: LinkedTrace) -> bool:
     return not linked.timeline.events.filter(as_text("category").is_in(_COUNTER_CATEGORIES)).is_empty()
 
@@ -79,7 +72,7 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.SYNC_EVENTS: _has_rows("syncs"),
     Need.COLLECTIVES: _has_rows("collectives"),
     Need.COUNTERS: _has_counters,
-    Need.GRAPH_LAUNCHES: _has_graph_launches,
+    Need.GRAPH_LAUNCHES: has_graphs,
     Need.EXECUTION_TRACE: lambda linked: linked.has_et,
     Need.INFERENCE_ITERATIONS: lambda linked: iterations(linked).height > 0,
 }

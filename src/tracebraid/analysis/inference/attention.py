@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from tracebraid.analysis.event_names import event_names
 from tracebraid.model.answers.inference import Phase, PhaseEvidence
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
@@ -26,6 +27,7 @@ PREFILL_CONFIDENCE = 0.6
 """A forward pass for evaluation has the same shapes."""
 
 _EMBEDDING = "aten::embedding"
+_ENGINE = "autograd::engine::evaluate_function"
 
 
 @dataclass(frozen=True)
@@ -65,17 +67,18 @@ def iterations_by_shapes(linked: LinkedTrace) -> pl.DataFrame:
     begins at the first lookup of embeddings behind attention, or without any where the shapes of attention change;
     it ends with the last op of its thread before the next.
     """
+    if _LAYOUTS.keys().isdisjoint(event_names(linked)) or runs_backward(linked):
+        return pl.DataFrame(schema=_COLUMNS)
     ops = _ops(linked)
-    names = [*_LAYOUTS, _EMBEDDING]
-    marks = ops.clear() if runs_backward(linked) else ops.filter(pl.col("name").is_in(names))
+    marks = ops.filter(pl.col("name").is_in([*_LAYOUTS, _EMBEDDING]))
     marks = marks.join(
         _facts(marks), on=["name", "input_dims", "concrete_inputs"], how="left", nulls_equal=True
     )
     marks = marks.filter(pl.col("tokens").is_not_null()).sort("lane", "ts_ns", "event_id")
     if marks.is_empty():
-        return _EMPTY
+        return pl.DataFrame(schema=_COLUMNS)
     grouped = _grouped(marks)
-    return grouped.join(_ends(grouped, ops), on=["lane", "iteration"]).select(_EMPTY.columns)
+    return grouped.join(_ends(grouped, ops), on=["lane", "iteration"]).select(*_COLUMNS)
 
 
 def _ops(linked: LinkedTrace) -> pl.DataFrame:
@@ -92,14 +95,8 @@ def _ops(linked: LinkedTrace) -> pl.DataFrame:
 
 def runs_backward(linked: LinkedTrace) -> bool:
     """Whether autograd runs in the trace: it is one of training."""
-    return linked.derived(_runs_backward)
-
-
-def _runs_backward(linked: LinkedTrace) -> bool:
-    if (linked.timeline.host_ops.get_column("fwd_thread_id").fill_null(0) > 0).any():
-        return True
-    engine = as_text("name").str.starts_with("autograd::engine::evaluate_function")
-    return not linked.timeline.of_role(Role.OP).filter(engine).is_empty()
+    backward = linked.timeline.host_ops.get_column("fwd_thread_id").fill_null(0) > 0
+    return bool(backward.any()) or any(name.startswith(_ENGINE) for name in event_names(linked))
 
 
 def _facts(marks: pl.DataFrame) -> pl.DataFrame:
@@ -236,17 +233,15 @@ def _product(shape: list[int]) -> int:
 _LONGEST = 2**53
 """Elements that no tensor has: more are damage, and products of them would leave int64."""
 
-_EMPTY = pl.DataFrame(
-    schema={
-        "lane": pl.Int64,
-        "event_id": pl.Int64,
-        "name": pl.String,
-        "start_ns": pl.Int64,
-        "end_ns": pl.Int64,
-        "requests": pl.Int64,
-        "tokens": pl.Int64,
-        "phase": pl.String,
-        "evidence": pl.String,
-        "confidence": pl.Float64,
-    }
-)
+_COLUMNS = {
+    "lane": pl.Int64,
+    "event_id": pl.Int64,
+    "name": pl.String,
+    "start_ns": pl.Int64,
+    "end_ns": pl.Int64,
+    "requests": pl.Int64,
+    "tokens": pl.Int64,
+    "phase": pl.String,
+    "evidence": pl.String,
+    "confidence": pl.Float64,
+}

@@ -6,7 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device_events import device_events_by_step
-from tracebraid.analysis.inference.graph_work import GRAPH_LAUNCH, graph_events
+from tracebraid.analysis.inference.graph_work import GRAPH_LAUNCH, graph_events, has_graphs
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
 from tracebraid.model.answers.inference import GRAPH_REPLAYS
 from tracebraid.model.category import Role
@@ -31,6 +31,8 @@ def graph_replays(
         annotation: what marks a step, see `steps`.
         per_step: rows for each step in which they were launched, instead of over all.
     """
+    if not has_graphs(linked):
+        return GRAPH_REPLAYS.empty()
     replays = _replays(linked, annotation)
     device = device_events_by_step(linked, annotation).select("step", "dur_ns")
     if not per_step:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.event_names import event_names
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["GRAPH_LAUNCH", "graph_events"]
+__all__ = ["GRAPH_LAUNCH", "graph_events", "has_graphs"]
 
 GRAPH_LAUNCH = "GraphLaunch"
 """Part of the names of the calls that launch a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`."""
@@ -23,7 +24,15 @@ def graph_events(linked: LinkedTrace) -> pl.DataFrame:
     return linked.derived(_graph_events)
 
 
+def has_graphs(linked: LinkedTrace) -> bool:
+    """Whether a graph was launched, or any work came from one."""
+    launched = any(GRAPH_LAUNCH in name for name in event_names(linked))
+    return launched or bool((linked.timeline.device_work.get_column("graph_id").fill_null(0) > 0).any())
+
+
 def _graph_events(linked: LinkedTrace) -> pl.DataFrame:
+    if not has_graphs(linked):
+        return pl.DataFrame(schema=_COLUMNS)
     timeline = linked.timeline
     calls = timeline.events.select(pl.col("event_id").alias("call_event"), as_text("name").alias("api"))
     details = timeline.device_work.select(
@@ -37,4 +46,16 @@ def _graph_events(linked: LinkedTrace) -> pl.DataFrame:
         .join(calls, on="call_event", how="left", maintain_order="left")
         .join(details, on="event_id", how="left", maintain_order="left")
         .filter(by_call | by_id)
+        .select(*_COLUMNS)
     )
+
+
+_COLUMNS = {
+    "event_id": pl.Int64,
+    "ts_ns": pl.Int64,
+    "dur_ns": pl.Int64,
+    "call_event": pl.Int64,
+    "api": pl.String,
+    "correlation": pl.Int64,
+    "graph_id": pl.Int64,
+}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.event_names import event_names
 from tracebraid.analysis.inference.attention import iterations_by_shapes, runs_backward
 from tracebraid.analysis.inference.graph_work import graph_events
 from tracebraid.analysis.inference.markers import Marker, marker_of
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
-from tracebraid.model.answers.inference import Phase, PhaseEvidence
+from tracebraid.model.answers.inference import INFERENCE_PHASES, Phase, PhaseEvidence
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -46,6 +47,8 @@ def _iterations(linked: LinkedTrace) -> pl.DataFrame:
     found = _by_annotations(linked)
     if found.is_empty():
         found = _with_parts(iterations_by_shapes(linked))
+    if found.is_empty():
+        return INFERENCE_PHASES.empty().drop("rank", "step", "doubtful").with_columns(lane=pl.lit(0))
     found = found.sort("start_ns", "event_id")
     following = pl.col("start_ns").shift(-1).over("lane")
     work = _work(linked, found)
@@ -59,9 +62,8 @@ def _iterations(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _by_annotations(linked: LinkedTrace) -> pl.DataFrame:
-    ranges = linked.timeline.of_role(Role.ANNOTATION, Role.OP).with_columns(as_text("name"))
-    names = ranges.get_column("name").drop_nulls().unique(maintain_order=True).to_list()
-    rows = [(name, *_row(marker)) for name in names if (marker := marker_of(name)) is not None]
+    named = [(name, marker_of(name)) for name in event_names(linked)]
+    rows = [(name, *_row(marker)) for name, marker in named if marker is not None]
     schema = {
         "name": pl.String,
         "phase": pl.String,
@@ -70,6 +72,9 @@ def _by_annotations(linked: LinkedTrace) -> pl.DataFrame:
         **dict.fromkeys(_COUNTS, pl.Int64),
     }
     markers = pl.DataFrame(rows, schema=schema, orient="row")
+    if markers.is_empty():
+        return markers
+    ranges = linked.timeline.of_role(Role.ANNOTATION, Role.OP).with_columns(as_text("name"))
     by_word = pl.col("evidence") == PhaseEvidence.WORD.value
     found = (
         ranges.join(markers, on="name")
