@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from tests.planted import Scene
@@ -79,3 +80,38 @@ def test_training_has_no_rows() -> None:
     found = token_times(clean().linked())
     assert found.is_empty()
     assert dict(found.schema) == TOKEN_TIMES.polars_schema()
+
+
+def two_steps() -> Scene:
+    scene = Scene()
+    host = scene.thread()
+    for number, ns in ((1, 100), (2, 500)):
+        with host.step(number), host.annotation("step[DECODE bs=1]", ns):
+            pass
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("doubtful", "with_doubtful", "mean"),
+    [
+        ([], False, 300.0),
+        (["ProfilerStep#1"], False, 500.0),
+        (["ProfilerStep#1"], True, 300.0),
+        ([None], False, 300.0),
+    ],
+)
+def test_doubtful_steps_are_left_out_unless_asked_for(
+    monkeypatch: pytest.MonkeyPatch, doubtful: list[str | None], with_doubtful: bool, mean: float
+) -> None:
+    steps = pl.Series(doubtful, dtype=pl.String)
+    monkeypatch.setattr("tracebraid.analysis.inference.token_times.doubtful_steps", lambda *_: steps)
+    row = row_of(token_times(two_steps().linked(), with_doubtful=with_doubtful), phase="decode")
+    assert row["mean_ns"] == mean
+
+
+def test_iterations_of_overlapping_steps_count_once() -> None:
+    scene = two_steps()
+    with scene.thread(start=50).step(3, 400):
+        pass
+    found = token_times(scene.linked(), per_step=True)
+    assert found.get_column("iterations").sum() == 2
