@@ -2,9 +2,48 @@
 
 from __future__ import annotations
 
+from tracebraid.model.answers.copies import (
+    COPIES,
+    COPY_BANDWIDTH,
+    COPY_BANDWIDTH_SERIES,
+    CopyKind,
+    Direction,
+    HostWait,
+)
+from tracebraid.model.answers.counters import COUNTERS, CounterMethod
 from tracebraid.model.answers.kernels import KERNELS, LAUNCHERS, Launcher
+from tracebraid.model.answers.launches import LAUNCH_BOUND, LAUNCH_EVENTS, LAUNCHES
 from tracebraid.model.answers.ops import OPS
+from tracebraid.model.answers.queues import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
+from tracebraid.model.answers.syncs import SYNC_CALLS, SYNCS, SyncKind, WaitMethod
 from tracebraid.model.answers.time import BREAKDOWN, STEPS
 from tracebraid.model.answers.validity import VALIDITY, Doubt
 
-__all__ = ["BREAKDOWN", "KERNELS", "LAUNCHERS", "OPS", "STEPS", "VALIDITY", "Doubt", "Launcher"]
+__all__ = [
+    "BREAKDOWN",
+    "COPIES",
+    "COPY_BANDWIDTH",
+    "COPY_BANDWIDTH_SERIES",
+    "COUNTERS",
+    "FULL_QUEUE",
+    "KERNELS",
+    "LAUNCHERS",
+    "LAUNCHES",
+    "LAUNCH_BOUND",
+    "LAUNCH_EVENTS",
+    "OPS",
+    "QUEUE_LENGTHS",
+    "QUEUE_SERIES",
+    "STEPS",
+    "SYNCS",
+    "SYNC_CALLS",
+    "VALIDITY",
+    "CopyKind",
+    "CounterMethod",
+    "Direction",
+    "Doubt",
+    "HostWait",
+    "Launcher",
+    "SyncKind",
+    "WaitMethod",
+]
