@@ -48,10 +48,14 @@ COPIES = Table(
         STEP_OF_LAUNCH,
         Column("kind", Kind.TEXT, "`copy` or `fill`: see `CopyKind`"),
         Column("direction", Kind.TEXT, "`HtoD`, `DtoH`, ...: see `Direction`; null: a fill, or unknown"),
-        Column("source", Kind.TEXT, "memory that is read (`Pageable`, `Pinned`, `Device`, ...); null: unknown"),
+        Column(
+            "source", Kind.TEXT, "memory that is read (`Pageable`, `Pinned`, `Device`, ...); null: unknown"
+        ),
         Column("target", Kind.TEXT, "memory that is written; null: unknown"),
         Column(
-            "pinned", Kind.BOOL, "whether the host's memory is pinned; null: no host memory, or the trace says not"
+            "pinned",
+            Kind.BOOL,
+            "whether the host's memory is pinned; null: no host memory, or the trace says not",
         ),
         Column("api", Kind.TEXT, "the call; null: no call is in the trace"),
         Column(
@@ -64,7 +68,9 @@ COPIES = Table(
         Column("awaited", Kind.INT, "those whose call returned only after they had ended"),
         Column("sized", Kind.INT, "those whose size is known"),
         Column("bytes", Kind.INT, "sum of these sizes; null: none is known"),
-        Column("mean_bytes", Kind.FLOAT, "mean of these sizes; null: none is known outside of doubtful steps"),
+        Column(
+            "mean_bytes", Kind.FLOAT, "mean of these sizes; null: none is known outside of doubtful steps"
+        ),
         Column("total_ns", Kind.INT, "sum of durations"),
         Column(
             "bandwidth_bytes_per_s",

@@ -98,7 +98,9 @@ LAUNCH_BOUND = Table(
             "idle time in which all other streams of the device were idle too: what a graph or fusion gains at most",
         ),
         Column("host_launch_ns", Kind.INT, "sum of the durations of these calls"),
-        Column("op", Kind.TEXT, "name of the innermost op with the most idle time before its work; null: none"),
+        Column(
+            "op", Kind.TEXT, "name of the innermost op with the most idle time before its work; null: none"
+        ),
         Column(
             "annotation",
             Kind.TEXT,

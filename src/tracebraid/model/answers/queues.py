@@ -62,7 +62,9 @@ FULL_QUEUE = Table(
         Column("full_ns", Kind.INT, "time in which at least `max_queue_length` launches waited"),
         Column("share", Kind.FLOAT, "of the span of the trace or step, 0 to 1; null: that has no length"),
         Column("launches", Kind.INT, "launches that began while the queue was nearly full"),
-        Column("blocked", Kind.INT, "those of them that were slow, and returned after other work had started"),
+        Column(
+            "blocked", Kind.INT, "those of them that were slow, and returned after other work had started"
+        ),
         Column("blocked_ns", Kind.INT, "time that these took beyond the usual duration of their API"),
         DOUBTFUL,
     ),

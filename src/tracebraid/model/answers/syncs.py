@@ -69,8 +69,12 @@ SYNC_CALLS = Table(
         Column("other_ns", Kind.INT, "the rest of the call"),
         Column("waited_event", Kind.INT, "the device event that it waited for; null: none, or unknown"),
         *_WAITED,
-        Column("method", Kind.TEXT, "how that is known: see `WaitMethod`; null: nothing to wait for is known"),
-        Column("confidence", Kind.FLOAT, "1.0 recorded or launched, 0.8 by effect, 0.5 inferred; null: no method"),
+        Column(
+            "method", Kind.TEXT, "how that is known: see `WaitMethod`; null: nothing to wait for is known"
+        ),
+        Column(
+            "confidence", Kind.FLOAT, "1.0 recorded or launched, 0.8 by effect, 0.5 inferred; null: no method"
+        ),
         DOUBTFUL,
     ),
 )
