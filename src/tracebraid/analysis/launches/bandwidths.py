@@ -14,7 +14,7 @@ SORT_OF_COPY = ["device", "name"]
 """What makes one series."""
 
 _NAME = r"^(Memset|Memcpy \w{4})"
-"""HTA's names: `Memset`, `Memcpy HtoD`; it cuts the others to `Memcpy Unknown`."""
+"""HTA's names: `Memset`, `Memcpy HtoD`. Others are named so by their direction, where that is known."""
 
 _SHORTEST_NS = NS_PER_US
 """How long a copy without length lasts: in a trace in µs it took less than one; HTA's too."""
@@ -37,7 +37,9 @@ def bandwidth_changes(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 def _bandwidth_changes(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     known = copied(linked, annotation).with_columns(
         pl.coalesce("kineto_bandwidth", "bandwidth").alias("bandwidth"),
-        pl.coalesce(pl.col("name").str.extract(_NAME), "name").alias("name"),
+        pl.coalesce(pl.col("name").str.extract(_NAME), pl.format("Memcpy {}", "direction"), "name").alias(
+            "name"
+        ),
         (pl.col("ts_ns") + pl.when(pl.col("dur_ns") > 0).then("dur_ns").otherwise(_SHORTEST_NS)).alias(
             "end_ns"
         ),
