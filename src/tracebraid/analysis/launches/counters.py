@@ -30,6 +30,8 @@ _CONFIDENCE = {CounterMethod.NAME.value: 1.0, CounterMethod.POSITION.value: 0.8}
 def counters(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
     """Counters of each range that CUPTI profiled, with the op that launched its kernel: `model.answers.COUNTERS`.
 
+    Rows stand in the order of the ranges, and in that of the counters' names.
+
     CUPTI gives ranges no correlation and no true times, only their order. The n-th range is the n-th launch of a
     kernel where there are as many of both (HTA's rule; of any API that launches kernels, HTA knows one). Where the
     trace has as many kernels, and all names that the ranges have are theirs, the method is `name`; else `position`.
@@ -50,7 +52,9 @@ def counters(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFra
     found = (
         _matched(linked, annotation, ranges)
         .pipe(_with_op_stacks, linked)
-        .join(values, on="range_event", maintain_order="left_right")
+        .with_row_index("position")
+        .join(values, on="range_event")
+        .sort("position", "counter")
         .with_columns(
             pl.when(pl.col("value").is_finite()).then("value").alias("value"),
             pl.col("method").replace_strict(_CONFIDENCE, return_dtype=pl.Float64).alias("confidence"),
