@@ -11,7 +11,7 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.units import NS_PER_US
 
-__all__ = ["waits"]
+__all__ = ["RETURN_NS", "waits"]
 
 _CONFIDENCE = {
     WaitMethod.LAUNCHED.value: 1.0,
@@ -22,6 +22,9 @@ _CONFIDENCE = {
 _OF_DEPENDENCIES = [SyncKind.DEVICE.value, SyncKind.STREAM.value, SyncKind.EVENT.value]
 _STREAM_WAITS = "Stream Wait Event"
 """The only `cuda_sync` that makes a stream wait and not the host."""
+
+RETURN_NS = 20 * NS_PER_US
+"""How soon a call returns after what it waited for, where that is all there is to go by: traces have 1 to 16 µs."""
 
 _ROUNDING_NS = NS_PER_US
 """By how much work may seem to end after the call that waited for it, in traces in µs."""
@@ -37,17 +40,27 @@ _WAIT_SCHEMA = {
 def waits(linked: LinkedTrace, calls: pl.DataFrame, annotation: str) -> pl.DataFrame:
     """One row per call of which that is known: call_event, waited_event, blocked_ns, method, confidence.
 
+    Where all that a call waited for by the evidence had ended before it began, it may have waited for work of another
+    stream, through an event: that is inferred if the call returned within `RETURN_NS` of it.
+
     Args:
         linked: one rank.
         calls: as `synchronising_calls` gives them.
         annotation: what marks a step.
     """
     work = launched_work(linked, annotation)
+    bounds = calls.select("call_event", "start_ns", "end_ns")
     own = _own_copies(calls, work)
     known = pl.concat([own, _by_dependencies(linked, calls.join(own, on="call_event", how="anti"), work)])
-    rest = calls.filter(pl.col("kind") != SyncKind.QUERY.value).join(known, on="call_event", how="anti")
-    found = pl.concat([known, _last_to_end(rest, work)])
-    bounds = calls.select("call_event", "start_ns", "end_ns")
+    waited = known.join(bounds, on="call_event").filter(pl.col("until_ns") > pl.col("start_ns"))
+    rest = calls.filter(pl.col("kind") != SyncKind.QUERY.value).join(waited, on="call_event", how="anti")
+    inferred = _last_to_end(rest, work)
+    returned_at_once = pl.col("end_ns") - pl.col("until_ns") <= RETURN_NS
+    credible = inferred.join(bounds, on="call_event").filter(
+        returned_at_once | ~pl.col("call_event").is_in(known.get_column("call_event").implode())
+    )
+    inferred = inferred.join(credible, on="call_event", how="semi")
+    found = pl.concat([known.join(inferred, on="call_event", how="anti"), inferred])
     until = pl.min_horizontal("until_ns", "end_ns")
     return found.join(bounds, on="call_event", maintain_order="left").select(
         "call_event",
