@@ -119,7 +119,7 @@ def test_launch_statistics_are_htas_within_its_rounding_on_traces_in_ns(real_tra
         ("delay_ns", "launch_delay"),
     ):
         off = (found.get_column(ours) - 1000 * expected.get_column(theirs)).abs()
-        assert off.max() < 2_000, ours  # type: ignore[operator]
+        assert off.max() < 2_000, ours
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_queue_lengths_are_htas(real_traces: Path, name: str) -> None:
         theirs = expected[row["stream"]]
         exact = ("count", "p25", "p50", "p75", "max")
         assert [row[key] for key in exact] == [theirs[key] for key in exact]
-        assert least["mean"] - 1e-9 <= theirs["mean"] <= row["mean"] + 1e-9  # type: ignore[operator]
+        assert least["mean"] - 1e-9 <= theirs["mean"] <= row["mean"] + 1e-9
         if least["mean"] == row["mean"]:
             assert row["std"] == pytest.approx(theirs["std"], rel=1e-9)
             assert row["min"] == theirs["min"]

@@ -9,10 +9,10 @@ from tracebraid.model.answers import CopyKind, Direction, HostWait
 from tracebraid.model.device_kind import MEMORY
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.units import NS_PER_S
 
 __all__ = ["copied"]
 
-_NS_PER_S = 1e9
 _BYTES_PER_S_PER_GB_PER_S = 1e9
 
 _IS_FILL = r"(?i)memset|fill"
@@ -75,7 +75,7 @@ def _copied(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
             .then(kineto * _BYTES_PER_S_PER_GB_PER_S)
             .alias("kineto_bandwidth"),
         )
-        .with_columns(pl.when(duration > 0).then(size * _NS_PER_S / duration).alias("bandwidth"))
+        .with_columns(pl.when(duration > 0).then(size / duration * NS_PER_S).alias("bandwidth"))
         .drop("of_event_id", "of_call_event", "bandwidth_gb_per_s")
     )
 

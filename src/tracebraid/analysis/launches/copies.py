@@ -11,10 +11,10 @@ from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import COPIES
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
+from tracebraid.model.units import NS_PER_S
 
 __all__ = ["copies"]
 
-_NS_PER_S = 1e9
 _KEY = ["kind", "direction", "source", "target", "pinned", "api", "host_wait", "op"]
 """What makes two copies one row."""
 
@@ -39,34 +39,38 @@ def copies(
     events = copied(linked, annotation)
     if events.is_empty():
         return COPIES.empty()
-    sized = pl.col("size_bytes").is_not_null()
-    timed = pl.col("counts") & pl.col("bandwidth").is_not_null()
-    kineto = pl.col("kineto_bandwidth").filter("counts")
     return (
         in_rows_of_steps(events, linked, annotation, per_step, with_doubtful)
         .drop("kind")
         .rename({"copy_kind": "kind"})
         .group_by("step", *_KEY)
-        .agg(
-            pl.len().alias("count"),
-            (pl.col("returned_ns") >= pl.col("end_ns")).sum().alias("awaited"),
-            sized.sum().alias("sized"),
-            pl.col("size_bytes").sum().alias("bytes"),
-            pl.col("size_bytes").filter("counts").mean().alias("mean_bytes"),
-            pl.col("dur_ns").sum().alias("total_ns"),
-            pl.col("size_bytes").filter(timed).sum().alias("timed_bytes"),
-            pl.col("dur_ns").filter(timed).sum().alias("timed_ns"),
-            pl.col("bandwidth").filter("counts").max().alias("max_bandwidth_bytes_per_s"),
-            kineto.mean().alias("kineto_bandwidth_bytes_per_s"),
-            kineto.max().alias("kineto_max_bandwidth_bytes_per_s"),
-        )
+        .agg(_sums())
         .with_columns(
             pl.when(pl.col("sized") > 0).then("bytes").alias("bytes"),
             pl.when(pl.col("timed_ns") > 0)
-            .then(pl.col("timed_bytes") * _NS_PER_S / pl.col("timed_ns"))
+            .then(pl.col("timed_bytes") / pl.col("timed_ns") * NS_PER_S)
             .alias("bandwidth_bytes_per_s"),
         )
         .sort("total_ns", *_KEY, descending=[True, *([False] * len(_KEY))])
         .pipe(in_order_of_steps, linked, annotation)
         .pipe(lambda frame: answer(COPIES, frame, linked, annotation))
     )
+
+
+def _sums() -> list[pl.Expr]:
+    size = pl.col("size_bytes")
+    timed = pl.col("counts") & pl.col("bandwidth").is_not_null()
+    kineto = pl.col("kineto_bandwidth").filter("counts")
+    return [
+        pl.len().alias("count"),
+        (pl.col("returned_ns") >= pl.col("end_ns")).sum().alias("awaited"),
+        size.is_not_null().sum().alias("sized"),
+        size.sum().alias("bytes"),
+        size.filter("counts").mean().alias("mean_bytes"),
+        pl.col("dur_ns").sum().alias("total_ns"),
+        size.filter(timed).sum().alias("timed_bytes"),
+        pl.col("dur_ns").filter(timed).sum().alias("timed_ns"),
+        pl.col("bandwidth").filter("counts").max().alias("max_bandwidth_bytes_per_s"),
+        kineto.mean().alias("kineto_bandwidth_bytes_per_s"),
+        kineto.max().alias("kineto_max_bandwidth_bytes_per_s"),
+    ]

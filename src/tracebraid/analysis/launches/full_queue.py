@@ -17,10 +17,10 @@ __all__ = ["MAX_QUEUE_LENGTH", "full_queue"]
 MAX_QUEUE_LENGTH = 1024
 """Launches that a CUDA stream takes before the next launch blocks; HTA's default too."""
 
-NEARLY_FULL = 0.95
+_NEARLY_FULL = 0.95
 """Share of the maximum from which a queue is nearly full: drivers keep some entries for themselves."""
 
-SLOW = 4.0
+_SLOW = 4.0
 """How many times the median of its API a launch takes at least to count as blocked."""
 
 
@@ -33,7 +33,7 @@ def full_queue(
     """Time at which each stream's queue was full, by device and stream: `model.answers.FULL_QUEUE`.
 
     `full_ns` is HTA's `duration_at_max_queue_length`, with launches of graphs counted once. A launch is blocked if the
-    queue was nearly full (`NEARLY_FULL`) when it began, it took `SLOW` times the median of its API elsewhere, and work
+    queue was nearly full (95 % of that) when it began, it took four times the median of its API elsewhere, and work
     of the stream started before it returned: that made room for it.
 
     Args:
@@ -45,44 +45,42 @@ def full_queue(
     changes = queue_changes_of(linked, annotation)
     if changes.is_empty():
         return FULL_QUEUE.empty()
-    blocked = _blocked_calls(linked, annotation, changes, max_queue_length)
-    lasted = (pl.col("ts_ns").shift(-1).over(STREAM) - pl.col("ts_ns")).fill_null(0)
-    full = pl.col("launches") >= max_queue_length
-    rows = changes.with_columns(pl.when(full).then(lasted).otherwise(0).alias("full_ns"))
+    began = _began_nearly_full(linked, annotation, changes, max_queue_length)
     if not per_step:
-        rows, blocked = (
-            frame.with_columns(pl.lit(None, dtype=pl.String).alias("step")) for frame in (rows, blocked)
-        )
-    key = ["step", *STREAM]
-    found = (
-        rows.group_by(key)
-        .agg(pl.col("launches").max().alias("longest"), pl.col("full_ns").sum())
-        .join(
-            blocked.group_by(key).agg(
-                pl.len().alias("launches"),
-                pl.col("is_blocked").sum().alias("blocked"),
-                pl.col("blocked_ns").sum(),
-            ),
-            on=key,
-            how="left",
-            nulls_equal=True,
-        )
-        .with_columns(pl.col("launches", "blocked", "blocked_ns").fill_null(0))
-        .join(_spans(linked, annotation), on="step", how="left", nulls_equal=True)
-        .with_columns(
-            pl.when(pl.col("span_ns") > 0).then(pl.col("full_ns") / pl.col("span_ns")).alias("share")
-        )
-        .sort(*by_stream_number())
+        no_step = pl.lit(None, dtype=pl.String).alias("step")
+        changes, began = changes.with_columns(no_step), began.with_columns(no_step)
+    found = _summed(changes, began, max_queue_length).join(
+        _spans(linked, annotation), on="step", how="left", nulls_equal=True, maintain_order="left"
     )
+    share = pl.when(pl.col("span_ns") > 0).then(pl.col("full_ns") / pl.col("span_ns"))
+    found = found.with_columns(share.alias("share"))
     return answer(FULL_QUEUE, in_order_of_steps(found, linked, annotation), linked, annotation)
 
 
-def _blocked_calls(
+def _summed(changes: pl.DataFrame, began: pl.DataFrame, max_queue_length: int) -> pl.DataFrame:
+    """A row for each step and stream: longest, full_ns, launches, blocked, blocked_ns."""
+    key = ["step", *STREAM]
+    lasted = (pl.col("ts_ns").shift(-1).over(STREAM) - pl.col("ts_ns")).fill_null(0)
+    full = pl.col("launches") >= max_queue_length
+    blocked = began.group_by(key).agg(
+        pl.len().alias("launches"), pl.col("is_blocked").sum().alias("blocked"), pl.col("blocked_ns").sum()
+    )
+    return (
+        changes.with_columns(pl.when(full).then(lasted).otherwise(0).alias("full_ns"))
+        .group_by(key)
+        .agg(pl.col("launches").max().alias("longest"), pl.col("full_ns").sum())
+        .join(blocked, on=key, how="left", nulls_equal=True)
+        .with_columns(pl.col("launches", "blocked", "blocked_ns").fill_null(0))
+        .sort(*by_stream_number())
+    )
+
+
+def _began_nearly_full(
     linked: LinkedTrace, annotation: str, changes: pl.DataFrame, max_queue_length: int
 ) -> pl.DataFrame:
     """The launches that began while the queue was nearly full: step, device, stream, is_blocked, blocked_ns."""
     work = launched_work(linked, annotation)
-    nearly_full = pl.col("launches") - 1 >= NEARLY_FULL * max_queue_length
+    nearly_full = pl.col("launches") - 1 >= _NEARLY_FULL * max_queue_length
     calls = (
         work.filter(pl.col("call_event").is_not_null())
         .select(
@@ -102,7 +100,7 @@ def _blocked_calls(
         .agg(pl.col("host_ns").median().alias("usual_ns"))
     )
     starts = work.select(*STREAM, pl.col("ts_ns").alias("started_ns")).sort("started_ns")
-    slow = (pl.col("host_ns") >= SLOW * pl.col("usual_ns")) & (pl.col("started_ns") > pl.col("called_ns"))
+    slow = (pl.col("host_ns") >= _SLOW * pl.col("usual_ns")) & (pl.col("started_ns") > pl.col("called_ns"))
     return (
         began.join(calls, on="call_event")
         .join(usual, on="api", how="left")

@@ -44,10 +44,23 @@ def launch_bound(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Dat
     work = work.filter(large)
     if work.is_empty():
         return LAUNCH_BOUND.empty()
-    work = work.with_columns(_idle_of_device(launched_work(linked, annotation), work))
-    calls = pl.col("call_event").is_first_distinct().over("stretch")
-    found = (
-        work.with_columns(calls.alias("first_of_call"))
+    found = _summed(work.with_columns(_idle_of_device(launched_work(linked, annotation), work)))
+    named = work.drop("op").join(
+        callers(linked, annotation), on="call_event", how="left", maintain_order="left"
+    )
+    for column in ("op", "annotation"):
+        found = found.join(_main(named, column), on="stretch", how="left", maintain_order="left")
+    order = ["start_ns", *by_stream_number()]
+    found = found.sort("idle_ns", *order, descending=[True, *[False] * len(order)])
+    return answer(LAUNCH_BOUND, found, linked, annotation)
+
+
+def _summed(work: pl.DataFrame) -> pl.DataFrame:
+    """A row for each stretch."""
+    first_of_call = pl.col("call_event").is_first_distinct().over("stretch").alias("first_of_call")
+    host = (pl.col("returned_ns") - pl.col("called_ns")).filter("first_of_call")
+    return (
+        work.with_columns(first_of_call)
         .group_by("stretch", maintain_order=True)
         .agg(
             pl.col("step", *STREAM).first(),
@@ -57,25 +70,10 @@ def launch_bound(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Dat
             pl.len().alias("kernels"),
             pl.col("gap_ns").sum().alias("idle_ns"),
             pl.col("gain_ns").sum(),
-            (pl.col("returned_ns") - pl.col("called_ns"))
-            .filter("first_of_call")
-            .sum()
-            .alias("host_launch_ns"),
+            host.sum().alias("host_launch_ns"),
         )
         .with_columns((pl.col("span_ns") - pl.col("idle_ns")).alias("device_ns"))
     )
-    work = work.drop("op").join(
-        callers(linked, annotation), on="call_event", how="left", maintain_order="left"
-    )
-    for column in ("op", "annotation"):
-        found = found.join(_main(work, column), on="stretch", how="left", maintain_order="left")
-    found = found.sort(
-        "idle_ns",
-        "start_ns",
-        *by_stream_number(),
-        descending=[True, False, *[False] * len(by_stream_number())],
-    )
-    return answer(LAUNCH_BOUND, found, linked, annotation)
 
 
 def _in_stretches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:

@@ -76,3 +76,9 @@ def test_a_trace_without_launches_has_an_empty_table_of_the_schema() -> None:
     table = launch_events(linked_of([op("a", 0, 5)]))
     assert table.is_empty()
     assert dict(table.schema) == LAUNCH_EVENTS.polars_schema()
+
+
+@pytest.mark.parametrize("category", ["xpu_runtime", "privateuse1_driver", "mtia_runtime", "glow_runtime"])
+def test_calls_of_every_backend_launch(category: str) -> None:
+    linked = linked_of([call("submit", 20, 5, 1, cat=category), kernel("gemm", 28, 7, 1)])
+    assert launch_events(linked).select("api", "host_ns", "device_ns").rows() == [("submit", 5_000, 7_000)]

@@ -7,6 +7,7 @@ from statistics import mean, stdev
 import pytest
 
 from tests.builders import Json, call, kernel, op
+from tests.planted import scenes
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.launches.full_queue import full_queue
 from tracebraid.analysis.launches.queue_lengths import queue_lengths
@@ -122,3 +123,14 @@ def test_a_trace_without_launches_has_empty_tables_of_the_schema() -> None:
     ):
         assert table.is_empty()
         assert dict(table.schema) == declared.polars_schema()
+
+
+def test_nothing_blocks_in_a_clean_run() -> None:
+    table = full_queue(scenes.clean().linked(), max_queue_length=16)
+    assert table.select("full_ns", "blocked", "blocked_ns").rows() == [(table.item(0, "full_ns"), 0, 0)]
+    assert table.item(0, "longest") > 16, "the host runs ahead"
+
+
+def test_a_clean_run_keeps_its_queue_filled() -> None:
+    (row,) = queue_lengths(scenes.clean().linked()).to_dicts()
+    assert row["mean_over_time"] > 5

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from tests.builders import Json, call, kernel, op
-from tests.planted import CALL_NS, RETURN_NS, Copy, Scene
+from tests.planted import CALL_NS, RETURN_NS, Copy, Scene, scenes
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.launches.sync_calls import sync_calls
 from tracebraid.analysis.launches.syncs import syncs
@@ -270,3 +271,29 @@ def test_a_trace_without_calls_has_empty_tables_of_the_schema() -> None:
     for table, declared in ((sync_calls(linked), SYNC_CALLS), (syncs(linked), SYNCS)):
         assert table.is_empty()
         assert dict(table.schema) == declared.polars_schema()
+
+
+@pytest.mark.parametrize("api_ns", [0, 40_000])
+def test_a_stream_may_wait_for_another_through_an_event(api_ns: int) -> None:
+    """Its own work had ended before: the other's is inferred if the call returns right after it."""
+    scene = Scene()
+    host = scene.thread()
+    own, other = scene.stream(20), scene.stream(7)
+    host.launch(own, "own", 1_000)
+    host.spend(20_000)
+    long = host.launch(other, "long", KERNEL_NS)
+    host.wait_event(own, host.record(other))
+    call = host.synchronize(own)
+    call.dur += api_ns
+    row = only(scene)
+    expected = (long.event_id, "inferred") if api_ns == 0 else (None, "recorded")
+    assert (row["waited_event"], row["method"]) == expected
+
+
+def test_a_clean_run_waits_once_in_the_end() -> None:
+    scene = scenes.clean()
+    waiting = sync_calls(scene.linked()).filter(pl.col("blocked_ns") > 0)
+    last = max(scene.stream(7).work, key=lambda work: work.end)
+    assert waiting.select("api", "waited_event", "step").rows() == [
+        ("cudaDeviceSynchronize", last.event_id, None)
+    ]
