@@ -50,7 +50,7 @@ def launch_bound(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Dat
     )
     for column in ("op", "annotation"):
         found = found.join(_main(named, column), on="stretch", how="left", maintain_order="left")
-    order = ["start_ns", *by_stream_number()]
+    order = [pl.col("start_ns"), *by_stream_number()]
     found = found.sort("idle_ns", *order, descending=[True, *[False] * len(order)])
     return answer(LAUNCH_BOUND, found, linked, annotation)
 

@@ -15,6 +15,13 @@ from tracebraid.model.analysis import Analysis
 STEP = op("ProfilerStep#1", 0, 100, cat="user_annotation")
 RANGE: Json = {"flops": None, "dram": [1], "": "x"}
 
+
+def fill(number: int, size: object, bandwidth: object) -> Json:
+    found = kernel("Memset (Device)", 10 * number, 5, number, cat="gpu_memset")
+    found["args"] |= {"bytes": size, "memory bandwidth (GB/s)": bandwidth}
+    return found
+
+
 TRACES: dict[str, list[Json]] = {
     "nothing": [],
     "one op": [op("a", 0, 5)],
@@ -43,12 +50,7 @@ TRACES: dict[str, list[Json]] = {
         call("cudaMemcpy", 5, 9e15, 2),
     ],
     "negative durations": [call("cudaMemcpy", 50, -5, 1), kernel("k", 60, -5, 1), op("a", 40, -8)],
-    "values of other types": [
-        kernel(
-            "Memset (Device)", 0, 5, 1, cat="gpu_memset", bytes="many", **{"memory bandwidth (GB/s)": "inf"}
-        ),
-        kernel("Memset (Device)", 9, 5, 2, cat="gpu_memset", bytes=-4, **{"memory bandwidth (GB/s)": -1}),
-    ],
+    "values of other types": [fill(1, "many", "inf"), fill(2, -4, -1)],
     "counters without numbers": [complete("gemm", "cuda_profiler_range", 0, 5, 0, 0, RANGE)],
     "only flows": [flow("s", 1, 5), flow("f", 1, 9)],
 }
@@ -66,8 +68,8 @@ def test_every_answer_has_its_schema_and_finite_numbers(analysis: Analysis, name
 
 
 def test_very_large_copies_have_a_bandwidth() -> None:
-    large = {"bytes": 40 * 10**9, "cat": "gpu_memcpy"}
-    linked = linked_of([kernel("Memcpy DtoD (Device -> Device)", 20 * i, 10, i, **large) for i in (1, 2)])
+    name, size = "Memcpy DtoD (Device -> Device)", 40 * 10**9
+    linked = linked_of([kernel(name, 20 * i, 10, i, cat="gpu_memcpy", bytes=size) for i in (1, 2)])
     (row,) = copies(linked).to_dicts()
     assert row["bandwidth_bytes_per_s"] == row["max_bandwidth_bytes_per_s"] == pytest.approx(4e15)
 
