@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from tracebraid.model.linked_trace import LinkedTrace
@@ -26,6 +27,18 @@ def _step_windows(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
     """Add the column `step` to a frame: of the windows that hold its `ts_ns` the last to start; null outside of all."""
+    starts, ends = (windows.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    if not (ends[:-1] <= starts[1:]).all():
+        return _step_where_they_overlap(moments, windows)
+    moment = moments.get_column("ts_ns").to_numpy()
+    last = np.searchsorted(starts, moment, side="right") - 1
+    inside = (last >= 0) & (moment < np.r_[ends, 0][last])
+    names = windows.get_column("step").gather(np.where(inside, last, 0)) if inside.any() else None
+    step = pl.Series("step", [None] * len(moment), dtype=pl.String) if names is None else names
+    return moments.with_columns(pl.when(pl.Series(inside)).then(step).alias("step"))
+
+
+def _step_where_they_overlap(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
     found = moments.with_row_index("moment")
     enclosing = found.select("moment", "ts_ns").join_where(
         windows.with_row_index("window").select("window", "step", "start_ns", "end_ns"),

@@ -1,0 +1,66 @@
+"""Which single device event makes nearly all device time, unlike all others?"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.analysis.validity.doubts import about_events, device_work
+from tracebraid.model.answers import Doubt
+from tracebraid.model.device_kind import COMMUNICATION, WAIT
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["dominating_events"]
+
+_SHARE = 0.9
+"""Share of the device time from which on an event dominates. In sound traces of training and inference the longest
+event was seen with up to 0.7; the malformed ones that were reported had 0.95 and more."""
+_SHARE_OF_COMMUNICATION = 0.99
+"""The same for communication, which may wait for another rank as long as that takes."""
+_OTHERS = 10
+"""Other events, at least: of a few events a longest is no surprise."""
+_TIMES_NEXT = 20
+"""How many times as long as the next longest it is, at least."""
+_TIMES_ITS_NAME = 10
+"""How many times as long as the median of the others of its name it is, at least, where there are others."""
+
+
+def dominating_events(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+    """Events that make nearly all of the device time that a step launched, or of the whole trace."""
+    work = device_work(linked, annotation).filter(pl.col("kind") != WAIT)
+    groups = work.select("event_id", "kind", "name", "dur_ns", pl.col("step").fill_null("").alias("group"))
+    whole = groups.with_columns(pl.lit("whole trace").alias("group"))
+    longest = (
+        pl.concat(
+            [
+                groups.with_columns(pl.lit(value=False).alias("whole")),
+                whole.with_columns(pl.lit(value=True).alias("whole")),
+            ]
+        )
+        .group_by("group", "whole")
+        .agg(
+            pl.len().alias("events"),
+            pl.col("dur_ns").sum().alias("total_ns"),
+            pl.col("dur_ns").top_k(2).min().alias("next_ns"),
+            pl.col("dur_ns").max().alias("dur_ns"),
+            pl.col("event_id", "kind", "name").get(pl.col("dur_ns").arg_max()),
+        )
+    )
+    share = pl.when(pl.col("kind") == COMMUNICATION).then(_SHARE_OF_COMMUNICATION).otherwise(_SHARE)
+    suspects = longest.filter(
+        (pl.col("events") > _OTHERS)
+        & (pl.col("dur_ns") >= share * pl.col("total_ns"))
+        & (pl.col("dur_ns") >= _TIMES_NEXT * pl.col("next_ns"))
+        & (pl.col("dur_ns") > 0)
+    ).unique("event_id")
+    alike = (
+        work.join(suspects.select("event_id"), on="event_id", how="anti")
+        .join(suspects.select("name"), on="name", how="semi")
+        .group_by("name")
+        .agg(pl.col("dur_ns").median().alias("usual_ns"))
+    )
+    unlike = suspects.join(alike, on="name", how="left").filter(
+        pl.col("dur_ns") >= _TIMES_ITS_NAME * pl.col("usual_ns").fill_null(0)
+    )
+    found = work.join(unlike.select("event_id"), on="event_id", how="semi")
+    events = found.select("event_id", "ts_ns", "end_ns", "step", pl.col("dur_ns").alias("time_ns"))
+    return about_events(Doubt.EVENT_DOMINATES, events, linked, annotation)
