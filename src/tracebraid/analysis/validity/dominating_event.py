@@ -21,7 +21,7 @@ _OTHERS = 10
 _TIMES_NEXT = 20
 """How many times as long as the next longest it is, at least."""
 _TIMES_ITS_NAME = 10
-"""How many times as long as the median of the others of its name it is, at least, where there are others."""
+"""How many times as long as the (lower) median of its name it is, at least, where there are others of that name."""
 
 
 def dominating_events(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
@@ -53,10 +53,10 @@ def dominating_events(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         & (pl.col("dur_ns") > 0)
     ).unique("event_id")
     alike = (
-        work.join(suspects.select("event_id"), on="event_id", how="anti")
-        .join(suspects.select("name"), on="name", how="semi")
+        work.join(suspects.select("name"), on="name", how="semi")
         .group_by("name")
-        .agg(pl.col("dur_ns").median().alias("usual_ns"))
+        .agg(pl.col("dur_ns").quantile(0.5, "lower").alias("usual_ns"), pl.len().alias("of_name"))
+        .filter(pl.col("of_name") > 1)
     )
     unlike = suspects.join(alike, on="name", how="left").filter(
         pl.col("dur_ns") >= _TIMES_ITS_NAME * pl.col("usual_ns").fill_null(0)
