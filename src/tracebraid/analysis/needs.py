@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 
+from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need
 from tracebraid.model.expressions import as_text
@@ -76,6 +77,7 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.MODULES: _has_modules,
     Need.MEMORY: _has_rows("memory"),
     Need.SYNC_EVENTS: _has_rows("syncs"),
+    Need.COMMUNICATION: lambda linked: not collective_events(linked).is_empty(),
     Need.COLLECTIVES: _has_rows("collectives"),
     Need.COUNTERS: _has_counters,
     Need.GRAPH_LAUNCHES: _has_graph_launches,

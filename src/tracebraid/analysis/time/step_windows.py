@@ -8,7 +8,10 @@ import polars as pl
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP, step_events
 
-__all__ = ["in_order_of_steps", "step_of_moments", "step_windows"]
+__all__ = ["in_order_of_steps", "step_of_moments", "step_windows", "windows_of"]
+
+_FIRST, _LAST = -(2**62), 2**62
+"""Times before and after all of a trace, in ns."""
 
 
 def step_windows(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
@@ -23,6 +26,16 @@ def step_windows(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Dat
 
 def _step_windows(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     return step_events(linked.timeline, annotation)
+
+
+def windows_of(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
+    """The `step_windows`, or one window without a step that holds the whole trace."""
+    if per_step:
+        return step_windows(linked, annotation)
+    return pl.DataFrame(
+        {"step": [None], "start_ns": [_FIRST], "end_ns": [_LAST]},
+        schema={"step": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},
+    )
 
 
 def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:

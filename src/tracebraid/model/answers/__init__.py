@@ -4,7 +4,31 @@ from __future__ import annotations
 
 from tracebraid.model.answers.kernels import KERNELS, LAUNCHERS, Launcher
 from tracebraid.model.answers.ops import OPS
-from tracebraid.model.answers.time import BREAKDOWN, STEPS
+from tracebraid.model.answers.time import (
+    BREAKDOWN,
+    EXPOSED_COLLECTIVES,
+    OVERLAP,
+    STEP_SPREAD,
+    STEP_TIMES,
+    STEPS,
+    FirstTimeWork,
+    StepPart,
+)
 from tracebraid.model.answers.validity import VALIDITY, Doubt
 
-__all__ = ["BREAKDOWN", "KERNELS", "LAUNCHERS", "OPS", "STEPS", "VALIDITY", "Doubt", "Launcher"]
+__all__ = [
+    "BREAKDOWN",
+    "EXPOSED_COLLECTIVES",
+    "KERNELS",
+    "LAUNCHERS",
+    "OPS",
+    "OVERLAP",
+    "STEPS",
+    "STEP_SPREAD",
+    "STEP_TIMES",
+    "VALIDITY",
+    "Doubt",
+    "FirstTimeWork",
+    "Launcher",
+    "StepPart",
+]
