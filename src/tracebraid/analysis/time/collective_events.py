@@ -28,15 +28,15 @@ def collective_events(linked: LinkedTrace) -> pl.DataFrame:
 
     Arguments are those of the event itself, else those of the innermost op around its launch that has any. Where
     there are none: the name is that of the op, else of the kernel; type and size are those of the op's first input;
-    the process group is the only one of the file. A host op inside another that communicates is left out: the
-    outer has its time.
+    the process group is the only one of the file. A host op within another of its thread that communicates is left
+    out: the outer has its time.
     """
     return linked.derived(_collective_events)
 
 
 def _collective_events(linked: LinkedTrace) -> pl.DataFrame:
     events = work_events(linked).filter(pl.col("kind") == COMMUNICATION)
-    events = events.filter(_outermost(events, linked)).sort("ts_ns", "event_id")
+    events = _outermost(events).sort("ts_ns", "event_id")
     lanes = linked.timeline.lanes.select(
         "lane", pl.coalesce(as_text("tid"), pl.col("tid_text"), pl.lit("unknown")).alias("stream")
     )
@@ -65,15 +65,12 @@ def _collective_events(linked: LinkedTrace) -> pl.DataFrame:
     )
 
 
-def _outermost(events: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
-    """Whether each event is no host op inside another that communicates."""
-    found = np.ones(events.height, dtype=np.bool_)
-    ops = np.flatnonzero((events.get_column("device") == HOST).to_numpy())
-    if len(ops):
-        tree = op_tree(linked.host_tree)
-        rows = tree.rows(events.get_column("event_id").to_numpy()[ops])
-        found[ops] = tree.outermost(rows, np.zeros(len(rows), dtype=np.int64))
-    return pl.Series("outermost", found)
+def _outermost(events: pl.DataFrame) -> pl.DataFrame:
+    """Without the host's ops that run wholly within another one of their thread."""
+    end = pl.col("ts_ns") + pl.col("dur_ns")
+    within = end <= end.cum_max().shift(1).over("lane")
+    ordered = events.sort(pl.col("ts_ns"), end, pl.col("event_id"), descending=[False, True, False])
+    return ordered.filter((pl.col("device") != HOST) | ~within.fill_null(value=False))
 
 
 def _with_arguments(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
