@@ -44,6 +44,8 @@ def _of_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     calls = launch_calls(linked, annotation)
     lost = ~pl.col("has_work")
     most = pl.col("count") >= _MOST * pl.col("launches")
+    # In no step are few launches, before and behind the steps: they count among those of the whole trace.
+    of_all = pl.when(pl.col("step").is_null()).then(calls.height).otherwise("launches")
     return (
         calls.sort("ts_ns", "event_id")
         .group_by("step", maintain_order=True)
@@ -52,7 +54,7 @@ def _of_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
             pl.len().alias("launches"),
             pl.col("event_id").filter(lost).first(),
         )
-        .filter((pl.col("count") > 0) & (pl.col("count") >= _MISSING_SHARE * pl.col("launches")))
+        .filter((pl.col("count") > 0) & (pl.col("count") >= _MISSING_SHARE * of_all))
         .select(
             "step",
             pl.when(most)
