@@ -30,8 +30,8 @@ def test_a_sound_trace_has_no_doubtful_row() -> None:
 
 def test_rows_of_a_doubtful_step_and_of_the_whole_trace_are_doubtful() -> None:
     trace = with_doubt_in_a_step()
-    named = {f"ProfilerStep#{number}": number == 2 for number in range(4)}
-    assert marked(breakdown(trace)) == {None: True, **named}
+    named: dict[str | None, bool] = {f"ProfilerStep#{number}": number == 2 for number in range(4)}
+    assert marked(breakdown(trace)) == named | {None: True}
     assert marked(kernels(trace, per_step=True)) == named
     assert marked(kernels(trace)) == {None: True}
 
@@ -39,7 +39,8 @@ def test_rows_of_a_doubtful_step_and_of_the_whole_trace_are_doubtful() -> None:
 def test_a_doubt_about_what_lies_in_no_step_leaves_the_steps_sound() -> None:
     trace = linked([*steps(3), call("cudaLaunchKernel", 5000, 5, 9999)])
     assert doubtful_steps(trace).to_list() == [None]
-    assert marked(breakdown(trace)) == {None: True, **{f"ProfilerStep#{n}": False for n in range(3)}}
+    named: dict[str | None, bool] = {f"ProfilerStep#{number}": False for number in range(3)}
+    assert marked(breakdown(trace)) == named | {None: True}
 
 
 def test_steps_by_another_annotation_have_their_own_doubts() -> None:

@@ -27,24 +27,20 @@ _TIMES_ITS_NAME = 10
 def dominating_events(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """Events that make nearly all of the device time that a step launched, or of the whole trace."""
     work = device_work(linked, annotation).filter(pl.col("kind") != WAIT)
-    groups = work.select("event_id", "kind", "name", "dur_ns", pl.col("step").fill_null("").alias("group"))
-    whole = groups.with_columns(pl.lit("whole trace").alias("group"))
-    longest = (
-        pl.concat(
-            [
-                groups.with_columns(pl.lit(value=False).alias("whole")),
-                whole.with_columns(pl.lit(value=True).alias("whole")),
-            ]
-        )
-        .group_by("group", "whole")
-        .agg(
-            pl.len().alias("events"),
-            pl.col("dur_ns").sum().alias("total_ns"),
-            pl.col("dur_ns").top_k(2).min().alias("next_ns"),
-            pl.col("dur_ns").max().alias("dur_ns"),
-            pl.col("event_id", "kind", "name").get(pl.col("dur_ns").arg_max()),
-        )
+    by_step = work.group_by("step").agg(
+        pl.len().alias("events"),
+        pl.col("dur_ns").sum().alias("total_ns"),
+        pl.when(pl.len() > 1).then(pl.col("dur_ns").top_k(2).min()).otherwise(0).alias("next_ns"),
+        pl.col("dur_ns").max(),
+        pl.col("event_id", "kind", "name").get(pl.col("dur_ns").arg_max()),
     )
+    whole = by_step.select(
+        pl.col("events", "total_ns").sum(),
+        pl.col("dur_ns").append(pl.col("next_ns")).top_k(2).min().alias("next_ns"),
+        pl.col("dur_ns").max(),
+        pl.col("event_id", "kind", "name").get(pl.col("dur_ns").arg_max()),
+    )
+    longest = pl.concat([by_step.drop("step"), whole.select(by_step.drop("step").columns)])
     share = pl.when(pl.col("kind") == COMMUNICATION).then(_SHARE_OF_COMMUNICATION).otherwise(_SHARE)
     suspects = longest.filter(
         (pl.col("events") > _OTHERS)

@@ -99,9 +99,9 @@ def _not_explained(launches: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         )
         for strategy in ("backward", "forward")
     )
-    around = before.filter(pl.col("other_end") >= end)
-    inside = after.filter(pl.col("other_end") <= end)
-    explained = pl.concat([around.select("event_id"), inside.select("event_id")])
+    enclosing = before.filter(pl.col("other_end") >= end)
+    enclosed = after.filter(pl.col("other_end") <= end)
+    explained = pl.concat([enclosing.select("event_id"), enclosed.select("event_id")])
     return launches.filter(
         pl.col("has_work") | ~pl.col("event_id").is_in(explained.get_column("event_id").implode())
     )

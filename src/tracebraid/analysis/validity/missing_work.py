@@ -46,15 +46,14 @@ def _of_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     most = pl.col("count") >= _MOST * pl.col("launches")
     # In no step are few launches, before and behind the steps: they count among those of the whole trace.
     of_all = pl.when(pl.col("step").is_null()).then(calls.height).otherwise("launches")
+    earliest = (
+        calls.filter(lost).sort("ts_ns", "event_id").unique("step", keep="first").select("step", "event_id")
+    )
     return (
-        calls.sort("ts_ns", "event_id")
-        .group_by("step", maintain_order=True)
-        .agg(
-            lost.sum().cast(pl.Int64).alias("count"),
-            pl.len().alias("launches"),
-            pl.col("event_id").filter(lost).first(),
-        )
-        .filter((pl.col("count") > 0) & (pl.col("count") >= _MISSING_SHARE * of_all))
+        calls.group_by("step")
+        .agg(lost.sum().cast(pl.Int64).alias("count"), pl.len().alias("launches"))
+        .join(earliest, on="step", nulls_equal=True)
+        .filter(pl.col("count") >= _MISSING_SHARE * of_all)
         .select(
             "step",
             pl.when(most)

@@ -36,8 +36,10 @@ def impossible_overlaps(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     dependent launch, it still ends after its predecessor: there, and where the device is unknown, an event is
     doubted only when later work ends before it does.
     """
-    work = device_work(linked, annotation).filter(pl.col("dur_ns") > 0).sort("lane", "ts_ns", "event_id")
-    work = _serial(work, linked)
+    work = _serial(device_work(linked, annotation).filter(pl.col("dur_ns") > 0), linked)
+    work = work.select("lane", "event_id", "ts_ns", "end_ns", "dur_ns", "step").sort(
+        "lane", "ts_ns", "event_id"
+    )
     before, found = _running_before(work)
     ends = work.get_column("end_ns").to_numpy()
     starts = work.get_column("ts_ns").to_numpy()
@@ -66,8 +68,8 @@ def _running_before(work: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.b
     lanes, ends = (work.get_column(name).to_numpy() for name in ("lane", "end_ns"))
     before = np.zeros(len(lanes), dtype=np.int64)
     found = np.zeros(len(lanes), dtype=np.bool_)
-    first = np.flatnonzero(np.r_[True, lanes[1:] != lanes[:-1]]) if len(lanes) else []
-    for start, stop in pairwise([*first, len(lanes)]):
+    bounds = [0, *(np.flatnonzero(lanes[1:] != lanes[:-1]) + 1).tolist(), len(lanes)]
+    for start, stop in pairwise(bounds):
         reach = np.maximum.accumulate(ends[start:stop])
         raised = np.where(ends[start:stop] == reach, np.arange(start, stop), start)
         before[start + 1 : stop] = np.maximum.accumulate(raised)[:-1]

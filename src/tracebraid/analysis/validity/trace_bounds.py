@@ -6,8 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.validity.doubts import about_events, device_work
 from tracebraid.model.answers import Doubt
-from tracebraid.model.category import Role
-from tracebraid.model.expressions import as_text
+from tracebraid.model.category import Role, categories_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.units import NS_PER_MS
 
@@ -33,10 +32,12 @@ def beyond_trace(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     own span; and up to the last start on a device.
     """
     work = device_work(linked, annotation)
-    host = linked.timeline.of_role(Role.OP, Role.ANNOTATION, Role.CALL, Role.PYTHON)
-    spans = linked.timeline.events.filter(as_text("category") == _PROFILER_SPAN)
+    events = linked.timeline.events
+    recorded = [_PROFILER_SPAN, *categories_of(Role.OP, Role.ANNOTATION, Role.CALL, Role.PYTHON)]
+    spans = events.filter(pl.col("category") == _PROFILER_SPAN)
     bounds = (
-        pl.concat([host, spans])
+        events.select("category", "ts_ns", "dur_ns")
+        .filter(pl.col("category").is_in(recorded))
         .select(pl.col("ts_ns").min().alias("start"), (pl.col("ts_ns") + pl.col("dur_ns")).max().alias("end"))
         .row(0)
     )

@@ -48,13 +48,13 @@ def test_of_equal_starts_the_first_of_the_file_counts() -> None:
 
 
 def test_a_row_is_an_operation_of_a_group_with_its_type_and_size() -> None:
-    gather: Json = {"Out msg nelems": 1024, "Process Group Description": "tp"}
+    gather: dict[str, Any] = {"Out msg nelems": 1024, "Process Group Description": "tp"}
     linked = linked_of(
         [
             collective("_allgather_base", 0, 10, 1, **gather),
             collective("_allgather_base", 20, 10, 2, **gather),
             collective("_allgather_base", 40, 10, 3, **{**gather, "dtype": "BFloat16"}),
-            collective("allreduce", 60, 5, 4, **{"In msg nelems": 8, "Out msg nelems": 8, "dtype": "new"}),
+            collective("allreduce", 60, 5, 4, dtype="new"),
         ]
     )
     columns = ["name", "process_group", "description", "dtype", "message_bytes", "count"]
