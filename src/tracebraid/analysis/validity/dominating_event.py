@@ -11,11 +11,13 @@ from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["dominating_events"]
 
-_SHARE = 0.9
+_SHARE = 0.95
 """Share of the device time from which on an event dominates. In sound traces of training and inference the longest
 event was seen with up to 0.7; the malformed ones that were reported had 0.95 and more."""
 _SHARE_OF_COMMUNICATION = 0.99
 """The same for communication, which may wait for another rank as long as that takes."""
+_COPY_GB_PER_S = 0.1
+"""A copy that is at least so fast is long because it is large; pageable memory is copied at 1 GB/s and more."""
 _OTHERS = 10
 """Other events, at least: of a few events a longest is no surprise."""
 _TIMES_NEXT = 20
@@ -57,6 +59,11 @@ def dominating_events(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     unlike = suspects.join(alike, on="name", how="left").filter(
         pl.col("dur_ns") >= _TIMES_ITS_NAME * pl.col("usual_ns").fill_null(0)
     )
-    found = work.join(unlike.select("event_id"), on="event_id", how="semi")
+    copies = linked.timeline.device_work.select("event_id", "size_bytes")
+    found = (
+        work.join(unlike.select("event_id"), on="event_id", how="semi")
+        .join(copies, on="event_id", how="left")
+        .filter((pl.col("size_bytes") >= _COPY_GB_PER_S * pl.col("dur_ns")).ne_missing(other=True))
+    )
     events = found.select("event_id", "ts_ns", "end_ns", "step", pl.col("dur_ns").alias("time_ns"))
     return about_events(Doubt.EVENT_DOMINATES, events, linked, annotation)

@@ -12,8 +12,12 @@ from tracebraid.model.linked_trace import LinkedTrace
 __all__ = ["launch_calls"]
 
 _LAUNCH = "Launch(?:[^H]|$)"
-"""In the names of the calls that launch a kernel or a graph, on CUDA, ROCm and Level Zero; a host function is none."""
+"""In the names of the calls that launch a kernel or a graph; a host function is none."""
+_LAUNCHING = ["cuda_runtime", "cuda_driver"]
+"""Categories of the calls of which names say so: CUDA and ROCm, which write both."""
 _BEGIN_CAPTURE, _END_CAPTURE = "StreamBeginCapture", "StreamEndCapture"
+_INSTANTIATE = "GraphInstantiate"
+"""Makes a graph of what was captured; stands for the end of the capture where that is not in the trace."""
 
 _USUAL_SHARE = 0.9
 """Share of an API's calls in the other steps that have work, from which on its calls are expected to have it."""
@@ -45,16 +49,19 @@ def _of_launching_apis(linked: LinkedTrace) -> pl.DataFrame:
     with_work = linked.launches.get_column("call_event").drop_nulls().unique()
     calls = (
         linked.timeline.of_role(Role.CALL)
-        .select("event_id", "name", "lane", "ts_ns", "dur_ns")
+        .select("event_id", "name", "category", "lane", "ts_ns", "dur_ns")
         .with_columns(pl.col("event_id").is_in(with_work.implode()).alias("has_work"))
     )
+    named = as_text("name").str.contains(_LAUNCH).fill_null(value=False)
     apis = (
-        calls.group_by("name")
+        calls.group_by("name", "category")
         .agg(pl.col("has_work").any().alias("works"))
-        .with_columns(as_text("name").str.contains(_LAUNCH).fill_null(value=False).alias("launches"))
+        .with_columns((named & as_text("category").is_in(_LAUNCHING)).alias("launches"))
         .filter(pl.col("works") | pl.col("launches"))
     )
-    return calls.join(apis.select("name", "launches"), on="name", maintain_order="left")
+    return calls.join(
+        apis.select("name", "category", "launches"), on=["name", "category"], maintain_order="left"
+    )
 
 
 def _not_recorded(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
@@ -62,7 +69,10 @@ def _not_recorded(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     if calls.get_column("has_work").all():
         return calls
     name = as_text("name")
-    marks = linked.timeline.of_role(Role.CALL).filter(name.str.contains(f"{_BEGIN_CAPTURE}|{_END_CAPTURE}"))
+    made = linked.timeline.of_role(Role.CALL).select("ts_ns", name)
+    marks = made.filter(name.str.contains(f"{_BEGIN_CAPTURE}|{_END_CAPTURE}"))
+    if marks.is_empty():
+        marks = made.filter(name.str.contains(_INSTANTIATE, literal=True))
     if marks.is_empty():
         return calls
     opens = name.str.contains(_BEGIN_CAPTURE, literal=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tracebraid.analysis.validity.doubts import about_events, device_work
 from tracebraid.model.answers import Doubt
 from tracebraid.model.category import Role
+from tracebraid.model.device_kind import COMMUNICATION
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.timeline import Timeline
 from tracebraid.model.units import NS_PER_US
@@ -34,16 +35,19 @@ def impossible_overlaps(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
     Work of one launch (the nodes of a graph) may run in parallel. Where a kernel may start early by a programmatic
     dependent launch, it still ends after its predecessor: there, and where the device is unknown, an event is
-    doubted only when later work ends before it does.
+    doubted only when later work ends before it does. Streams of ROCm may share a queue, which is what the file has as
+    the stream: there, communication and other work may overlap.
     """
     work = _serial(device_work(linked, annotation).filter(pl.col("dur_ns") > 0), linked)
-    work = work.select("lane", "event_id", "ts_ns", "end_ns", "dur_ns", "step").sort(
-        "lane", "ts_ns", "event_id"
-    )
+    rocm = _is_rocm(linked.timeline)
+    communicates = pl.lit(rocm) & (pl.col("kind") == COMMUNICATION)
+    queue = (2 * pl.col("lane") + communicates.cast(pl.Int64)).alias("queue")
+    columns = ["event_id", "ts_ns", "end_ns", "dur_ns", "step"]
+    work = work.select(queue, *columns).sort("queue", "ts_ns", "event_id")
     before, found = _running_before(work)
     ends = work.get_column("end_ns").to_numpy()
     starts = work.get_column("ts_ns").to_numpy()
-    overlap = ends[before] - (ends if _may_start_early(linked.timeline) else starts)
+    overlap = ends[before] - (ends if not rocm and _may_start_early(linked.timeline) else starts)
     found &= overlap > _TOLERANCE_NS
     if found.any():
         found &= _of_other_launch(work, before, linked)
@@ -60,15 +64,15 @@ def _serial(work: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _running_before(work: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """For each row the earlier row of its lane that ends last, and whether there is any.
+    """For each row the earlier row of its queue that ends last, and whether there is any.
 
     Args:
-        work: in the order of lanes and starts.
+        work: in the order of queues and starts.
     """
-    lanes, ends = (work.get_column(name).to_numpy() for name in ("lane", "end_ns"))
-    before = np.zeros(len(lanes), dtype=np.int64)
-    found = np.zeros(len(lanes), dtype=np.bool_)
-    bounds = [0, *(np.flatnonzero(lanes[1:] != lanes[:-1]) + 1).tolist(), len(lanes)]
+    queues, ends = (work.get_column(name).to_numpy() for name in ("queue", "end_ns"))
+    before = np.zeros(len(queues), dtype=np.int64)
+    found = np.zeros(len(queues), dtype=np.bool_)
+    bounds = [0, *(np.flatnonzero(queues[1:] != queues[:-1]) + 1).tolist(), len(queues)]
     for start, stop in pairwise(bounds):
         reach = np.maximum.accumulate(ends[start:stop])
         raised = np.where(ends[start:stop] == reach, np.arange(start, stop), start)
@@ -86,11 +90,14 @@ def _of_other_launch(work: pl.DataFrame, before: NDArray[np.int64], linked: Link
     return other
 
 
-def _may_start_early(timeline: Timeline) -> bool:
-    """Whether a kernel may start before its predecessor ends; ROCm devices have majors too, and run in order."""
+def _is_rocm(timeline: Timeline) -> bool:
+    """Whether calls or devices are those of ROCm; the majors of its devices look like those of CUDA."""
     calls = timeline.of_role(Role.CALL).get_column("name").unique().cast(pl.String)
-    if calls.str.starts_with("hip").any():
-        return False
+    return bool(calls.str.starts_with("hip").any()) or any("AMD" in name for name in timeline.device_names)
+
+
+def _may_start_early(timeline: Timeline) -> bool:
+    """Whether a kernel may start before its predecessor ends; true where the device is unknown."""
     properties = timeline.header.get("deviceProperties")
     rows = properties if isinstance(properties, list) else []
     majors = [row.get("computeMajor") for row in rows if isinstance(row, dict)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +20,10 @@ from tests.unit.analysis.validity.training import (
     steps,
     without,
 )
+from tests.unit.importers.nsys import nsys_file
 from tracebraid.analysis.time.breakdown import breakdown
 from tracebraid.analysis.validity.validity import validity
+from tracebraid.api import link
 
 OVERFLOWS, OUTLASTS, DOMINATES, OVERLAPS, MISSING = (
     "duration-overflows",
@@ -74,6 +77,13 @@ def test_a_kernel_may_start_before_its_predecessor_ends_where_launches_may_depen
 
 def test_rocm_runs_a_stream_in_order_whatever_its_major() -> None:
     assert doubts(as_hip(changed(steps(4), 105, dur=60)), HIP) == [("1", OVERLAPS, 1)]
+
+
+@pytest.mark.parametrize(("device", "expected"), [(CUDA_8, 1), (HIP, 0)])
+def test_streams_of_rocm_that_share_a_queue_may_communicate_meanwhile(device: Json, expected: int) -> None:
+    name = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)"
+    events = changed(steps(4), 105, dur=300, name=name)
+    assert len(doubts(as_hip(events) if device is HIP else events, device)) == expected
 
 
 @pytest.mark.parametrize("device", [CUDA_8, CUDA_9])
@@ -130,6 +140,15 @@ def test_kernels_that_are_long_in_every_step_do_not_dominate() -> None:
     assert doubts(small) == []
 
 
+def test_a_copy_may_be_long_where_it_is_large() -> None:
+    """1 GB/s, and 1 MB/s."""
+    host = op("wait", 3000, 60_000)
+    for size, expected in ((40_000_000, []), (40_000, [("2", DOMINATES, 1)])):
+        copy = kernel("Memcpy HtoD (Pageable -> Device)", 2950, 40_000, 220, 9, cat="gpu_memcpy", bytes=size)
+        rest = without(steps(3), lambda e: is_device(e) and e["args"]["correlation"] == 220)
+        assert doubts([*rest, copy, host]) == expected
+
+
 def test_a_collective_may_wait_long() -> None:
     name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
     events = changed(steps(3), 220, dur=20_000, name=name)
@@ -184,3 +203,11 @@ def test_work_that_begins_long_before_the_trace_is_found() -> None:
     assert doubts(events) == []
     early = [{**e, "ts": 0} if is_device(e) and e["args"]["correlation"] == 105 else e for e in events]
     assert [doubt for _, doubt, _ in doubts(early)] == [OUTLASTS]
+
+
+def test_an_export_of_nsight_systems_has_its_doubt_in_no_step(tmp_path: Path) -> None:
+    """Its reader counts the rows that end before they start, and does not name them."""
+    sound, damaged = nsys_file.kernel("k", 2_000, 3_000, 1), nsys_file.kernel("k", 5_000, 4_000, 2)
+    for rows, expected in (([sound], []), ([sound, damaged], [(None, OVERFLOWS, 1)])):
+        path = nsys_file.write_export(tmp_path / f"nsys_{len(rows)}.sqlite", nsys_file.whole(*rows))
+        assert validity(link(None, path)).select("step", "doubt", "count").rows() == expected

@@ -109,6 +109,8 @@ def test_launches_that_are_recorded_into_a_graph_have_no_work() -> None:
     end = call("cudaStreamEndCapture_v2", 5100, 2, 6991)
     assert doubts([*steps(2), begin, *recorded, end]) == []
     assert doubts([*steps(2), *recorded, end]) == []
+    instantiate = call("hipGraphInstantiate", 5100, 2, 6991)
+    assert doubts([*steps(2), *recorded, instantiate]) == []
     late = call("cudaLaunchKernel", 5200, 5, 7100)
     assert doubts([*steps(2), begin, *recorded, end, late]) == [(None, MISSING, 1)]
 
