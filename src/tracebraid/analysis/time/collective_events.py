@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.time.message_sizes import elements_of, itemsize_of
+from tracebraid.analysis.time.message_sizes import MOST_ELEMENTS, elements_of, itemsize_of
 from tracebraid.analysis.time.work_events import HOST, work_events
 from tracebraid.model.device_kind import COMMUNICATION
 from tracebraid.model.expressions import as_text
@@ -93,11 +93,10 @@ def _with_arguments(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     is_type = _mapped(found.get_column("first_type"), itemsize_of).is_not_null()
     found = found.with_columns(pl.coalesce("dtype", pl.when(is_type).then("first_type")))
     by_shapes = _mapped(found.get_column("input_dims"), elements_of)
-    return found.with_columns(
-        (pl.coalesce("elements", by_shapes) * _mapped(found.get_column("dtype"), itemsize_of)).alias(
-            "message_bytes"
-        )
-    )
+    itemsize = _mapped(found.get_column("dtype"), itemsize_of)
+    elements = pl.coalesce("elements", by_shapes)
+    possible = elements.is_between(0, MOST_ELEMENTS)
+    return found.with_columns(pl.when(possible).then(elements * itemsize).alias("message_bytes"))
 
 
 def _source(events: pl.DataFrame, linked: LinkedTrace) -> pl.Series:

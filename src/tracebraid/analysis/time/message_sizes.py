@@ -7,7 +7,10 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["elements_of", "itemsize_of"]
+__all__ = ["MOST_ELEMENTS", "elements_of", "itemsize_of"]
+
+MOST_ELEMENTS = 2**55
+"""More elements than any tensor has: their bytes still fit into int64."""
 
 _SIZES = {
     1: (
@@ -37,9 +40,10 @@ def elements_of(input_dims: str) -> int | None:
     """
     try:
         inputs = msgspec.json.decode(input_dims)
+        found = _elements(inputs[0]) if isinstance(inputs, list) and inputs else None
     except (msgspec.MsgspecError, RecursionError):
         return None
-    return _elements(inputs[0]) if isinstance(inputs, list) and inputs else None
+    return found if found is not None and 0 <= found < MOST_ELEMENTS else None
 
 
 def _elements(shape: Any) -> int | None:

@@ -83,6 +83,14 @@ def test_old_traces_have_shapes_and_types_of_the_op() -> None:
     assert (alone["name"], alone["dtype"], alone["message_bytes"]) == (NCCL, None, None)
 
 
+@pytest.mark.parametrize("elements", [-1, 2**62, None, "many", {}])
+def test_sizes_that_cannot_be_are_unknown(elements: object) -> None:
+    sizes: dict[str, Any] = {"In msg nelems": elements, "Out msg nelems": elements}
+    event = collective("allreduce", 0, 10, 1, **sizes)
+    row = exposed_collectives(linked_of([event])).row(0, named=True)
+    assert (row["message_bytes"], row["exposed_ns"]) == (None, 10_000)
+
+
 def test_by_step_each_has_what_runs_in_it() -> None:
     marks = [op(f"ProfilerStep#{n}", 20 * n, 20, cat="user_annotation") for n in range(3)]
     found = rows_of(
@@ -156,6 +164,9 @@ def test_types_have_sizes(dtype: str, size: int | None) -> None:
         ("[]", None),
         ("[", None),
         ("3", None),
+        ("[[-1]]", None),
+        ("[[9223372036854775807, 9]]", None),
+        ("[" * 5000 + "]" * 5000, None),
         ('["x"]', None),
     ],
 )
