@@ -299,6 +299,10 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "no synchronisations were recorded as the device saw them",
         "Capture with experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)",
     ),
+    Need.COMMUNICATION: (
+        "nothing communicates in the trace",
+        "Capture a rank of a program that runs on several",
+    ),
     Need.COLLECTIVES: (
         "no collective with its arguments is in the trace",
         "Capture a program that communicates over NCCL or the like",

@@ -24,7 +24,16 @@ from tracebraid.model.answers.launches import LAUNCH_BOUND, LAUNCH_EVENTS, LAUNC
 from tracebraid.model.answers.ops import OPS
 from tracebraid.model.answers.queues import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
 from tracebraid.model.answers.syncs import SYNC_CALLS, SYNCS, SyncKind, WaitMethod
-from tracebraid.model.answers.time import BREAKDOWN, STEPS
+from tracebraid.model.answers.time import (
+    BREAKDOWN,
+    EXPOSED_COLLECTIVES,
+    OVERLAP,
+    STEP_SPREAD,
+    STEP_TIMES,
+    STEPS,
+    FirstTimeWork,
+    StepPart,
+)
 from tracebraid.model.answers.validity import VALIDITY, Doubt
 
 __all__ = [
@@ -34,6 +43,7 @@ __all__ = [
     "COPY_BANDWIDTH",
     "COPY_BANDWIDTH_SERIES",
     "COUNTERS",
+    "EXPOSED_COLLECTIVES",
     "FULL_QUEUE",
     "GRAPH_REPLAYS",
     "INFERENCE_PHASES",
@@ -43,10 +53,13 @@ __all__ = [
     "LAUNCH_BOUND",
     "LAUNCH_EVENTS",
     "OPS",
+    "OVERLAP",
     "QUEUE_LENGTHS",
     "QUEUE_SERIES",
     "STEPS",
     "STEP_OF_EVENT",
+    "STEP_SPREAD",
+    "STEP_TIMES",
     "SYNCS",
     "SYNC_CALLS",
     "TOKEN_TIMES",
@@ -55,10 +68,12 @@ __all__ = [
     "CounterMethod",
     "Direction",
     "Doubt",
+    "FirstTimeWork",
     "HostWait",
     "Launcher",
     "Phase",
     "PhaseEvidence",
+    "StepPart",
     "SyncKind",
     "WaitMethod",
 ]
