@@ -27,6 +27,8 @@ _EVALUATE = "autograd::engine::evaluate_function: "
 _NAMESPACE = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\bfbgemm(?:_gpu)?::")
 """Namespaces that say nothing about what a function does."""
 _FILL = re.compile(r"(?i)memset|fill")
+_LONGEST_NAME = 2_000
+"""Characters of a name that are searched: those of kernels hold whole lambdas, and a file may hold anything."""
 _KEY = ["name", "kind", "op_name", "op_category"]
 
 
@@ -54,7 +56,7 @@ def family_of(name: str, kind: str, op_name: str | None) -> tuple[KernelFamily, 
 @cache
 def family_of_op(name: str) -> KernelFamily | None:
     """The family of the kernels that an operator launches; None where it launches several, or is not known."""
-    name = name.removeprefix(_EVALUATE)
+    name = name.removeprefix(_EVALUATE)[:_LONGEST_NAME]
     rule = next((rule for rule, pattern in _rules(RuleSubject.OP) if pattern.search(name)), None)
     return rule.family if rule is not None else None
 
@@ -62,6 +64,7 @@ def family_of_op(name: str) -> KernelFamily | None:
 @cache
 def family_of_kernel_name(name: str) -> KernelFamily | None:
     """The family that a kernel's name shows; None where it shows none."""
+    name = name[:_LONGEST_NAME]
     function = _function_of(name)
     for rule, pattern in _rules(RuleSubject.KERNEL, RuleSubject.FUNCTION):
         if pattern.search(name if rule.subject is RuleSubject.KERNEL else function):

@@ -85,14 +85,22 @@ class _Stretches:
     """Device events of a step by stream and start, and the sequence in which repeats are searched.
 
     Args:
-        work: the events.
-        sequence: their names as numbers, with a border before each stretch.
-        rows: the event of each element; -1 for borders.
+        sequence: names as numbers, with a border before each stretch.
+        rows: the event of each element of it; -1 for borders.
+        event_id: of each event.
+        names: of each event.
+        instance: the op that was asked for, of each event; -1 for any.
+        instance_ns: how long that took on the host.
+        sums: of durations, gaps and launch calls before each event.
     """
 
-    work: pl.DataFrame
     sequence: _Ints
     rows: _Ints
+    event_id: _Ints
+    names: list[str]
+    instance: _Ints
+    instance_ns: _Ints
+    sums: dict[str, _Ints]
 
 
 def _in_stream_order(linked: LinkedTrace, op: str | None, steps: Steps) -> pl.DataFrame:
@@ -138,23 +146,15 @@ def _instances(linked: LinkedTrace, op: str) -> pl.DataFrame:
 
 def _rows_of(work: pl.DataFrame, shortest: int) -> list[dict[str, object]]:
     """The rows of the answer for the events of one step."""
-    names = work.get_column("name").rank("dense").fill_null(0).to_numpy().astype(np.int64)
-    gap = work.get_column("gap_before_ns").fill_null(LONGEST_GAP_NS + 1).to_numpy()
-    opens = (gap > LONGEST_GAP_NS) | work.get_column("after_collective").to_numpy()
-    for column in ("lane", "instance"):
-        values = work.get_column(column).to_numpy()
-        opens[1:] |= values[1:] != values[:-1]
-    if len(opens):
-        opens[0] = True
-    stretches = _Stretches(work, *separated(names, opens))
+    step = work.get_column("step")[0]
+    stretches = _stretches(work)
     repeats = maximal_repeats(stretches.sequence, shortest)
-    sums = _sums(work)
-    rows = []
+    rows: list[dict[str, object]] = []
     for repeat in _candidates(repeats, stretches.sequence):
         length = int(repeats.length[repeat])
         positions = _occurrences(stretches.sequence, repeats.positions(repeat), length)
         if len(positions) > 1 and not _is_repetition(stretches.sequence, int(positions[0]), length, shortest):
-            rows.append(_row(stretches, sums, positions, length))
+            rows.append({"step": step, **_row(stretches, positions, length)})
         if len(rows) == MOST_SEQUENCES:
             break
     return rows
@@ -191,35 +191,43 @@ def _is_repetition(sequence: _Ints, start: int, length: int, shortest: int) -> b
     return any(bool((part[period:] == part[:-period]).all()) for period in periods)
 
 
-def _sums(work: pl.DataFrame) -> dict[str, _Ints]:
-    """Sums of the columns before each event."""
+def _stretches(work: pl.DataFrame) -> _Stretches:
+    gap = work.get_column("gap_before_ns").fill_null(LONGEST_GAP_NS + 1).to_numpy()
+    opens = (gap > LONGEST_GAP_NS) | work.get_column("after_collective").to_numpy()
+    opens[:1] = True
+    for column in ("lane", "instance"):
+        values = work.get_column(column).to_numpy()
+        opens[1:] |= values[1:] != values[:-1]
+    names = work.get_column("name").fill_null("")
     columns = {"device_ns": "dur_ns", "gap_ns": "gap_before_ns", "launch_ns": "launch_ns"}
-    return {
-        name: np.r_[0, np.cumsum(work.get_column(column).fill_null(0).to_numpy())]
-        for name, column in columns.items()
-    }
+    return _Stretches(
+        *separated(names.rank("dense").to_numpy().astype(np.int64), opens),
+        event_id=work.get_column("event_id").to_numpy(),
+        names=names.to_list(),
+        instance=work.get_column("instance").to_numpy(),
+        instance_ns=work.get_column("instance_ns").fill_null(0).to_numpy(),
+        sums={
+            name: np.r_[0, np.cumsum(work.get_column(column).fill_null(0).to_numpy())]
+            for name, column in columns.items()
+        },
+    )
 
 
-def _row(stretches: _Stretches, sums: dict[str, _Ints], positions: _Ints, length: int) -> dict[str, object]:
-    work, rows = stretches.work, stretches.rows
-    first = rows[positions]
+def _row(stretches: _Stretches, positions: _Ints, length: int) -> dict[str, object]:
+    first = stretches.rows[positions]
     stop = first + length
-    borders = np.r_[rows, -1]
+    borders = np.r_[stretches.rows, -1]
     complete = (borders[positions - 1] < 0) & (borders[positions + length] < 0)
-    instance = work.get_column("instance").to_numpy()[first]
-    _, once = np.unique(instance, return_index=True)
-    op_ns = work.get_column("instance_ns").gather(first[once]).sum() if instance[0] >= 0 else None
+    instance, once = np.unique(stretches.instance[first], return_index=True)
+    sums = stretches.sums
     return {
-        "step": work.get_column("step")[0],
         "length": length,
-        "pattern": pattern_text(
-            work.get_column("name")[int(first[0]) : int(first[0]) + length].fill_null("").to_list()
-        ),
-        "first_event": work.get_column("event_id")[int(first.min())],
+        "pattern": pattern_text(stretches.names[int(first[0]) : int(stop[0])]),
+        "first_event": int(stretches.event_id[first.min()]),
         "count": len(positions),
         "complete": int(complete.sum()),
         "device_ns": int((sums["device_ns"][stop] - sums["device_ns"][first]).sum()),
         "gap_ns": int((sums["gap_ns"][stop] - sums["gap_ns"][first + 1]).sum()),
         "launch_ns": int((sums["launch_ns"][stop] - sums["launch_ns"][first + 1]).sum()),
-        "op_ns": op_ns,
+        "op_ns": int(stretches.instance_ns[first[once]].sum()) if instance[0] >= 0 else None,
     }

@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device_events import device_events, device_events_by_step
+from tracebraid.analysis.kernels.graph_nodes import GRAPH_LAUNCH
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import LAUNCHERS, Launcher
 from tracebraid.model.category import Role, categories_of
@@ -14,9 +15,6 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["launchers"]
-
-_GRAPH_LAUNCH = "GraphLaunch"
-"""Part of the names of the calls that launch a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`."""
 
 
 def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
@@ -60,7 +58,7 @@ def _launcher(linked: LinkedTrace, events: pl.DataFrame) -> pl.Series:
     )
     found = found.join(ops, on="op_event", how="left", maintain_order="left")
     launcher = (
-        pl.when(pl.col("call").str.contains(_GRAPH_LAUNCH, literal=True))
+        pl.when(pl.col("call").str.contains(GRAPH_LAUNCH, literal=True))
         .then(pl.lit(Launcher.GRAPH.value))
         .when(pl.col("op").is_in(categories_of(Role.OP)))
         .then(pl.lit(Launcher.OP.value))
