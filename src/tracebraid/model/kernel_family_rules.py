@@ -75,10 +75,10 @@ class FamilyRule:
 
 _OP, _KERNEL, _FUNCTION = RuleSubject.OP, RuleSubject.KERNEL, RuleSubject.FUNCTION
 _F = KernelFamily
-_ATTENTION = r"(?i:attention|attn|fmha|(?:^|_|:)(?:f?mha|mla|sdpa)(?:_|$))"
+_ATTENTION = r"(?i:attention|attn|fmha|(?<![A-Za-z0-9])(?:f?mha|mla|sdpa)(?:_|$))"
 _NORM = r"(?i:(?:rms|layer|batch|group|instance|l2)_?norm|add_?norm)"
-_GEMM = r"(?i:gemm|gemv|matmul|(?:^|_|:)(?:scaled_)?b?mm(?:_|\d|$))"
-_ROPE = r"(?i:rotary|(?:^|_|:)m?rope(?:_|$))"
+_GEMM = r"(?i:gemm|gemv|matmul|(?<![A-Za-z0-9])b?mm(?:_|\d|$))"
+_ROPE = r"(?i:rotary|(?<![A-Za-z0-9])m?rope(?:_|$))"
 _ACTIVATION = r"(?i:silu|gelu|swiglu|geglu|relu|act_and_mul|activation)"
 _CACHE = r"(?i:reshape_and_cache|store_?kv|kv_?cache|concat_and_cache|swap_blocks|copy_blocks)"
 
@@ -207,8 +207,8 @@ _BY_OP: tuple[FamilyRule, ...] = (
     FamilyRule("any", _OP, rf"^\w+::\w*{_ROPE}", _F.ELEMENTWISE),
     FamilyRule("any", _OP, rf"^\w+::\w*{_NORM}", _F.NORMALISATION),
     FamilyRule("any", _OP, r"^\w+::\w*(?i:causal_conv|conv[123]d)", _F.CONVOLUTION),
-    FamilyRule("any", _OP, rf"^\w+::(?:\w*_)?{_ATTENTION}|^\w+::\w*(?i:attention|attn|fmha)", _F.ATTENTION),
-    FamilyRule("any", _OP, rf"^\w+::(?:\w*_)?{_GEMM}|^\w+::\w*(?i:gemm|matmul)|^quantized::linear", _F.GEMM),
+    FamilyRule("any", _OP, rf"^\w+::\w*{_ATTENTION}", _F.ATTENTION),
+    FamilyRule("any", _OP, rf"^\w+::\w*{_GEMM}|^quantized::linear", _F.GEMM),
     FamilyRule("any", _OP, rf"^\w+::\w*{_ACTIVATION}", _F.ELEMENTWISE),
     FamilyRule("any", _OP, r"^\w+::\w*(?i:quant)", _F.QUANTISATION),
     FamilyRule("any", _OP, r"^\w+::\w*(?i:top_?k|sampling|cumsum|sort)", _F.SORT),
@@ -251,6 +251,14 @@ _BY_KERNEL: tuple[FamilyRule, ...] = (
     FamilyRule(
         "any", _FUNCTION, r"(?i)kv_indices|kv_indptr|req_to_token|slot_mapping|bounds_check", _F.INDEX
     ),
+    FamilyRule("flash-attn", _KERNEL, r"flash_(?:fwd|bwd|attn)|FlashAttn|\bflash::", _F.ATTENTION),
+    FamilyRule("Composable Kernel", _KERNEL, r"ck_tile::\w*Fmha|FmhaFwd|FmhaBwd", _F.ATTENTION),
+    FamilyRule(
+        "FlashInfer",
+        _FUNCTION,
+        r"Batch(?:Decode|Prefill)|Single(?:Decode|Prefill)|MergeStates?",
+        _F.ATTENTION,
+    ),
     FamilyRule("any", _FUNCTION, _CACHE, _F.COPY),
     FamilyRule("any", _FUNCTION, rf"{_ROPE}", _F.ELEMENTWISE),
     FamilyRule(
@@ -266,14 +274,6 @@ _BY_KERNEL: tuple[FamilyRule, ...] = (
         _F.NORMALISATION,
     ),
     FamilyRule("PyTorch", _FUNCTION, r"RowwiseMoments|GammaBeta|NormForward|NormBackward", _F.NORMALISATION),
-    FamilyRule("flash-attn", _KERNEL, r"flash_(?:fwd|bwd|attn)|FlashAttn|\bflash::", _F.ATTENTION),
-    FamilyRule("Composable Kernel", _KERNEL, r"ck_tile::\w*Fmha|FmhaFwd|FmhaBwd", _F.ATTENTION),
-    FamilyRule(
-        "FlashInfer",
-        _FUNCTION,
-        r"Batch(?:Decode|Prefill)|Single(?:Decode|Prefill)|MergeStates?",
-        _F.ATTENTION,
-    ),
     FamilyRule("any", _FUNCTION, rf"{_ATTENTION}|attn_(?:fwd|bwd)", _F.ATTENTION),
     FamilyRule(
         "cuDNN",
