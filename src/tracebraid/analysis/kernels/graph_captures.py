@@ -17,7 +17,7 @@ from tracebraid.model.kernel_family import family_of_kernel_name, family_of_op
 from tracebraid.model.kernel_family_rules import KernelFamily
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["LEAST_AGREEMENT", "Capture", "Joined", "captures", "join_captures"]
+__all__ = ["LEAST_AGREEMENT", "Capture", "Joined", "agreement", "captures", "join_captures"]
 
 LEAST_AGREEMENT = 0.8
 """Below this share of nodes whose op and name agree, a capture is not taken for that of a graph.
@@ -162,7 +162,7 @@ def join_captures(nodes: pl.DataFrame, found: list[Capture]) -> Joined:
     if not alike:
         return Joined(CaptureMatch.NO_CAPTURE)
     names = nodes.get_column("name").to_list()
-    agreed = [(capture, _agreement(names, capture.launches.get_column("op").to_list())) for capture in alike]
+    agreed = [(capture, agreement(names, capture.launches.get_column("op").to_list())) for capture in alike]
     likely = [(capture, share) for capture, share in agreed if share is None or share >= LEAST_AGREEMENT]
     if not likely:
         return Joined(
@@ -176,7 +176,7 @@ def join_captures(nodes: pl.DataFrame, found: list[Capture]) -> Joined:
     return Joined(method, ops.pop(), events, likely[0][1])
 
 
-def _agreement(names: list[str], ops: list[str | None]) -> float | None:
+def agreement(names: list[str], ops: list[str | None]) -> float | None:
     """Of the nodes whose op and name both show a family the share where these agree; None without such nodes."""
     pairs = [
         (family_of_op(op), family_of_kernel_name(name)) for name, op in zip(names, ops, strict=True) if op
