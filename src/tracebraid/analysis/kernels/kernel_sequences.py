@@ -30,7 +30,7 @@ An eager op takes some 10 us on the host, a slow one 100 us: behind 1 ms is a wa
 """
 MOST_SEQUENCES = 200
 """Sequences that are said, per step: of those with the most launches to save."""
-MOST_CANDIDATES = 1_000
+_MOST_CANDIDATES = 1_000
 """Repeats of which times are computed to find these: some are others several times over."""
 MOST_NAMES = 32
 """Names that are written of a sequence."""
@@ -85,7 +85,7 @@ class _Stretches:
     """Device events of a step by stream and start, and the sequence in which repeats are searched.
 
     Args:
-        sequence: names as numbers, with a border before each stretch.
+        sequence: names as numbers, with a border before each stretch and behind the last.
         rows: the event of each element of it; -1 for borders.
         event_id: of each event.
         names: of each event.
@@ -170,15 +170,16 @@ def _candidates(repeats: Repeats, sequence: _Ints) -> list[int]:
     possible = ~is_run | np.isin(repeats.length, lengths)
     saved = np.minimum(repeats.count, len(sequence) // np.maximum(repeats.length, 1)) * (repeats.length - 1)
     order = np.lexsort((repeats.first, -repeats.length, -saved))
-    return [int(row) for row in order[possible[order]][:MOST_CANDIDATES]]
+    return [int(row) for row in order[possible[order]][:_MOST_CANDIDATES]]
 
 
 def _occurrences(sequence: _Ints, positions: _Ints, length: int) -> _Ints:
     """Those that do not overlap; of one kernel in a row whole runs."""
     part = sequence[positions[0] : positions[0] + length]
     if (part == part[0]).all():
-        behind = np.r_[sequence, -1][positions + length]
-        positions = positions[(sequence[positions - 1] != part[0]) & (behind != part[0])]
+        positions = positions[
+            (sequence[positions - 1] != part[0]) & (sequence[positions + length] != part[0])
+        ]
     return without_overlap(positions, length)
 
 
@@ -216,9 +217,7 @@ def _stretches(work: pl.DataFrame) -> _Stretches:
 def _row(stretches: _Stretches, positions: _Ints, length: int) -> dict[str, object]:
     first = stretches.rows[positions]
     stop = first + length
-    borders = np.r_[stretches.rows, -1]
-    complete = (borders[positions - 1] < 0) & (borders[positions + length] < 0)
-    instance, once = np.unique(stretches.instance[first], return_index=True)
+    complete = (stretches.rows[positions - 1] < 0) & (stretches.rows[positions + length] < 0)
     sums = stretches.sums
     return {
         "length": length,
@@ -229,5 +228,13 @@ def _row(stretches: _Stretches, positions: _Ints, length: int) -> dict[str, obje
         "device_ns": int((sums["device_ns"][stop] - sums["device_ns"][first]).sum()),
         "gap_ns": int((sums["gap_ns"][stop] - sums["gap_ns"][first + 1]).sum()),
         "launch_ns": int((sums["launch_ns"][stop] - sums["launch_ns"][first + 1]).sum()),
-        "op_ns": int(stretches.instance_ns[first[once]].sum()) if instance[0] >= 0 else None,
+        "op_ns": _op_ns(stretches, first),
     }
+
+
+def _op_ns(stretches: _Stretches, events: _Ints) -> int | None:
+    """The host time of the ops of some events, each once; None where none was asked for."""
+    if stretches.instance[events[0]] < 0:
+        return None
+    _, once = np.unique(stretches.instance[events], return_index=True)
+    return int(stretches.instance_ns[events[once]].sum())

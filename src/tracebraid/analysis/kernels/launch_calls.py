@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.device_events import device_events
+from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -22,16 +23,21 @@ def launch_calls(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _launch_calls(linked: LinkedTrace) -> pl.DataFrame:
-    calls = linked.timeline.events.select(
+    calls = linked.timeline.of_role(Role.CALL).select(
         pl.col("event_id").alias("call_event"),
         as_text("name").alias("call"),
         pl.col("ts_ns").alias("call_ns"),
         pl.col("dur_ns").alias("launch_ns"),
     )
     events = device_events(linked).select("event_id", "call_event", "ts_ns")
-    rank = pl.struct("ts_ns", "event_id").rank("ordinal").over("call_event")
+    firsts = (
+        events.sort("ts_ns", "event_id")
+        .filter(pl.col("call_event").is_first_distinct())
+        .get_column("event_id")
+    )
+    counted = pl.when(pl.col("event_id").is_in(firsts.implode())).then("launch_ns").fill_null(0)
     return (
-        events.join(calls, on="call_event", how="left", maintain_order="left")
-        .with_columns(pl.when(rank == 1).then("launch_ns").fill_null(0).alias("launch_ns"))
-        .drop("ts_ns")
+        events.drop("ts_ns")
+        .join(calls, on="call_event", how="left", maintain_order="left")
+        .with_columns(counted.alias("launch_ns"))
     )

@@ -54,9 +54,10 @@ def separated(elements: _Ints, opens: NDArray[np.bool_]) -> tuple[_Ints, _Ints]:
         opens: whether a stretch begins with an element; the first always does.
 
     Returns:
-        The elements with an element of its own kind before each stretch, and for each its row in `elements`; -1: none.
+        The elements with a border before each stretch and behind the last, each unlike any other, below 0; and for each
+        its row in `elements`, -1 for borders.
     """
-    rows = np.flatnonzero(opens)
+    rows = np.r_[np.flatnonzero(opens), len(elements)]
     sequence = np.insert(elements, rows, -1 - np.arange(len(rows)))
     return sequence, np.insert(np.arange(len(elements)), rows, -1)
 
