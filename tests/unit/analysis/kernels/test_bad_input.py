@@ -48,8 +48,8 @@ TRACES: dict[str, list[Json]] = {
     ],
     "nodes with and without ids": [
         call("cudaGraphLaunch", 10, 1, 3),
-        kernel("k", 12, 1, 3, **{"graph id": 2, "graph node id": 9}),
-        kernel("l", 14, 1, 3, **{"graph id": 2}),
+        kernel("k", 12, 1, 3, **Json({"graph id": 2, "graph node id": 9})),
+        kernel("l", 14, 1, 3, **Json({"graph id": 2})),
         kernel("m", 16, 1, 3),
     ],
 }
