@@ -24,8 +24,8 @@ from tracebraid.model.kernel_family_rules import (
 __all__ = ["family_of", "family_of_kernel_name", "family_of_op", "kernel_families_of"]
 
 _EVALUATE = "autograd::engine::evaluate_function: "
-_NAMESPACE = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\bfbgemm(?:_gpu)?::")
-"""Namespaces that say nothing about what a function does."""
+_NAMESPACE = re.compile(r"^void |\(anonymous namespace\)::|<unnamed>::|\bfbgemm(?:_gpu)?::")
+"""What of a function's name says nothing about what it does: the type void, namespaces."""
 _FILL = re.compile(r"(?i)memset|fill")
 _LONGEST_NAME = 2_000
 """Characters of a name that are searched: those of kernels hold whole lambdas, and a file may hold anything."""

@@ -109,7 +109,12 @@ _BY_OP: tuple[FamilyRule, ...] = (
         r"|sparse_semi_structured_\w+|linear_backward|chain_matmul)(?:_|\.|$)",
         _F.GEMM,
     ),
-    FamilyRule("PyTorch", _OP, r"^aten::_?embedding", _F.EMBEDDING),
+    FamilyRule(
+        "PyTorch",
+        _OP,
+        r"^aten::_?embedding",
+        _F.EMBEDDING,
+    ),
     FamilyRule("PyTorch", _OP, r"^aten::_fused_(?:adam|adamw|sgd|adagrad)", _F.OPTIMIZER),
     FamilyRule(
         "PyTorch", _OP, r"^aten::\w*(?:max|avg|average|lp)_?pool|^aten::_?(?:upsample|grid_sampl)", _F.POOLING
@@ -273,12 +278,17 @@ _BY_KERNEL: tuple[FamilyRule, ...] = (
         rf"{_NORM}|(?i:norm_(?:fwd|bwd)|(?:^|_|:)(?:ln|bn)_(?:fwd?|bwd?)_?)",
         _F.NORMALISATION,
     ),
-    FamilyRule("PyTorch", _FUNCTION, r"RowwiseMoments|GammaBeta|NormForward|NormBackward", _F.NORMALISATION),
-    FamilyRule("any", _FUNCTION, rf"{_ATTENTION}|attn_(?:fwd|bwd)", _F.ATTENTION),
+    FamilyRule(
+        "PyTorch",
+        _FUNCTION,
+        r"RowwiseMoments|GammaBeta|ComputeInternalGradients|ComputeFusedParams|NormForward|NormBackward",
+        _F.NORMALISATION,
+    ),
+    FamilyRule("any", _FUNCTION, rf"{_ATTENTION}|fwd_(?:grouped_)?kernel_stage", _F.ATTENTION),
     FamilyRule(
         "cuDNN",
         _KERNEL,
-        r"implicit_?gemm|ImplicitGemm|(?:^|[_\d])(?:fprop|dgrad|wgrad)(?:_|\d)|[wW]inograd|cutlass\w*::conv::|computeOffsetsKernel"
+        r"implicit_?gemm|ImplicitGemm|(?:^|[_\d:\s])(?:fprop|dgrad|wgrad)(?:_|\d)|[wW]inograd|cutlass\w*::conv::|computeOffsetsKernel"
         r"|\w*scudnn_|cudnn::\w*(?:cnn|conv)",
         _F.CONVOLUTION,
     ),
@@ -296,8 +306,13 @@ _BY_KERNEL: tuple[FamilyRule, ...] = (
     ),
     FamilyRule("any", _FUNCTION, r"(?i)cross_?entropy|nll_?loss|ctc_?loss|_loss(?:_|$)", _F.LOSS),
     FamilyRule("any", _FUNCTION, r"(?i)soft_?max", _F.SOFTMAX),
-    FamilyRule("any", _FUNCTION, r"(?i)embedding", _F.EMBEDDING),
-    FamilyRule("any", _FUNCTION, r"(?i)fused_moe_kernel|grouped_gemm|moe_gemm", _F.GEMM),
+    FamilyRule(
+        "any",
+        _FUNCTION,
+        r"(?i)embedding|compute_grad_weight|partial_segment|partials_per_segment",
+        _F.EMBEDDING,
+    ),
+    FamilyRule("any", _FUNCTION, r"(?i)fused_moe_kernel|fmoe|grouped_gemm|moe_gemm", _F.GEMM),
     FamilyRule(
         "cuBLAS", _KERNEL, r"nvjet|cublas|splitK|xmma|cutlass|gemvx|gemvNSP|gemmk1|epilogue::impl", _F.GEMM
     ),
@@ -330,7 +345,7 @@ _BY_KERNEL: tuple[FamilyRule, ...] = (
     FamilyRule(
         "any",
         _FUNCTION,
-        r"(?i)gather|scatter|index|take|nonzero|jagged|permute_2d|lengths|offsets|token_ids",
+        r"(?i)gather|scatter|index|indices|bucketize|take|nonzero|jagged|permute_2d|lengths|offsets|token_ids",
         _F.INDEX,
     ),
     FamilyRule("any", _FUNCTION, r"(?i)(?:^|[_:\s])v?(?:fft|r2c|c2r|c2c)(?:_|\d|$)|fft", _F.FFT),
@@ -338,7 +353,7 @@ _BY_KERNEL: tuple[FamilyRule, ...] = (
     FamilyRule(
         "any",
         _FUNCTION,
-        r"(?i)copy|CatArray|transpose|permute|nchwToNhwc|nhwcToNchw|memcpy|cast|convert|(?:^|_)pad|triu|tril",
+        r"(?i)copy|CatArray|transpose|permute|nchwToNhwc|nhwcToNchw|memcpy|cast|convert|(?:^|_)pad|triu|tril|roll_|flip_",
         _F.COPY,
     ),
     FamilyRule("any", _FUNCTION, r"(?i)memset|fill|zero_|arange", _F.FILL),
@@ -348,7 +363,7 @@ _BY_KERNEL: tuple[FamilyRule, ...] = (
     FamilyRule(
         "any",
         _FUNCTION,
-        r"(?i)elementwise|element_wise|pointwise|multi_tensor|foreach|clamp|optensor|tanh|sigmoid|(?:^|_)(?:add|mul|sub|div)(?:_|$)",
+        r"(?i)element_?wise|elem_?wise|op_(?:generic_)?tensor|thrust::.*transform|pointwise|multi_tensor|foreach|clamp|optensor|tanh|sigmoid|(?:^|_)(?:add|mul|sub|div)(?:_|$)",
         _F.ELEMENTWISE,
     ),
     FamilyRule("Triton", _KERNEL, r"(?i)triton", _F.TRITON),

@@ -24,6 +24,11 @@ KERNELS: dict[str, KernelFamily] = {
     "void marlin::Marlin<__half, 256, 1, 8, 8, 4>(int4 const*)": F.GEMM,
     "fused_moe_kernel": F.GEMM,
     "triton_tem_fused_mm_3": F.GEMM,
+    "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn": F.GEMM,
+    "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int>>>(Params)": F.GEMM,
+    "void ck::kernel_gemm_xdl_cshuffle_v3<ck::GridwiseGemm_xdl_cshuffle_v3<float>>(int)": F.GEMM,
+    "_ZN5aiter41fmoe_bf16_blockscaleFp8_g1u1_vs_silu_1tg_E": F.GEMM,
+    "kgemm_4bit_inference_naive": F.GEMM,
     "void wvSplitK_hf_sml_<__half, 64, 2>(int, int)": F.GEMM,
     # attention
     "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>>(Flash_fwd_params)": F.ATTENTION,
@@ -37,6 +42,9 @@ KERNELS: dict[str, KernelFamily] = {
     "void flashinfer::BatchDecodeWithPagedKVCacheKernel<(flashinfer::PosEncodingMode)0>(Params)": F.ATTENTION,
     "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7": F.ATTENTION,
     "triton_tem_fused_flex_attention_0": F.ATTENTION,
+    "_fwd_grouped_kernel_stage1": F.ATTENTION,
+    "_attn_bwd_dkdv": F.ATTENTION,
+    "_ZN5aiter24fmha_fwd_hd128_bf16_causalE": F.ATTENTION,
     # convolution
     "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16": F.CONVOLUTION,
     "sm80_xmma_wgrad_implicit_gemm_indexed_tf32f32_execute_kernel_cudnn_train": F.CONVOLUTION,
@@ -45,6 +53,11 @@ KERNELS: dict[str, KernelFamily] = {
     "void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel<3, float>(int)": F.CONVOLUTION,
     "miopenSp3AsmConv_v30_3_1_gfx9_fp32_f2x3_stride1": F.CONVOLUTION,
     "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex0_bt256x128x32": F.CONVOLUTION,
+    "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(int)": F.CONVOLUTION,
+    "void implicit_convolve_sgemm<float, float, 1024, 5, 5>(int)": F.CONVOLUTION,
+    "void cudnn::detail::dgrad2d_alg1_1<float, 0, 4>(int)": F.CONVOLUTION,
+    "void wgrad_alg0_engine<float, 128, 5, 5>(int)": F.CONVOLUTION,
+    "kernel_grouped_conv_fwd_xdl_cshuffle_v3": F.CONVOLUTION,
     "void im2col_kernel<float>(long, float const*)": F.CONVOLUTION,
     # normalisation
     "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>(cudnnTensorStruct)": F.NORMALISATION,
@@ -55,6 +68,7 @@ KERNELS: dict[str, KernelFamily] = {
     "MIOpenBatchNormFwdTrainSpatial": F.NORMALISATION,
     "void transformer_engine::normalization::ln_fwd_tuned_kernel<Kernel_traits<float>>(Params)": F.NORMALISATION,
     "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(__nv_bfloat16*)": F.NORMALISATION,
+    "void at::native::(anonymous namespace)::ComputeInternalGradientsCUDAKernel<float>(long)": F.NORMALISATION,
     # softmax, loss, embedding, pooling
     "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, false>(float*)": F.SOFTMAX,
     "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float>(float*)": F.SOFTMAX,
@@ -63,10 +77,18 @@ KERNELS: dict[str, KernelFamily] = {
     "void split_embedding_codegen_forward_unweighted_kernel<c10::Half, c10::Half>(int)": F.EMBEDDING,
     "split_embedding_backward_codegen_rowwise_adagrad_unweighted_find_long_segments(int)": F.EMBEDDING,
     "void at::native::(anonymous namespace)::EmbeddingBag_updateOutputKernel_sum_mean<float>(int)": F.EMBEDDING,
+    "void at::native::(anonymous namespace)::krn_partials_per_segment<long>(long*)": F.EMBEDDING,
+    "void cudnn::pooling_fw_4d_kernel<float, float>(int)": F.POOLING,
+    "void at::native::(anonymous namespace)::upsample_nearest2d_out_frame<float>(int)": F.POOLING,
     "void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>(int)": F.POOLING,
     # elementwise, reduction, copies, fills
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)": F.ELEMENTWISE,
     "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<MulFunctor<float>>>": F.ELEMENTWISE,
+    "void op_generic_tensor_kernel<2, float, float, float, 256>(int)": F.ELEMENTWISE,
+    "void add_tensor_kernel_v3<2, float, float, 16, 16>(int)": F.ELEMENTWISE,
+    "void LSTM_elementWise_fp<float, float, float>(int)": F.ELEMENTWISE,
+    "kernelPointwiseApply2": F.ELEMENTWISE,
+    "void fused_rope_forward<float>(int)": F.ELEMENTWISE,
     "void vllm::act_and_mul_kernel<c10::BFloat16, silu_kernel<c10::BFloat16>>(c10::BFloat16*)": F.ELEMENTWISE,
     "void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)": F.ELEMENTWISE,
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<BinaryOpScalarFunctor<float>>": F.ELEMENTWISE,
@@ -78,11 +100,24 @@ KERNELS: dict[str, KernelFamily] = {
     "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16>(int)": F.COPY,
     "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int)": F.FILL,
     "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>(int)": F.COPY,
+    "void at::native::(anonymous namespace)::roll_cuda_kernel<float>(float*)": F.COPY,
+    "void at::native::triu_tril_kernel<float, int, true>(int)": F.COPY,
+    "void at::native::(anonymous namespace)::reflection_pad2d_out_kernel<float>(float*)": F.COPY,
+    "void transformer_engine::detail::cast_transpose_general_kernel<8, 4>(int)": F.COPY,
+    "__amd_rocclr_copyBuffer": F.COPY,
+    "__amd_rocclr_fillBufferAligned": F.FILL,
+    "batched_transpose_32x16_dword": F.COPY,
+    "void (anonymous namespace)::elementwise_kernel_with_index<int, arange_cuda_out(int)>": F.FILL,
+    "void cub::DeviceReduceKernel<cub::DeviceReducePolicy<int>>(int)": F.REDUCTION,
     # sorting, indexing, routing, randomness, the optimizer, quantisation
     "void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, int, int>>(int)": F.SORT,
     "void at_cuda_detail::cub::DeviceScanKernel<AgentScanPolicy<128, 15, long>>(int)": F.SORT,
     "void rocprim::detail::trampoline_kernel<rocprim::detail::wrapped_scan_config<int>>(int)": F.SORT,
     "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(int)": F.SORT,
+    "void at::native::tensor_kernel_scan_innermost_dim<float, std::plus<float>>(float*)": F.SORT,
+    "void at::native::bitonicSortKVInPlace<2, -1, 16, 16, float>(int)": F.SORT,
+    "void at::native::(anonymous namespace)::write_indices<long>(long*)": F.INDEX,
+    "void fbgemm_gpu::_block_bucketize_sparse_features_cuda_kernel1<int>(int)": F.INDEX,
     "void at::native::index_elementwise_kernel<128, 4, gpu_index_kernel<int>>(int)": F.INDEX,
     "void at::native::(anonymous namespace)::indexSelectLargeIndex<float, long>(int)": F.INDEX,
     "void at::native::vectorized_gather_kernel<16, long>(char*)": F.INDEX,
@@ -251,3 +286,8 @@ def test_every_family_of_a_rule_is_tested_here() -> None:
     by_name = {rule.family for rule in FAMILY_RULES if rule.subject is not RuleSubject.OP}
     assert by_op <= set(OPS.values())
     assert by_name - {F.LINEAR_ALGEBRA} <= set(KERNELS.values())
+
+
+@pytest.mark.parametrize("family", KernelFamily)
+def test_a_code_is_the_family_s_name_in_words(family: KernelFamily) -> None:
+    assert family.value == family.name.lower().replace("_", " ")
