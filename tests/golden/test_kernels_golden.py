@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +176,47 @@ def test_the_layers_of_a_model_are_found_in_its_graph(real_traces: Path) -> None
     found = kernel_sequences(linked_of(real_traces, "mi300x_decode_graph_launch"))
     layer = found.filter(pl.col("count").is_in([35, 36])).sort("length", descending=True)
     assert layer.get_column("length")[0] == 15
+
+
+def launched_by_runs(linked: LinkedTrace, op: str) -> Counter[tuple[str, ...]]:
+    """What each run of an op launched, of two and more, in the order of starts: by the intervals of runs and calls."""
+    events = linked.timeline.events
+    runs = events.filter(pl.col("name").cast(pl.String) == op).sort("ts_ns")
+    calls = events.select(
+        pl.col("event_id").alias("call_event"), pl.col("lane").alias("thread"), pl.col("ts_ns").alias("call")
+    )
+    work = device_events(linked).join(calls, on="call_event").sort("ts_ns", "event_id")
+    found: Counter[tuple[str, ...]] = Counter()
+    for lane, start, dur in runs.select("lane", "ts_ns", "dur_ns").iter_rows():
+        inside = work.filter((pl.col("thread") == lane) & pl.col("call").is_between(start, start + dur))
+        found[tuple(inside.get_column("name"))] += 1
+    return Counter({names: count for names, count in found.items() if len(names) > 1 and count > 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("v100_rank1of2_54MB", "aten::addmm"),
+        ("linear_2080ti", "autograd::engine::evaluate_function: AddmmBackward0"),
+        ("a100_ddp_nccl_rank0of2", "autograd::engine::evaluate_function: ConvolutionBackward0"),
+        ("linear_2080ti", "aten::linear"),
+        ("a100_ddp_nccl_rank0of2", "aten::conv2d"),
+        ("h100_qwen_stack_memory", "aten::linear"),
+        ("dlrm_v100:0", "aten::linear"),
+    ],
+)
+def test_the_complete_sequences_of_an_op_are_what_its_runs_launched(
+    real_traces: Path, name: str, op: str
+) -> None:
+    """These are the rows of HTA's get_frequent_cuda_kernel_sequences that came back."""
+    linked = linked_file(real_traces / EVERY[name])
+    found = kernel_sequences(linked, op=op).filter(pl.col("complete") > 1)
+    rows = {
+        tuple(json.loads(pattern)): count
+        for pattern, count in found.select("pattern", "complete").iter_rows()
+    }
+    assert rows == launched_by_runs(linked, op)
+    assert rows
 
 
 @pytest.mark.parametrize("name", EVERY)
