@@ -188,8 +188,20 @@ def _is_repetition(sequence: _Ints, start: int, length: int, shortest: int) -> b
     part = sequence[start : start + length]
     if (part == part[0]).all():
         return False
-    periods = (period for period in range(shortest, length // 2 + 1) if length % period == 0)
-    return any(bool((part[period:] == part[:-period]).all()) for period in periods)
+    periods = (length // factor for factor in _prime_factors(length))
+    return any(period >= shortest and bool((part[period:] == part[:-period]).all()) for period in periods)
+
+
+def _prime_factors(number: int) -> set[int]:
+    """A sequence is a shorter one several times over if it is one that is shorter by a prime factor."""
+    found, factor = set(), 2
+    while factor * factor <= number:
+        if number % factor:
+            factor += 1
+        else:
+            found.add(factor)
+            number //= factor
+    return found | ({number} if number > 1 else set())
 
 
 def _stretches(work: pl.DataFrame) -> _Stretches:
