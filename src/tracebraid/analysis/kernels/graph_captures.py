@@ -100,16 +100,12 @@ def captures(linked: LinkedTrace) -> list[Capture]:
         .unique(["lane", "end_ns"], maintain_order=True)
     )
     launches = _launches_without_work(linked, calls)
-    start, end = (windows.get_column(column).to_numpy() for column in ("start_ns", "end_ns"))
-    return [
-        Capture(
-            end[row],
-            _between(
-                launches, windows.row(row, named=True), ((start < end[row]) & (end > start[row])).sum() > 1
-            ),
-        )
-        for row in range(len(windows))
-    ]
+    found = []
+    for window in windows.iter_rows(named=True):
+        at_once = (pl.col("start_ns") < window["end_ns"]) & (pl.col("end_ns") > window["start_ns"])
+        own_thread = windows.filter(at_once).height > 1
+        found.append(Capture(window["end_ns"], _between(launches, window, own_thread)))
+    return found
 
 
 def _launches_without_work(linked: LinkedTrace, calls: pl.DataFrame) -> pl.DataFrame:

@@ -160,7 +160,7 @@ def test_captures_at_the_same_time_hold_the_launches_of_their_own_threads() -> N
     ]
 
 
-def test_graphs_without_ids_are_told_apart_by_what_they_run() -> None:
+def test_graphs_without_ids_are_kept_apart_by_what_they_run() -> None:
     scene = Scene()
     host, stream = scene.thread(), scene.stream(7)
     capture(host, OPS)
