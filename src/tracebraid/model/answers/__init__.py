@@ -19,7 +19,22 @@ from tracebraid.model.answers.inference import (
     Phase,
     PhaseEvidence,
 )
-from tracebraid.model.answers.kernels import KERNELS, LAUNCHERS, Launcher
+from tracebraid.model.answers.kernel_sequences import (
+    GRAPH_KERNELS,
+    KERNEL_SEQUENCES,
+    OP_KERNEL_SEQUENCES,
+    CaptureMatch,
+)
+from tracebraid.model.answers.kernels import (
+    KERNEL_DURATIONS,
+    KERNEL_FAMILIES,
+    KERNEL_PACE,
+    KERNELS,
+    KERNELS_BY_OP,
+    LAUNCHERS,
+    SHORT_KERNELS,
+    Launcher,
+)
 from tracebraid.model.answers.launches import LAUNCH_BOUND, LAUNCH_EVENTS, LAUNCHES, STEP_OF_EVENT
 from tracebraid.model.answers.ops import OPS
 from tracebraid.model.answers.queues import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
@@ -45,17 +60,25 @@ __all__ = [
     "COUNTERS",
     "EXPOSED_COLLECTIVES",
     "FULL_QUEUE",
+    "GRAPH_KERNELS",
     "GRAPH_REPLAYS",
     "INFERENCE_PHASES",
     "KERNELS",
+    "KERNELS_BY_OP",
+    "KERNEL_DURATIONS",
+    "KERNEL_FAMILIES",
+    "KERNEL_PACE",
+    "KERNEL_SEQUENCES",
     "LAUNCHERS",
     "LAUNCHES",
     "LAUNCH_BOUND",
     "LAUNCH_EVENTS",
     "OPS",
+    "OP_KERNEL_SEQUENCES",
     "OVERLAP",
     "QUEUE_LENGTHS",
     "QUEUE_SERIES",
+    "SHORT_KERNELS",
     "STEPS",
     "STEP_OF_EVENT",
     "STEP_SPREAD",
@@ -64,6 +87,7 @@ __all__ = [
     "SYNC_CALLS",
     "TOKEN_TIMES",
     "VALIDITY",
+    "CaptureMatch",
     "CopyKind",
     "CounterMethod",
     "Direction",
