@@ -15,7 +15,7 @@ import pytest
 import tracebraid
 from tests.builders import Json
 from tests.conftest import find_real_traces
-from tracebraid.importers.execution_trace.op_schema import written_positions
+from tracebraid.model.op_schema import written_positions
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.column import Kind
