@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracebraid.analysis.kernels.catalog import ANALYSES as KERNELS
+from tracebraid.analysis.memory.catalog import ANALYSES as MEMORY
 from tracebraid.analysis.ops.catalog import ANALYSES as OPS
 from tracebraid.analysis.time.catalog import ANALYSES as TIME
 from tracebraid.analysis.validity.catalog import ANALYSES as VALIDITY
@@ -10,4 +11,4 @@ from tracebraid.model.analysis import Analysis
 
 __all__ = ["ANALYSES"]
 
-ANALYSES: tuple[Analysis, ...] = (*VALIDITY, *TIME, *KERNELS, *OPS)
+ANALYSES: tuple[Analysis, ...] = (*VALIDITY, *TIME, *KERNELS, *OPS, *MEMORY)

@@ -1,4 +1,7 @@
-"""The arguments of an operator by its schema, and which it writes: `aten::add_.Tensor(Tensor(a!) self, ...) -> Tensor(a!)`."""
+"""The arguments of an operator by its schema, and which of them it writes.
+
+A schema is text such as `aten::add_.Tensor(Tensor(a!) self, ...) -> Tensor(a!)`.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from tracebraid.analysis.memory.allocated_storages import allocated_storages
 from tracebraid.analysis.memory.categories import Lives, categories
@@ -34,8 +33,9 @@ def blocks(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     From instants where the trace has them, else from the storages of the Execution Trace: then all times are those of
     the first and last op that is known to use the block.
 
-    Columns: device, address (null for storages), size_bytes, begin_ns (null: before the trace), end_ns (null: alive at its
-    end), step (of the allocation), category, rule, phase, released_in, op, top_op, module, annotation, and `FACTS`.
+    Columns: device, address (null for storages), size_bytes, begin_ns (null: before the trace), end_ns (null: alive at
+    its end), begin_order and end_order (the changes of `usage` that are its allocation and its release), step (of the
+    allocation), category, rule, phase, released_in, op, top_op, module, annotation, and `FACTS`.
     """
     return linked.derived(_blocks, annotation)
 
@@ -71,16 +71,33 @@ def _blocks_of_storages(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
             pl.col("last_use_ns").alias("end_ns"),
             pl.col("made_row").alias("row"),
             pl.col("last_row").alias("end_row"),
+            pl.lit(None, dtype=pl.Int64).alias("begin_order"),
+            pl.lit(None, dtype=pl.Int64).alias("end_order"),
             pl.col("moment_ns").alias("first_use_ns"),
             *FACTS,
         ),
         ends_known=False,
     )
     lasting = pl.col("begin_ns").is_null() & pl.col("category").is_in(_LASTING)
-    return described.with_columns(
+    described = described.with_columns(
         pl.when(lasting).then(None).otherwise(pl.coalesce("begin_ns", "first_use_ns")).alias("begin_ns"),
         pl.when(lasting).then(None).otherwise("end_ns").alias("end_ns"),
     )
+    return described.with_columns(_orders(described))
+
+
+def _orders(found: pl.DataFrame) -> list[pl.Series]:
+    """Allocations and releases numbered in the order of time, at one moment allocations first; releases may be null."""
+    begin = found.get_column("begin_ns").fill_null(-NEVER).to_numpy()
+    end = found.get_column("end_ns").fill_null(NEVER).to_numpy()
+    order = np.lexsort((np.r_[np.zeros(len(begin)), np.ones(len(end))], np.r_[begin, end]))
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.arange(len(order))
+    ends = pl.Series("end_order", number[len(begin) :])
+    return [
+        pl.Series("begin_order", number[: len(begin)]),
+        ends.set(found.get_column("end_ns").is_null(), None),
+    ]
 
 
 def _described(linked: LinkedTrace, annotation: str, found: pl.DataFrame, ends_known: bool) -> pl.DataFrame:
@@ -96,9 +113,10 @@ def _described(linked: LinkedTrace, annotation: str, found: pl.DataFrame, ends_k
         facts=found.select(list(FACTS)),
     )
     of_block = categories(lives, context, of_rank)
-    released_in = of_rank.phases(_gather(context.phase, end_row, found), lives.end_ns)
+    released_in = of_rank.phases(context.of_rows(context.phase, end_row), lives.end_ns)
     rows = {
-        name: _gather(getattr(context, name), row, found) for name in ("op", "top_op", "module", "annotation")
+        name: context.of_rows(getattr(context, name), row)
+        for name in ("op", "top_op", "module", "annotation")
     }
     described = found.with_columns(
         of_block.get_column("category"),
@@ -110,9 +128,3 @@ def _described(linked: LinkedTrace, annotation: str, found: pl.DataFrame, ends_k
     )
     in_order = described.sort("begin_ns", nulls_last=False, maintain_order=True)
     return step_of_moments(in_order, step_windows(linked, annotation)).drop("ts_ns")
-
-
-def _gather(values: NDArray[np.int64], rows: NDArray[np.int64], found: pl.DataFrame) -> NDArray[np.int64]:
-    """Values of some rows; -1 for -1."""
-    none = np.full(found.height, -1, dtype=np.int64)
-    return np.where(rows >= 0, values[rows], none) if len(values) else none

@@ -54,13 +54,12 @@ def categories(lives: Lives, context: HostContext, passes: Passes) -> pl.DataFra
     codes = np.where(held, context.phase[row], phase_code(Phase.OTHER)) if known else np.zeros_like(row)
     phase = np.where(lives.before, -1, passes.phases(codes, lives.begin_ns))
     rules = [*_by_storage(lives, phase, passes), *_by_context(lives, phase, context, passes)]
-    conditions = [condition for condition, _, _ in rules]
-    category = np.select(conditions, [np.array(c.value, dtype=object) for _, c, _ in rules], default=None)
-    rule = np.select(conditions, [np.array(r.value, dtype=object) for _, _, r in rules], default=None)
-    return pl.DataFrame(
-        {"category": category.tolist(), "rule": rule.tolist(), "phase": phase},
-        schema={"category": pl.String, "rule": pl.String, "phase": pl.Int64},
+    number = np.select(
+        [condition for condition, _, _ in rules], list(range(len(rules))), default=len(rules) - 1
     )
+    names = {"category": [c.value for _, c, _ in rules], "rule": [r.value for _, _, r in rules]}
+    columns = [pl.Series(name, values).gather(number) for name, values in names.items()]
+    return pl.DataFrame([*columns, pl.Series("phase", phase, dtype=pl.Int64)])
 
 
 def _by_storage(lives: Lives, phase: _Ints, passes: Passes) -> list[_Rule]:
@@ -83,6 +82,7 @@ def _by_storage(lives: Lives, phase: _Ints, passes: Passes) -> list[_Rule]:
         (before & in_place & ~forward, category.GRADIENTS, rule.WRITTEN_BY_BACKWARD),
         (updated & forward & ~made_forward, category.PARAMETERS, rule.UPDATED_BY_OPTIMIZER),
         (lives.fact("as_weight") & (before | (never & early)), category.PARAMETERS, rule.WEIGHT_ARGUMENT),
+        (before & lives.fact("as_state"), category.OPTIMIZER_STATE, rule.STATE_ARGUMENT),
         (before & updated & ~forward & ~backward, category.OPTIMIZER_STATE, rule.OPTIMIZER_ONLY),
         (before & communicated, category.COLLECTIVE_BUFFERS, rule.COMMUNICATED),
         (before & forward, category.INPUTS, rule.READ_BY_FORWARD),
@@ -100,7 +100,7 @@ def _by_context(lives: Lives, phase: _Ints, context: HostContext, passes: Passes
     coming = passes.coming(lives.begin_ns)
     is_coming = coming < len(passes.begin_ns)
     at_forward = is_coming & (end > passes.at(passes.forward_ns, coming)) & is_in[Phase.OTHER]
-    over = coming + 1 < len(passes.begin_ns)
+    over = passes.of_next_step(lives.begin_ns) < len(passes.begin_ns)
     forward = is_in[Phase.FORWARD]
     pass_end = passes.at(passes.end_ns, passes.holding(lives.begin_ns))
     category, rule = MemoryCategory, CategoryRule
@@ -128,10 +128,11 @@ def _by_context(lives: Lives, phase: _Ints, context: HostContext, passes: Passes
 
 
 def _kept(lives: Lives, passes: Passes) -> _Bools:
-    """Whether a block made before a pass is alive when the pass after that begins."""
-    coming = passes.coming(lives.begin_ns)
-    has_second = coming + 1 < len(passes.begin_ns)
-    found: _Bools = has_second & (lives.end_ns > passes.at(passes.begin_ns, coming + 1))
+    """Whether a block made before a pass is alive when the first pass of the next step begins."""
+    following = passes.of_next_step(lives.begin_ns)
+    found: _Bools = (following < len(passes.begin_ns)) & (
+        lives.end_ns > passes.at(passes.begin_ns, following)
+    )
     return found
 
 

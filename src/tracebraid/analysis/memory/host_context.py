@@ -84,11 +84,17 @@ class HostContext:
             over = over[(found[over] >= 0) & (self.end_ns[found[over]] <= moments[over])]
         return found
 
+    def of_rows(self, values: _Ints, rows: _Ints) -> _Ints:
+        """What a column of this context has in some rows; -1 for -1."""
+        none = np.full(len(rows), _NONE, dtype=np.int64)
+        return np.where(rows >= 0, values[rows], none) if len(values) else none
+
     def names(self, rows: _Ints, linked: LinkedTrace) -> pl.Series:
         """The names of the events of some rows; null for -1."""
         events = pl.Series(np.where(rows >= 0, self.event_id[rows], _NONE) if len(self.event_id) else rows)
         known = events.set(events < 0, None)
-        return linked.timeline.events.get_column("name").gather(known).cast(pl.String)
+        names: pl.Series = linked.timeline.events.get_column("name").gather(known).cast(pl.String)
+        return names
 
 
 def host_context(linked: LinkedTrace) -> HostContext:

@@ -48,7 +48,10 @@ def phase_code(phase: Phase) -> int:
 def phase_names(codes: _Ints) -> pl.Series:
     """The phases of some codes; null for -1."""
     numbers = pl.Series(codes, dtype=pl.Int64)
-    return numbers.replace_strict(list(range(len(_PHASES))), _PHASES, default=None, return_dtype=pl.String)
+    names: pl.Series = numbers.replace_strict(
+        list(range(len(_PHASES))), _PHASES, default=None, return_dtype=pl.String
+    )
+    return names
 
 
 @dataclass(frozen=True)
@@ -95,16 +98,18 @@ def kinds_of_names(events: pl.DataFrame) -> HostKinds:
     is_annotation = category.is_in(categories_of(Role.ANNOTATION)) | (
         category.is_in(categories_of(Role.OP)) & named
     )
-    phase = pl.when(is_op & name.str.contains(_BACKWARD)).then(phase_code(Phase.BACKWARD))
-    for marked, pattern in _PHASE_OF_ANNOTATION.items():
-        phase = phase.when(is_annotation & name.str.contains(pattern)).then(phase_code(marked))
+    marks = [
+        pl.when(is_annotation & name.str.contains(pattern)).then(phase_code(marked))
+        for marked, pattern in _PHASE_OF_ANNOTATION.items()
+    ]
+    marks.append(pl.when(is_op & name.str.contains(_BACKWARD)).then(phase_code(Phase.BACKWARD)))
     flags = unique.with_columns(
         is_op.alias("is_op"),
         (is_annotation & ~is_profiler_step(name)).alias("is_annotation"),
         (category.is_in(categories_of(Role.PYTHON)) & name.str.starts_with(_MODULE)).alias("is_module"),
         (is_op & name.str.contains(_ALLOCATES)).alias("allocates"),
         host_op_communicates(unique).alias("communicates"),
-        phase.otherwise(-1).cast(pl.Int64).alias("phase"),
+        pl.coalesce(*marks, -1).cast(pl.Int64).alias("phase"),
     )
     found = events.select(key).join(flags, on=key, how="left", nulls_equal=True, maintain_order="left")
     bools = ("is_op", "is_annotation", "is_module", "allocates", "communicates")

@@ -60,6 +60,13 @@ class Passes:
         )
         return found
 
+    def of_next_step(self, moments: _Ints) -> _Ints:
+        """Number of the first pass after the step of the pass that is `coming`; the one after that without steps."""
+        coming = self.coming(moments)
+        end = self.step_end(self.at(self.begin_ns, coming))
+        later: _Ints = np.searchsorted(self.begin_ns, end, side="left")
+        return np.minimum(np.where(end < NEVER, later, coming + 1), len(self.begin_ns))
+
     def step_end(self, moments: _Ints) -> _Ints:
         """End of the step in which each moment lies; `NEVER` where it lies in none."""
         step = np.searchsorted(self.step_starts_ns, moments, side="right") - 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from tracebraid.analysis.memory.host_context import host_context
@@ -14,8 +16,11 @@ from tracebraid.model.op_schema import argument_names, written_positions
 
 __all__ = ["storage_uses"]
 
-_WEIGHTS = frozenset({"weight", "bias", "running_mean", "running_var"})
-"""Names that the schemas of ATen give to arguments that a module holds: its parameters and buffers."""
+_WEIGHT = re.compile(r"(^|_)(weights?|bias)$|^running_(mean|var)$")
+"""Names that schemas give to arguments that a module holds, its parameters and buffers: FBGEMM has `dev_weights`."""
+
+_STATE = re.compile(r"^(momentum\d*|exp_avg(_sq)?)_(dev|uvm|host)$")
+"""The same for state of an optimizer: FBGEMM's lookups take theirs (`momentum1_dev`), and update it in backward."""
 
 _ACCUMULATES = "torch::autograd::AccumulateGrad"
 _CPU = "cpu"
@@ -25,7 +30,8 @@ def storage_uses(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """One row per tensor that a linked op takes or gives, kept with the linked trace; empty without Execution Trace.
 
     Columns: device, storage_id, size_bytes (what the tensor spans), shape, dtype, event_id, row (of `host_context`),
-    start_ns, end_ns, phase (as text), is_output, position, item, is_weight, is_written, accumulates, communicates.
+    start_ns, end_ns, phase (as text), is_output, position, item, is_weight, is_state, is_written, accumulates,
+    communicates.
     """
     return linked.derived(_storage_uses, annotation)
 
@@ -58,7 +64,7 @@ def _storage_uses(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
             "phase",
         ),
         *("is_output", "position", pl.col("item").fill_null(0)),
-        pl.col("is_weight", "is_written").fill_null(value=False),
+        pl.col("is_weight", "is_state", "is_written").fill_null(value=False),
         accumulates.fill_null(value=False).alias("accumulates"),
         "communicates",
     ).sort("start_ns", "event_id", "is_output", "position", "item")
@@ -69,7 +75,9 @@ _EMPTY = pl.DataFrame(
         **dict.fromkeys(("device", "shape", "dtype", "phase"), pl.String),
         **dict.fromkeys(("storage_id", "size_bytes", "event_id", "row", "start_ns", "end_ns"), pl.Int64),
         **dict.fromkeys(("position", "item"), pl.Int64),
-        **dict.fromkeys(("is_output", "is_weight", "is_written", "accumulates", "communicates"), pl.Boolean),
+        **dict.fromkeys(
+            ("is_output", "is_weight", "is_state", "is_written", "accumulates", "communicates"), pl.Boolean
+        ),
     }
 )
 
@@ -105,17 +113,20 @@ def _tensors(et: ExecutionTrace) -> pl.DataFrame:
 
 def _arguments(nodes: pl.DataFrame) -> pl.DataFrame:
     """Of each schema the arguments that are weights, and those that are written."""
-    rows: list[tuple[str, bool, int, bool, bool]] = []
+    rows: list[tuple[str, bool, int, bool, bool, bool]] = []
     for schema in nodes.get_column("op_schema").drop_nulls().unique().to_list():
         inputs, outputs = written_positions(schema)
-        weights = {i for i, name in enumerate(argument_names(schema)) if name in _WEIGHTS}
-        rows += [(schema, False, i, i in weights, i in inputs) for i in sorted(weights | inputs)]
-        rows += [(schema, True, i, False, True) for i in sorted(outputs)]
+        names = argument_names(schema)
+        weights, states = ({i for i, name in enumerate(names) if p.search(name)} for p in (_WEIGHT, _STATE))
+        known = sorted(weights | states | inputs)
+        rows += [(schema, False, i, i in weights, i in states, i in inputs) for i in known]
+        rows += [(schema, True, i, False, False, True) for i in sorted(outputs)]
     schema_of = {
         "op_schema": pl.String,
         "is_output": pl.Boolean,
         "position": pl.Int64,
         "is_weight": pl.Boolean,
+        "is_state": pl.Boolean,
         "is_written": pl.Boolean,
     }
     return pl.DataFrame(rows, schema=schema_of, orient="row")

@@ -14,6 +14,7 @@ _KEY = ["device", "storage_id"]
 
 FACTS = {
     "as_weight": pl.Boolean,
+    "as_state": pl.Boolean,
     "updated": pl.Boolean,
     "accumulated": pl.Boolean,
     "zeroed": pl.Boolean,
@@ -100,6 +101,7 @@ def _aggregates() -> list[pl.Expr]:
         pl.max_horizontal(pl.col("end_ns").max(), pl.col("made_ns").first()).alias("last_use_ns"),
         pl.col("row").get(pl.col("end_ns").arg_max()).alias("last_row"),
         (pl.col("is_weight") & forward).any().alias("as_weight"),
+        pl.col("is_state").any().alias("as_state"),
         (pl.col("is_written") & optimizer).any().alias("updated"),
         pl.col("accumulates").any().alias("accumulated"),
         (pl.col("is_written") & (phase == Phase.ZERO_GRAD.value)).any().alias("zeroed"),

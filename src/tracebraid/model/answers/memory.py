@@ -102,7 +102,7 @@ MEMORY_PEAK = Table(
 
 MEMORY_AT_PEAK = Table(
     "memory_at_peak",
-    "What is alive at a device's peak: one row per category, op and module, the largest first. Rows add up to the peak.",
+    "One row per category, op and module of what is alive at a device's peak, the largest first. They add up to it.",
     (
         RANK,
         STEP,

@@ -50,6 +50,7 @@ class CategoryRule(Enum):
     WRITTEN_BY_BACKWARD = "written-by-backward"
     UPDATED_BY_OPTIMIZER = "updated-by-optimizer"
     WEIGHT_ARGUMENT = "weight-argument"
+    STATE_ARGUMENT = "state-argument"
     OPTIMIZER_ONLY = "optimizer-only"
     COMMUNICATED = "communicated"
     READ_BY_FORWARD = "read-by-forward"
