@@ -38,7 +38,7 @@ def activations(linked: LinkedTrace, per_step: bool = False, annotation: str = P
     last = linked.timeline.span_ns
     end = pl.col("end_ns").fill_null(last[1] if last else 0)
     lifetime = pl.max_horizontal(end - pl.col("begin_ns"), 0)
-    idle = pl.max_horizontal(pl.col("first_backward_ns") - pl.col("last_forward_ns"), 0)
+    idle = (pl.col("first_backward_ns") - pl.col("last_forward_ns")).clip(lower_bound=0)
     size = pl.col("size_bytes").cast(pl.Float64)
     in_seconds = found.with_columns(
         lifetime.alias("lifetime_ns"),

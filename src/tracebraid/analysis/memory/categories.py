@@ -48,10 +48,7 @@ class Lives:
 
 def categories(lives: Lives, context: HostContext, passes: Passes) -> pl.DataFrame:
     """Columns `category`, `rule` and `phase` (as a code; -1: before the trace) of each block."""
-    row = np.maximum(lives.row, 0)
-    held = lives.row >= 0
-    known = len(context.phase) > 0
-    codes = np.where(held, context.phase[row], phase_code(Phase.OTHER)) if known else np.zeros_like(row)
+    codes = np.where(lives.row >= 0, context.of_rows(context.phase, lives.row), phase_code(Phase.OTHER))
     phase = np.where(lives.before, -1, passes.phases(codes, lives.begin_ns))
     rules = [*_by_storage(lives, phase, passes), *_by_context(lives, phase, context, passes)]
     number = np.select(
@@ -138,13 +135,12 @@ def _kept(lives: Lives, passes: Passes) -> _Bools:
 
 def _spans(lives: Lives, context: HostContext) -> tuple[_Ints, _Ints, _Bools]:
     """End of what marks the phase, end of the outermost op, whether a collective's op holds the allocation."""
-    nothing = np.full(len(lives.row), -NEVER, dtype=np.int64)
-    if not len(context.phase):
-        return nothing, nothing, np.zeros(len(nothing), dtype=np.bool_)
-    row, held = np.maximum(lives.row, 0), lives.row >= 0
-    phase_row, top_op = context.phase_row[row], context.top_op[row]
-    return (
-        np.where(held & (phase_row >= 0), context.end_ns[phase_row], nothing),
-        np.where(held & (top_op >= 0), context.end_ns[top_op], nothing),
-        held & context.in_collective[row],
-    )
+    phase_row, top_op = (context.of_rows(rows, lives.row) for rows in (context.phase_row, context.top_op))
+    in_collective = context.of_rows(context.in_collective.astype(np.int64), lives.row) == 1
+    return _ends(context, phase_row), _ends(context, top_op), in_collective
+
+
+def _ends(context: HostContext, rows: _Ints) -> _Ints:
+    """Ends of the host events of some rows; before all moments for -1."""
+    found: _Ints = np.where(rows >= 0, context.of_rows(context.end_ns, rows), -NEVER)
+    return found

@@ -27,7 +27,7 @@ _OF_HOST = r"Host"
 def device_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """One row per call, in the order of time; kept.
 
-    Columns: event_id, lane, ts_ns, dur_ns, call, kind, op, module, op_row (of `host_context`; -1: none), device (that of
+    Columns: event_id, lane, ts_ns, dur_ns, call, kind, op, module, op_row (of `host_context`; -1: none), device (of
     the thread's next allocation or release; null: none follows), step, is_steady (in a step after the first).
     """
     return linked.derived(_device_calls, annotation)
