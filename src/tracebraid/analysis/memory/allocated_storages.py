@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.memory.host_context import host_context
-from tracebraid.analysis.memory.pairing import paired
+from tracebraid.analysis.memory.pairing import CPU, paired
 from tracebraid.analysis.memory.storages import storages
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -79,7 +79,7 @@ def _of_equal_size(blocks: pl.DataFrame, free: pl.DataFrame) -> pl.DataFrame:
     """In each op the k-th allocation and the k-th storage of a size; sizes of devices are rounded."""
     key = ["device", "made_row", "size_bytes"]
     rounded = (pl.col("exact_bytes") + _ROUNDED - 1) // _ROUNDED * _ROUNDED
-    size = pl.when(pl.col("device") == "cpu").then("exact_bytes").otherwise(rounded).alias("size_bytes")
+    size = pl.when(pl.col("device") == CPU).then("exact_bytes").otherwise(rounded).alias("size_bytes")
     of_storage = (
         free.with_columns(size)
         .sort("position", "storage")

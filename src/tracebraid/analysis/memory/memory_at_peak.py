@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.memory.blocks import blocks, blocks_of_storages, memory_source
+from tracebraid.analysis.memory.pairing import CPU
 from tracebraid.analysis.memory.passes import NEVER
 from tracebraid.analysis.memory.peaks import peaks
 from tracebraid.model.answers import MEMORY_AT_PEAK, MemoryCategory, MemorySource
@@ -24,9 +25,10 @@ def memory_at_peak(
     """What is alive at each device's peak, the largest first: `model.answers.MEMORY_AT_PEAK`.
 
     The rows of a device and step add up to its peak, to the byte. What was allocated before the trace is the peak less
-    what the trace allocated. The storages of the Execution Trace say what a part of it is: those that no op of the
-    trace made and that are used after the peak, or are parameters or state of the optimizer, if they are not more than
-    that difference; the rest is of the category `before-trace`.
+    what the trace allocated. On devices the storages of the Execution Trace say what a part of it is: those that no op
+    of the trace made and that are used after the peak, or are parameters or state of the optimizer, if they are not
+    more than that difference; the rest is of the category `before-trace`. The allocator of the CPU counts nothing from
+    before the process was first profiled.
 
     Args:
         linked: one rank.
@@ -81,6 +83,7 @@ def _known_before(linked: LinkedTrace, annotation: str, of_peak: pl.DataFrame) -
     pairs = before.join(of_peak, on="device").filter(
         (pl.col("end_ns").is_null() | (pl.col("end_ns") > pl.col("ts_ns")))
         & (pl.col("category") != MemoryCategory.BEFORE_TRACE.value)
+        & (pl.col("device") != CPU)
     )
     fits = pl.col("size_bytes").sum().over(_PEAK) <= pl.col("allocated_bytes") - pl.col("alive_bytes")
     return pairs.filter(fits).select(*_PEAK, *_GROUP, "size_bytes")

@@ -7,9 +7,12 @@ import polars as pl
 from tracebraid.analysis.memory.host_context import host_context
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["instants", "paired"]
+__all__ = ["CPU", "instants", "paired"]
 
-_CPU = 0
+CPU = "cpu"
+"""The device that is the host's memory."""
+
+_CPU_TYPE = 0
 """`c10::DeviceType::CPU`."""
 
 _DEVICE = ["device", "device_type"]
@@ -28,8 +31,8 @@ def instants(linked: LinkedTrace) -> pl.DataFrame:
 def _instants(linked: LinkedTrace) -> pl.DataFrame:
     events = linked.timeline.events.select("event_id", "ts_ns", "lane")
     device = (
-        pl.when(pl.col("device_type") == _CPU)
-        .then(pl.lit("cpu"))
+        pl.when(pl.col("device_type") == _CPU_TYPE)
+        .then(pl.lit(CPU))
         .otherwise(pl.col("device_id").cast(pl.String))
     )
     found = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.analysis.memory.pairing import CPU
 from tracebraid.analysis.memory.usage import usage
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.linked_trace import LinkedTrace
@@ -68,5 +69,5 @@ def _peaks(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame
     return (
         by_step.group_by("window", "step", "device", maintain_order=True)
         .agg(pl.exclude("window", "step", "device").get(pl.col("allocated_bytes").arg_max()))
-        .sort("window", pl.col("device") == "cpu", pl.col("device").str.len_chars(), "device")
+        .sort("window", pl.col("device") == CPU, pl.col("device").str.len_chars(), "device")
     )

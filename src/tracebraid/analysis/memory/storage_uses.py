@@ -8,6 +8,7 @@ import polars as pl
 
 from tracebraid.analysis.memory.host_context import host_context
 from tracebraid.analysis.memory.host_names import phase_names
+from tracebraid.analysis.memory.pairing import CPU
 from tracebraid.analysis.memory.passes import passes
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
@@ -23,7 +24,6 @@ _STATE = re.compile(r"^(momentum\d*|exp_avg(_sq)?)_(dev|uvm|host)$")
 """The same for state of an optimizer: FBGEMM's lookups take theirs (`momentum1_dev`), and update it in backward."""
 
 _ACCUMULATES = "torch::autograd::AccumulateGrad"
-_CPU = "cpu"
 
 
 def storage_uses(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
@@ -102,7 +102,7 @@ def _tensors(et: ExecutionTrace) -> pl.DataFrame:
     name = as_text("device").str.split(":").list.first().fill_null("")
     return et.tensors.filter(pl.col("storage_id") > 0, name != "").select(
         "tensor",
-        pl.when(name == _CPU).then(pl.lit(_CPU)).otherwise(pl.coalesce(device, pl.lit("0"))).alias("device"),
+        pl.when(name == CPU).then(pl.lit(CPU)).otherwise(pl.coalesce(device, pl.lit("0"))).alias("device"),
         "storage_id",
         ((pl.col("storage_offset").fill_null(0) + pl.col("numel")) * pl.col("itemsize_bytes")).alias(
             "size_bytes"

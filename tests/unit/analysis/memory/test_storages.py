@@ -14,10 +14,8 @@ from tracebraid.analysis.memory.memory_peak import memory_peak
 from tracebraid.analysis.memory.memory_timeline import memory_timeline
 from tracebraid.model.linked_trace import LinkedTrace
 
-INPUT, WEIGHT, HIDDEN, GRADIENT, MOMENT = (
-    tensor(100 + i, 200 + i, [16 * (i + 1)]) for i in range(5)
-)
-"""Storages of 64, 128, 192, 256 and 320 bytes."""
+BYTES = (64, 128, 192, 256, 320)
+"""Sizes of input, weight, activation, gradient and state."""
 
 LINEAR = "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"
 ADD = "aten::_foreach_add_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()"
@@ -41,17 +39,20 @@ def made(name: str, ts: float, dur: float, number: int, **args: object) -> Json:
     return op(name, ts, dur, External_id=number, Record_function_id=number, **args)
 
 
-def nodes() -> list[Json]:
+def nodes(device: str = "cpu") -> list[Json]:
+    source, weight, hidden, gradient, moment = (
+        tensor(100 + i, 200 + i, [size // 4], device=device) for i, size in enumerate(BYTES)
+    )
     ids = {event["args"]["Record function id"]: event["name"] for event in events()}
     return et_of(
         node(10, ids[1], 1001, rf_id=1, scope=7),
-        node(11, ids[2], 10, [INPUT, WEIGHT], [HIDDEN], rf_id=2, seq_id=7, op_schema=LINEAR),
+        node(11, ids[2], 10, [source, weight], [hidden], rf_id=2, seq_id=7, op_schema=LINEAR),
         node(12, ids[3], 10, rf_id=3),
-        node(13, ids[4], 12, [HIDDEN], [GRADIENT], rf_id=4, seq_id=7, scope=1, fw_tid=1),
+        node(13, ids[4], 12, [hidden], [gradient], rf_id=4, seq_id=7, scope=1, fw_tid=1),
         node(14, ids[5], 10, rf_id=5),
-        node(15, ids[6], 14, [GRADIENT], rf_id=6, scope=1),
+        node(15, ids[6], 14, [gradient], rf_id=6, scope=1),
         node(16, ids[7], 10, rf_id=7, scope=7),
-        node(17, ids[8], 16, [listed(WEIGHT, MOMENT), listed(GRADIENT)], rf_id=8, op_schema=ADD),
+        node(17, ids[8], 16, [listed(weight, moment), listed(gradient)], rf_id=8, op_schema=ADD),
     )
 
 
@@ -60,11 +61,11 @@ def listed(*tensors: tuple[str, list[object], list[int]]) -> tuple[str, list[obj
     return f"GenericList[{','.join(kinds)}]", list(values), list(shapes)
 
 
-def instant(ts: float, size: int, address: int, total: int) -> Json:
+def instant(ts: float, size: int, address: int, total: int, device: int = -1) -> Json:
     args = {"Addr": address, "Bytes": size, "Total Allocated": total, "Total Reserved": 0}
     return {
-        **{"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts},
-        "args": {**args, "Device Type": 0, "Device Id": -1},
+        "ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts,
+        "args": {**args, "Device Type": int(device >= 0), "Device Id": device},
     }
 
 
@@ -123,24 +124,26 @@ def test_an_allocation_is_the_storage_that_its_op_made() -> None:
     ]
 
 
+def on_a_device(before: int) -> LinkedTrace:
+    """The allocator of a device rounds up to 512 bytes; `before` of them were there before the trace."""
+    instants = [instant(120, 512, 2, before + 512, 0), instant(320, 512, 3, before + 1024, 0)]
+    return linked_of([*events(), *instants], nodes("cuda:0"))
+
+
 def test_storages_explain_what_was_there_before_the_trace_where_they_fit() -> None:
-    instants = [instant(120, 192, 2, 1192), instant(320, 256, 3, 1448)]
-    linked = linked_of([*events(), *instants], nodes())
-    found = dict(memory_at_peak(linked).select("category", "bytes").iter_rows())
+    found = dict(memory_at_peak(on_a_device(1000)).select("category", "bytes").iter_rows())
     assert found == {
         "parameters": 128,
         "optimizer-state": 320,
-        "activations": 192,
-        "gradients": 256,
-        "before-trace": 1448 - 128 - 320 - 192 - 256,
+        "activations": 512,
+        "gradients": 512,
+        "before-trace": 1000 - 128 - 320,
     }
 
 
 def test_storages_that_do_not_fit_explain_nothing() -> None:
-    instants = [instant(120, 192, 2, 292), instant(320, 256, 3, 548)]
-    linked = linked_of([*events(), *instants], nodes())
-    found = dict(memory_at_peak(linked).select("category", "bytes").iter_rows())
-    assert found == {"activations": 192, "gradients": 256, "before-trace": 100}
+    found = dict(memory_at_peak(on_a_device(400)).select("category", "bytes").iter_rows())
+    assert found == {"activations": 512, "gradients": 512, "before-trace": 400}
 
 
 def test_an_id_that_is_used_again_is_another_storage() -> None:
@@ -148,7 +151,7 @@ def test_an_id_that_is_used_again_is_another_storage() -> None:
     more = [*events(), made("aten::relu", 700, 10, 9), made("aten::empty", 702, 5, 10)]
     with_more = [
         *nodes()[:-1],
-        node(18, "aten::relu", 10, [INPUT], [again], rf_id=9),
+        node(18, "aten::relu", 10, [], [again], rf_id=9),
         node(19, "aten::empty", 18, [], [again], rf_id=10),
         nodes()[-1],
     ]
