@@ -11,7 +11,8 @@ from tracebraid.analysis.memory.host_context import host_context
 from tracebraid.analysis.memory.host_names import phase_names
 from tracebraid.analysis.memory.pairing import paired
 from tracebraid.analysis.memory.passes import NEVER, passes
-from tracebraid.analysis.memory.storages import FACTS, storages
+from tracebraid.analysis.memory.storage_facts import FACTS
+from tracebraid.analysis.memory.storages import facts_until, storages
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.answers import MemoryCategory, MemorySource
 from tracebraid.model.linked_trace import LinkedTrace
@@ -45,9 +46,13 @@ def _blocks(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         return blocks_of_storages(linked, annotation)
     found = paired(linked).with_row_index("allocation")
     if linked.has_et:
-        facts = storages(linked, annotation).select("storage", *FACTS)
-        of_block = allocated_storages(linked, annotation).join(facts, on="storage")
-        found = found.join(of_block, on="allocation", how="left", maintain_order="left")
+        found = found.join(
+            allocated_storages(linked, annotation), on="allocation", how="left", maintain_order="left"
+        )
+        ends = found.filter(pl.col("storage").is_not_null())
+        found = found.join(
+            facts_until(linked, annotation, ends), on="storage", how="left", maintain_order="left"
+        )
     else:
         found = found.with_columns(pl.lit(None, dtype=dtype).alias(name) for name, dtype in FACTS.items())
     return _described(linked, annotation, found, ends_known=True)

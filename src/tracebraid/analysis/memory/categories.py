@@ -30,7 +30,7 @@ class Lives:
         row: row of `host_context` that held the allocation; -1: none.
         before: it was allocated before the trace.
         ends_known: whether `end_ns` are releases; else they are last uses.
-        facts: columns of `storages.FACTS`, null where no storage is known.
+        facts: columns of `storage_facts.FACTS`, null where no storage is known.
     """
 
     begin_ns: _Ints
@@ -67,6 +67,7 @@ def _by_storage(lives: Lives, phase: _Ints, passes: Passes) -> list[_Rule]:
     made_forward = phase == phase_code(Phase.FORWARD)
     outlives = before | (lives.end_ns > passes.at(passes.end_ns, passes.holding(lives.begin_ns)))
     early = lives.begin_ns <= passes.at(passes.forward_ns, passes.coming(lives.begin_ns))
+    made_outside = phase == phase_code(Phase.OTHER)
     in_place = lives.fact("written_in_backward") & (optimizer | ~communicated)
     category, rule = MemoryCategory, CategoryRule
     return [
@@ -76,7 +77,7 @@ def _by_storage(lives: Lives, phase: _Ints, passes: Passes) -> list[_Rule]:
             rule.ACCUMULATED,
         ),
         (lives.fact("zeroed") & ~forward, category.GRADIENTS, rule.ZEROED),
-        (before & in_place & ~forward, category.GRADIENTS, rule.WRITTEN_BY_BACKWARD),
+        ((before | made_outside) & in_place & ~forward, category.GRADIENTS, rule.WRITTEN_BY_BACKWARD),
         (updated & forward & ~made_forward, category.PARAMETERS, rule.UPDATED_BY_OPTIMIZER),
         (lives.fact("as_weight") & (before | (never & early)), category.PARAMETERS, rule.WEIGHT_ARGUMENT),
         (before & lives.fact("as_state"), category.OPTIMIZER_STATE, rule.STATE_ARGUMENT),

@@ -158,3 +158,14 @@ def test_an_id_that_is_used_again_is_another_storage() -> None:
     table = allocations(linked_of(more, with_more))
     assert table.filter(size_bytes=4000).select("lifetime_ns", "op").rows() == [(3000, "aten::relu")]
     assert table.filter(size_bytes=192).height == 1
+
+
+def test_what_uses_an_id_after_the_release_uses_another_storage() -> None:
+    """Compiled code makes storages that no op shows, under ids that are free again."""
+    more = [*events(), made("aten::randn", 50, 20, 9)]
+    source = tensor(104, 203, [64])
+    first = node(18, "aten::randn", 10, [], [source], rf_id=9)
+    kept = [one for one in nodes() if one["name"] != "LinearBackward0"]
+    instants = [instant(60, 256, 9, 256), instant(405, -256, 9, 0)]
+    table = allocations(linked_of([*more, *instants], [kept[0], first, *kept[1:]]))
+    assert table.select("shape", "category").rows() == [("[64]", "inputs")]
