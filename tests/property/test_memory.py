@@ -37,7 +37,10 @@ def instants_of(rows: list[tuple[int, int, int, int]], total: int | None) -> lis
             "tid": 1,
             "ts": moment,
             "args": {
-                "Addr": address, "Bytes": size, "Device Type": 1, "Device Id": device,
+                "Addr": address,
+                "Bytes": size,
+                "Device Type": 1,
+                "Device Id": device,
                 **({} if total is None else {"Total Allocated": total, "Total Reserved": total}),
             },
         }

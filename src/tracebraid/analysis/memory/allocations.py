@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.memory.blocks import blocks
+from tracebraid.analysis.memory.blocks.blocks import blocks
 from tracebraid.model.answers import ALLOCATIONS
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP

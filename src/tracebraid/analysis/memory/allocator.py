@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.memory.blocks import memory_source
-from tracebraid.analysis.memory.device_calls import device_calls
-from tracebraid.analysis.memory.peaks import peaks, usage_by_step
+from tracebraid.analysis.memory.blocks.blocks import memory_source
+from tracebraid.analysis.memory.blocks.peaks import peaks, usage_by_step
+from tracebraid.analysis.memory.host.device_calls import device_calls
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.answers import ALLOCATOR, AllocatorCall, MemorySource
 from tracebraid.model.linked_trace import LinkedTrace

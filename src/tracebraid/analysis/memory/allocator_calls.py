@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.memory.device_calls import device_calls
+from tracebraid.analysis.memory.host.device_calls import device_calls
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import ALLOCATOR_CALLS
 from tracebraid.model.linked_trace import LinkedTrace

@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.memory.blocks import blocks, blocks_of_storages, memory_source
-from tracebraid.analysis.memory.pairing import CPU
-from tracebraid.analysis.memory.passes import NEVER
-from tracebraid.analysis.memory.peaks import peaks
+from tracebraid.analysis.memory.blocks.blocks import blocks, blocks_of_storages, memory_source
+from tracebraid.analysis.memory.blocks.pairing import CPU
+from tracebraid.analysis.memory.blocks.peaks import peaks
+from tracebraid.analysis.memory.host.passes import NEVER
 from tracebraid.model.answers import MEMORY_AT_PEAK, MemoryCategory, MemorySource
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP

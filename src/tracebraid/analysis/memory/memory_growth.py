@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.memory.blocks import blocks
-from tracebraid.analysis.memory.peaks import usage_by_step
+from tracebraid.analysis.memory.blocks.blocks import blocks
+from tracebraid.analysis.memory.blocks.peaks import usage_by_step
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.answers import MEMORY_GROWTH
 from tracebraid.model.linked_trace import LinkedTrace
@@ -63,8 +63,8 @@ def _kept(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 def _slopes(ends: pl.DataFrame) -> pl.DataFrame:
     x, y = pl.col("window").cast(pl.Float64), pl.col("end_bytes").cast(pl.Float64)
-    around = x - x.mean()
-    slope = (around * (y - y.mean())).sum() / (around * around).sum()
+    centred = x - x.mean()
+    slope = (centred * (y - y.mean())).sum() / (centred * centred).sum()
     return (
         ends.filter(pl.col("window") > 0)
         .group_by("device")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.memory.blocks import memory_source
-from tracebraid.analysis.memory.host_context import host_context
-from tracebraid.analysis.memory.peaks import peaks
+from tracebraid.analysis.memory.blocks.blocks import memory_source
+from tracebraid.analysis.memory.blocks.peaks import peaks
+from tracebraid.analysis.memory.host.host_context import host_context
 from tracebraid.model.answers import MEMORY_PEAK
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP

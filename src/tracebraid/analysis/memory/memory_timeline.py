@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.memory.blocks import memory_source
-from tracebraid.analysis.memory.host_context import host_context
-from tracebraid.analysis.memory.usage import usage
+from tracebraid.analysis.memory.blocks.blocks import memory_source
+from tracebraid.analysis.memory.blocks.usage import usage
+from tracebraid.analysis.memory.host.host_context import host_context
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.answers import MEMORY_TIMELINE
 from tracebraid.model.linked_trace import LinkedTrace

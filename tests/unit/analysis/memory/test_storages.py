@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
 
@@ -35,7 +37,7 @@ def events() -> list[Json]:
     ]
 
 
-def made(name: str, ts: float, dur: float, number: int, **args: object) -> Json:
+def made(name: str, ts: float, dur: float, number: int, **args: Any) -> Json:
     return op(name, ts, dur, External_id=number, Record_function_id=number, **args)
 
 
@@ -64,7 +66,13 @@ def listed(*tensors: tuple[str, list[object], list[int]]) -> tuple[str, list[obj
 def instant(ts: float, size: int, address: int, total: int, device: int = -1) -> Json:
     args = {"Addr": address, "Bytes": size, "Total Allocated": total, "Total Reserved": 0}
     return {
-        "ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts,
+        "ph": "i",
+        "cat": "cpu_instant_event",
+        "s": "t",
+        "name": "[memory]",
+        "pid": 1,
+        "tid": 1,
+        "ts": ts,
         "args": {**args, "Device Type": int(device >= 0), "Device Id": device},
     }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.memory.storage_facts import facts, of_first_tensor
-from tracebraid.analysis.memory.storage_uses import storage_uses
+from tracebraid.analysis.memory.blocks.storage_facts import facts, of_first_tensor
+from tracebraid.analysis.memory.blocks.storage_uses import storage_uses
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["facts_until", "storages"]

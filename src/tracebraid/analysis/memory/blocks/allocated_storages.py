@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.memory.host_context import host_context
-from tracebraid.analysis.memory.pairing import CPU, paired
-from tracebraid.analysis.memory.storages import storages
+from tracebraid.analysis.memory.blocks.pairing import CPU, paired
+from tracebraid.analysis.memory.blocks.storages import storages
+from tracebraid.analysis.memory.host.host_context import host_context
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["allocated_storages"]
@@ -58,7 +58,7 @@ def _allocated_storages(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         blocks = blocks.with_columns(pl.Series("op", op, dtype=pl.Int64)).join(
             pl.concat(found), on="allocation", how="anti", maintain_order="left"
         )
-        op = _op_around(context.parent, context.any_op, blocks.get_column("op").to_numpy())
+        op = _enclosing_op(context.parent, context.any_op, blocks.get_column("op").to_numpy())
         blocks = blocks.drop("op")
     return pl.concat(found).sort("allocation")
 
@@ -66,7 +66,7 @@ def _allocated_storages(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 _NONE = pl.DataFrame(schema={"allocation": pl.UInt32, "storage": pl.UInt32})
 
 
-def _op_around(parent: _Ints, any_op: _Ints, op: _Ints) -> _Ints:
+def _enclosing_op(parent: _Ints, any_op: _Ints, op: _Ints) -> _Ints:
     """The op that encloses each op; -1 where there is none."""
     if not len(parent):
         return op

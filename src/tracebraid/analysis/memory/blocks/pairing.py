@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.memory.host_context import host_context
+from tracebraid.analysis.memory.host.host_context import host_context
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["CPU", "instants", "paired"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.memory.pairing import CPU
-from tracebraid.analysis.memory.usage import usage
+from tracebraid.analysis.memory.blocks.pairing import CPU
+from tracebraid.analysis.memory.blocks.usage import usage
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.linked_trace import LinkedTrace
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.memory.allocated_storages import allocated_storages
-from tracebraid.analysis.memory.categories import Lives, categories
-from tracebraid.analysis.memory.host_context import host_context
-from tracebraid.analysis.memory.host_names import phase_names
-from tracebraid.analysis.memory.pairing import paired
-from tracebraid.analysis.memory.passes import NEVER, passes
-from tracebraid.analysis.memory.storage_facts import FACTS
-from tracebraid.analysis.memory.storages import facts_until, storages
+from tracebraid.analysis.memory.blocks.allocated_storages import allocated_storages
+from tracebraid.analysis.memory.blocks.categories import Lives, categories
+from tracebraid.analysis.memory.blocks.pairing import paired
+from tracebraid.analysis.memory.blocks.storage_facts import FACTS
+from tracebraid.analysis.memory.blocks.storages import facts_until, storages
+from tracebraid.analysis.memory.host.host_context import host_context
+from tracebraid.analysis.memory.host.host_names import phase_names
+from tracebraid.analysis.memory.host.passes import NEVER, passes
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.answers import MemoryCategory, MemorySource
 from tracebraid.model.linked_trace import LinkedTrace

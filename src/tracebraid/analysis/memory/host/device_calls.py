@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.memory.host_context import host_context
-from tracebraid.analysis.memory.pairing import CPU, instants
+from tracebraid.analysis.memory.blocks.pairing import CPU, instants
+from tracebraid.analysis.memory.host.host_context import host_context
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.answers import AllocatorCall
 from tracebraid.model.category import Role

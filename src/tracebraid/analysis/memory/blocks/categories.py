@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.memory.host_context import HostContext
-from tracebraid.analysis.memory.host_names import phase_code
-from tracebraid.analysis.memory.passes import NEVER, Passes
+from tracebraid.analysis.memory.host.host_context import HostContext
+from tracebraid.analysis.memory.host.host_names import phase_code
+from tracebraid.analysis.memory.host.passes import NEVER, Passes
 from tracebraid.model.answers import CategoryRule, MemoryCategory, Phase
 
 __all__ = ["Lives", "categories"]
@@ -68,16 +68,16 @@ def _by_storage(lives: Lives, phase: _Ints, passes: Passes) -> list[_Rule]:
     outlives = before | (lives.end_ns > passes.at(passes.end_ns, passes.holding(lives.begin_ns)))
     early = lives.begin_ns <= passes.at(passes.forward_ns, passes.coming(lives.begin_ns))
     made_outside = phase == phase_code(Phase.OTHER)
-    in_place = lives.fact("written_in_backward") & (optimizer | ~communicated)
+    written = lives.fact("written_in_backward") & (optimizer | ~communicated)
     category, rule = MemoryCategory, CategoryRule
     return [
         (
-            lives.fact("accumulated") & (outlives | (not lives.ends_known)),
+            lives.fact("accumulated") & (outlives | optimizer | (not lives.ends_known)),
             category.GRADIENTS,
             rule.ACCUMULATED,
         ),
         (lives.fact("zeroed") & ~forward, category.GRADIENTS, rule.ZEROED),
-        ((before | made_outside) & in_place & ~forward, category.GRADIENTS, rule.WRITTEN_BY_BACKWARD),
+        ((before | made_outside) & written & ~forward, category.GRADIENTS, rule.WRITTEN_BY_BACKWARD),
         (updated & forward & ~made_forward, category.PARAMETERS, rule.UPDATED_BY_OPTIMIZER),
         (lives.fact("as_weight") & (before | (never & early)), category.PARAMETERS, rule.WEIGHT_ARGUMENT),
         (before & lives.fact("as_state"), category.OPTIMIZER_STATE, rule.STATE_ARGUMENT),

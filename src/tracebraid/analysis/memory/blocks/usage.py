@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.memory.blocks import blocks_of_storages, memory_source
-from tracebraid.analysis.memory.pairing import instants, paired
+from tracebraid.analysis.memory.blocks.blocks import blocks_of_storages, memory_source
+from tracebraid.analysis.memory.blocks.pairing import instants, paired
 from tracebraid.model.answers import MemorySource
 from tracebraid.model.linked_trace import LinkedTrace
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.memory.host_names import kinds_of_names
+from tracebraid.analysis.memory.host.host_names import kinds_of_names
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.nearest import nearest_ancestors, nearest_rows
