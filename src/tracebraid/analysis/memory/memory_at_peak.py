@@ -17,6 +17,13 @@ __all__ = ["memory_at_peak"]
 
 _PEAK = ["window", "step", "device"]
 _GROUP = ["category", "op", "module"]
+_NOTHING = pl.DataFrame(
+    schema={
+        "window": pl.Int64,
+        **dict.fromkeys(("step", "device", *_GROUP), pl.String),
+        "size_bytes": pl.Int64,
+    }
+)
 
 
 def memory_at_peak(
@@ -26,9 +33,9 @@ def memory_at_peak(
 
     The rows of a device and step add up to its peak, to the byte. What was allocated before the trace is the peak less
     what the trace allocated. On devices the storages of the Execution Trace say what a part of it is: those that no op
-    of the trace made and that are used after the peak, or are parameters or state of the optimizer, if they are not
-    more than that difference; the rest is of the category `before-trace`. The allocator of the CPU counts nothing from
-    before the process was first profiled.
+    of the trace made and that are used before and after the peak, or are parameters or state of the optimizer, if they
+    are not more than that difference; the rest is of the category `before-trace`. The allocator of the CPU counts
+    nothing from before the process was first profiled.
 
     Args:
         linked: one rank.
@@ -38,8 +45,8 @@ def memory_at_peak(
     Raises:
         InputError: the Execution Trace is needed and cannot be read.
     """
-    of_peak = peaks(linked, annotation, per_step).select(*_PEAK, "ts_ns", "allocated_bytes", "alive_bytes")
-    alive = _alive_at_peaks(linked, annotation, per_step).select(*_PEAK, *_GROUP, "size_bytes")
+    of_peak = peaks(linked, annotation, per_step)
+    alive = _alive_at_peaks(linked, annotation, of_peak)
     found = [_summed(alive)]
     if memory_source(linked) is MemorySource.INSTANTS:
         known = _summed(_known_before(linked, annotation, of_peak))
@@ -55,20 +62,24 @@ def memory_at_peak(
     return answer(MEMORY_AT_PEAK, in_order, linked, annotation)
 
 
-def _alive_at_peaks(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
+def _alive_at_peaks(linked: LinkedTrace, annotation: str, of_peak: pl.DataFrame) -> pl.DataFrame:
     """The blocks that are alive at each peak; those from before the trace only where they come from storages."""
     found = blocks(linked, annotation).filter(pl.col("begin_order").is_not_null())
-    of_peak = peaks(linked, annotation, per_step).select(*_PEAK, "order")
-    return (
-        found.select("device", *_GROUP, "size_bytes", "begin_order", pl.col("end_order").fill_null(NEVER))
-        .rename({"device": "device_of_block"})
+    known = found.select(
+        "device", *_GROUP, "size_bytes", "begin_order", pl.col("end_order").fill_null(NEVER)
+    ).partition_by("device", as_dict=True)
+    # By device, because polars joins by equality first: each block with each step.
+    alive = [
+        known[device]
+        .drop("device")
         .join_where(
-            of_peak,
-            pl.col("device_of_block") == pl.col("device"),
-            pl.col("begin_order") <= pl.col("order"),
-            pl.col("end_order") > pl.col("order"),
+            of_device, pl.col("begin_order") <= pl.col("order"), pl.col("end_order") > pl.col("order")
         )
-    )
+        for device, of_device in of_peak.select(*_PEAK, "order").partition_by("device", as_dict=True).items()
+        if device in known
+    ]
+    columns = (*_PEAK, *_GROUP, "size_bytes")
+    return pl.concat([_NOTHING, *(blocks_alive.select(columns) for blocks_alive in alive)])
 
 
 def _summed(alive: pl.DataFrame) -> pl.DataFrame:
@@ -82,6 +93,7 @@ def _known_before(linked: LinkedTrace, annotation: str, of_peak: pl.DataFrame) -
     before = blocks_of_storages(linked, annotation).filter(pl.col("phase").is_null()).drop("step")
     pairs = before.join(of_peak, on="device").filter(
         (pl.col("end_ns").is_null() | (pl.col("end_ns") > pl.col("ts_ns")))
+        & (pl.col("begin_ns").is_null() | (pl.col("begin_ns") <= pl.col("ts_ns")))
         & (pl.col("category") != MemoryCategory.BEFORE_TRACE.value)
         & (pl.col("device") != CPU)
     )

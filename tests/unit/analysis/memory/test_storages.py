@@ -177,3 +177,21 @@ def test_what_uses_an_id_after_the_release_uses_another_storage() -> None:
     instants = [instant(60, 256, 9, 256), instant(405, -256, 9, 0)]
     table = allocations(linked_of([*more, *instants], [kept[0], first, *kept[1:]]))
     assert table.select("shape", "category").rows() == [("[64]", "inputs")]
+
+
+COPY = "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"
+
+
+def test_a_bucket_that_gradients_are_copied_into_and_the_optimizer_reads_holds_gradients() -> None:
+    bucket = tensor(110, 210, [256])
+    more = [*events(), made("aten::zeros", 20, 20, 9), made("aten::copy_", 440, 10, 10)]
+    *parts, update, process = nodes()
+    update["inputs"] = node(17, "", 16, [listed(tensor(101, 201, [32])), listed(bucket)])["inputs"]
+    of_bucket = [
+        node(18, "aten::zeros", 10, [], [bucket], rf_id=9),
+        node(19, "aten::copy_", 14, [bucket, tensor(103, 203, [64])], [bucket], rf_id=10, op_schema=COPY),
+    ]
+    linked = linked_of([*more, instant(25, 1024, 7, 1024)], [*parts, *of_bucket, update, process])
+    assert allocations(linked).select("category", "rule").rows() == [("gradients", "written-by-backward")]
+    without = linked_of([*more, instant(25, 1024, 7, 1024)])
+    assert allocations(without).get_column("category").to_list() == ["inputs"]
