@@ -8,7 +8,7 @@ from tracebraid.model.answers.memory_codes import (
     CategoryRule,
     MemoryCategory,
     MemorySource,
-    Phase,
+    TrainingPhase,
 )
 from tracebraid.model.answers.memory_columns import CATEGORY, DEVICE, MODULE, OP, SOURCE
 from tracebraid.model.answers.memory_held import ACTIVATIONS, MEMORY_GROWTH, MEMORY_KEPT
@@ -28,7 +28,7 @@ __all__ = [
     "CategoryRule",
     "MemoryCategory",
     "MemorySource",
-    "Phase",
+    "TrainingPhase",
 ]
 
 _INT, _FLOAT, _TEXT = Kind.INT, Kind.FLOAT, Kind.TEXT
@@ -71,7 +71,9 @@ ALLOCATIONS = Table(
         CATEGORY,
         Column("rule", _TEXT, "what decided the category, a code of `CategoryRule`"),
         Column(
-            "phase", _TEXT, "phase of the step in which it was allocated, a code of `Phase`; null: before"
+            "phase",
+            _TEXT,
+            "phase of the step in which it was allocated, a code of `TrainingPhase`; null: before",
         ),
         Column("released_in", _TEXT, "phase in which it was released; null: not released"),
         OP,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["AllocatorCall", "CategoryRule", "MemoryCategory", "MemorySource", "Phase"]
+__all__ = ["AllocatorCall", "CategoryRule", "MemoryCategory", "MemorySource", "TrainingPhase"]
 
 
 class MemorySource(Enum):
@@ -14,7 +14,7 @@ class MemorySource(Enum):
     STORAGES = "storages"
 
 
-class Phase(Enum):
+class TrainingPhase(Enum):
     """The phase of a training step in which something happens on the host."""
 
     LOADING = "loading"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tracebraid.analysis.memory.host.host_context import HostContext
 from tracebraid.analysis.memory.host.host_names import phase_code
 from tracebraid.analysis.memory.host.passes import NEVER, Passes
-from tracebraid.model.answers import CategoryRule, MemoryCategory, Phase
+from tracebraid.model.answers import CategoryRule, MemoryCategory, TrainingPhase
 
 __all__ = ["Lives", "categories"]
 
@@ -48,7 +48,9 @@ class Lives:
 
 def categories(lives: Lives, context: HostContext, passes: Passes) -> pl.DataFrame:
     """Columns `category`, `rule` and `phase` (as a code; -1: before the trace) of each block."""
-    codes = np.where(lives.row >= 0, context.of_rows(context.phase, lives.row), phase_code(Phase.OTHER))
+    codes = np.where(
+        lives.row >= 0, context.of_rows(context.phase, lives.row), phase_code(TrainingPhase.OTHER)
+    )
     phase = np.where(lives.before, -1, passes.phases(codes, lives.begin_ns))
     rules = [*_by_storage(lives, phase, passes), *_by_context(lives, phase, context, passes)]
     number = np.select(
@@ -64,10 +66,10 @@ def _by_storage(lives: Lives, phase: _Ints, passes: Passes) -> list[_Rule]:
     before, never = lives.before, lives.end_ns == NEVER
     forward, backward, optimizer = (lives.fact(f"in_{name}") for name in ("forward", "backward", "optimizer"))
     updated, communicated = lives.fact("updated"), lives.fact("communicated")
-    made_forward = phase == phase_code(Phase.FORWARD)
+    made_forward = phase == phase_code(TrainingPhase.FORWARD)
     outlives = before | (lives.end_ns > passes.at(passes.end_ns, passes.holding(lives.begin_ns)))
     early = lives.begin_ns <= passes.at(passes.forward_ns, passes.coming(lives.begin_ns))
-    made_outside = phase == phase_code(Phase.OTHER)
+    made_outside = phase == phase_code(TrainingPhase.OTHER)
     written = lives.fact("written_in_backward") & (optimizer | ~communicated)
     category, rule = MemoryCategory, CategoryRule
     return [
@@ -92,23 +94,23 @@ def _by_storage(lives: Lives, phase: _Ints, passes: Passes) -> list[_Rule]:
 def _by_context(lives: Lives, phase: _Ints, context: HostContext, passes: Passes) -> list[_Rule]:
     """What the Kineto trace says: what held the allocation, and what it outlives."""
     end, never = lives.end_ns, lives.end_ns == NEVER
-    is_in = {name: phase == phase_code(name) for name in Phase}
+    is_in = {name: phase == phase_code(name) for name in TrainingPhase}
     span_end, top_end, collective = _spans(lives, context)
-    in_optimizer = is_in[Phase.OPTIMIZER] | is_in[Phase.ZERO_GRAD]
+    in_optimizer = is_in[TrainingPhase.OPTIMIZER] | is_in[TrainingPhase.ZERO_GRAD]
     coming = passes.coming(lives.begin_ns)
     is_coming = coming < len(passes.begin_ns)
-    at_forward = is_coming & (end > passes.at(passes.forward_ns, coming)) & is_in[Phase.OTHER]
+    at_forward = is_coming & (end > passes.at(passes.forward_ns, coming)) & is_in[TrainingPhase.OTHER]
     over = passes.of_next_step(lives.begin_ns) < len(passes.begin_ns)
-    forward = is_in[Phase.FORWARD]
+    forward = is_in[TrainingPhase.FORWARD]
     pass_end = passes.at(passes.end_ns, passes.holding(lives.begin_ns))
     category, rule = MemoryCategory, CategoryRule
     return [
-        (is_in[Phase.LOADING], category.INPUTS, rule.LOADED),
+        (is_in[TrainingPhase.LOADING], category.INPUTS, rule.LOADED),
         (collective, category.COLLECTIVE_BUFFERS, rule.IN_COLLECTIVE),
         (in_optimizer & (end <= span_end), category.TEMPORARIES, rule.RELEASED_IN_PHASE),
-        (is_in[Phase.OPTIMIZER], category.OPTIMIZER_STATE, rule.KEPT_AFTER_OPTIMIZER),
-        (is_in[Phase.BACKWARD] & (end <= pass_end), category.TEMPORARIES, rule.RELEASED_IN_PHASE),
-        (is_in[Phase.BACKWARD], category.GRADIENTS, rule.KEPT_AFTER_BACKWARD),
+        (is_in[TrainingPhase.OPTIMIZER], category.OPTIMIZER_STATE, rule.KEPT_AFTER_OPTIMIZER),
+        (is_in[TrainingPhase.BACKWARD] & (end <= pass_end), category.TEMPORARIES, rule.RELEASED_IN_PHASE),
+        (is_in[TrainingPhase.BACKWARD], category.GRADIENTS, rule.KEPT_AFTER_BACKWARD),
         (at_forward & never & over, category.PARAMETERS, rule.KEPT_FROM_BEFORE_FORWARD),
         (at_forward, category.INPUTS, rule.MADE_BEFORE_FORWARD),
         (forward & _kept(lives, passes), category.UNKNOWN, rule.KEPT_AFTER_STEP),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.model.answers import Phase
+from tracebraid.model.answers import TrainingPhase
 
 __all__ = ["FACTS", "facts", "of_first_tensor"]
 
@@ -42,14 +42,14 @@ def facts() -> list[pl.Expr]:
     """The columns of `FACTS` but for shape and dtype, over the uses of a life."""
     phase, is_input = pl.col("phase"), ~pl.col("is_output")
     forward, backward, optimizer = (
-        phase == p.value for p in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
+        phase == p.value for p in (TrainingPhase.FORWARD, TrainingPhase.BACKWARD, TrainingPhase.OPTIMIZER)
     )
     return [
         (pl.col("is_weight") & forward).any().alias("as_weight"),
         pl.col("is_state").any().alias("as_state"),
         (pl.col("is_written") & optimizer).any().alias("updated"),
         pl.col("accumulates").any().alias("accumulated"),
-        (pl.col("is_written") & (phase == Phase.ZERO_GRAD.value)).any().alias("zeroed"),
+        (pl.col("is_written") & (phase == TrainingPhase.ZERO_GRAD.value)).any().alias("zeroed"),
         (pl.col("is_written") & backward).any().alias("written_in_backward"),
         pl.col("communicates").any().alias("communicated"),
         (is_input & forward).any().alias("in_forward"),

@@ -36,7 +36,7 @@ class HostContext:
         top_op: row of the outermost op that holds it.
         module: row of the innermost nn.Module call that holds it, or the forward op that it is the backward of.
         annotation: row of the innermost annotation that holds it and is no step.
-        phase: code of its phase: index in `list(Phase)`.
+        phase: code of its phase: index in `list(TrainingPhase)`.
         phase_row: row of the op or annotation that says so.
         in_collective: whether it, or what holds it, is an op of a communication library.
     """

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.model.answers import Phase
+from tracebraid.model.answers import TrainingPhase
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.device_kind import host_op_communicates
 from tracebraid.model.step import is_profiler_step
@@ -18,7 +18,7 @@ __all__ = ["HostKinds", "kinds_of_names", "phase_code", "phase_names"]
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
 
-_PHASES = [phase.value for phase in Phase]
+_PHASES = [phase.value for phase in TrainingPhase]
 """Phases in the order of their codes."""
 
 _ALLOCATES = (
@@ -31,16 +31,16 @@ _BACKWARD = r"^autograd::engine::|^torch::autograd::|^(\w+::)*\w+Backward\d*$"
 """Nodes of autograd, as its engine runs them."""
 
 _PHASE_OF_ANNOTATION = {
-    Phase.OPTIMIZER: r"^Optimizer\.step#",
-    Phase.ZERO_GRAD: r"^Optimizer\.zero_grad#",
-    Phase.LOADING: r"^enumerate\(DataLoader\)#",
+    TrainingPhase.OPTIMIZER: r"^Optimizer\.step#",
+    TrainingPhase.ZERO_GRAD: r"^Optimizer\.zero_grad#",
+    TrainingPhase.LOADING: r"^enumerate\(DataLoader\)#",
 }
 """Annotations that PyTorch itself makes."""
 
 _MODULE = "nn.Module: "
 
 
-def phase_code(phase: Phase) -> int:
+def phase_code(phase: TrainingPhase) -> int:
     """The code of a phase."""
     return _PHASES.index(phase.value)
 
@@ -76,7 +76,7 @@ class HostKinds:
 
     def phase_of(self, phase_row: _Ints, any_op: _Ints) -> _Ints:
         """The phase of each event by the row that marks it; without: forward in an op."""
-        other = np.where(any_op >= 0, phase_code(Phase.FORWARD), phase_code(Phase.OTHER))
+        other = np.where(any_op >= 0, phase_code(TrainingPhase.FORWARD), phase_code(TrainingPhase.OTHER))
         found: _Ints = np.where(phase_row >= 0, self.phase[phase_row], other) if len(any_op) else other
         return found
 
@@ -102,7 +102,7 @@ def kinds_of_names(events: pl.DataFrame) -> HostKinds:
         pl.when(is_annotation & name.str.contains(pattern)).then(phase_code(marked))
         for marked, pattern in _PHASE_OF_ANNOTATION.items()
     ]
-    marks.append(pl.when(is_op & name.str.contains(_BACKWARD)).then(phase_code(Phase.BACKWARD)))
+    marks.append(pl.when(is_op & name.str.contains(_BACKWARD)).then(phase_code(TrainingPhase.BACKWARD)))
     flags = unique.with_columns(
         is_op.alias("is_op"),
         (is_annotation & ~is_profiler_step(name)).alias("is_annotation"),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tracebraid.analysis.memory.host.host_context import HostContext, host_context
 from tracebraid.analysis.memory.host.host_names import phase_code
 from tracebraid.analysis.time.step_windows import step_windows
-from tracebraid.model.answers import Phase
+from tracebraid.model.answers import TrainingPhase
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -91,8 +91,8 @@ class Passes:
         step = np.searchsorted(self.step_starts_ns, moments, side="right") - 1
         step_start = np.where(self.step_end(moments) < NEVER, np.r_[self.step_starts_ns, 0][step], -NEVER)
         follows = (coming == len(self.begin_ns)) & (last >= 0) & (self.at(self.begin_ns, last) >= step_start)
-        outside = (codes == phase_code(Phase.FORWARD)) & (before | follows)
-        found: _Ints = np.where(outside, phase_code(Phase.OTHER), codes)
+        outside = (codes == phase_code(TrainingPhase.FORWARD)) & (before | follows)
+        found: _Ints = np.where(outside, phase_code(TrainingPhase.OTHER), codes)
         return found
 
     def at(self, of_pass: _Ints, numbers: _Ints) -> _Ints:
@@ -117,7 +117,8 @@ def _passes(linked: LinkedTrace, annotation: str) -> Passes:
     windows = step_windows(linked, annotation)
     starts = np.sort(windows.get_column("start_ns").to_numpy())
     rows = np.flatnonzero(
-        (context.phase == phase_code(Phase.BACKWARD)) & (context.phase_row == np.arange(len(context.phase)))
+        (context.phase == phase_code(TrainingPhase.BACKWARD))
+        & (context.phase_row == np.arange(len(context.phase)))
     )
     rows = rows[np.argsort(context.start_ns[rows], kind="stable")]
     forward = _forward_starts(linked, context)
@@ -136,5 +137,5 @@ def _forward_starts(linked: LinkedTrace, context: HostContext) -> _Ints:
     """Starts of the forward ops whose backward is in the trace, those inside of backward left out; rising."""
     rows = context.rows(linked.forward_backward.get_column("forward_event").unique().to_numpy())
     rows = rows[rows >= 0]
-    starts: _Ints = np.sort(context.start_ns[rows[context.phase[rows] != phase_code(Phase.BACKWARD)]])
+    starts: _Ints = np.sort(context.start_ns[rows[context.phase[rows] != phase_code(TrainingPhase.BACKWARD)]])
     return starts
