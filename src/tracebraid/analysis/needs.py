@@ -69,6 +69,7 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.SHAPES: _has_shapes,
     Need.STACKS: _has_stacks,
     Need.MODULES: _has_modules,
+    Need.ALLOCATIONS: lambda linked: linked.has_et or _has_rows("memory")(linked),
     Need.MEMORY: _has_rows("memory"),
     Need.SYNC_EVENTS: _has_rows("syncs"),
     Need.COMMUNICATION: lambda linked: not collective_events(linked).is_empty(),

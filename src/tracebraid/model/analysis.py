@@ -26,7 +26,8 @@ class Family(Enum):
     OPS = "ops"
     LAUNCHES = "launches"
     EFFICIENCY = "efficiency"
-    MEMORY = "memory"
+    ALLOCATIONS = "allocations, or an execution trace"
+    MEMORY = "allocations"
     INFERENCE = "inference"
 
 
@@ -39,7 +40,8 @@ class Need(Enum):
     SHAPES = "shapes"
     STACKS = "stacks"
     MODULES = "modules"
-    MEMORY = "memory"
+    ALLOCATIONS = "allocations, or an execution trace"
+    MEMORY = "allocations"
     SYNC_EVENTS = "sync events"
     COMMUNICATION = "communication"
     """Anything that communicates, on a device or the host."""

@@ -36,6 +36,22 @@ from tracebraid.model.answers.kernels import (
     Launcher,
 )
 from tracebraid.model.answers.launches import LAUNCH_BOUND, LAUNCH_EVENTS, LAUNCHES, STEP_OF_EVENT
+from tracebraid.model.answers.memory import (
+    ACTIVATIONS,
+    ALLOCATIONS,
+    ALLOCATOR,
+    ALLOCATOR_CALLS,
+    MEMORY_AT_PEAK,
+    MEMORY_GROWTH,
+    MEMORY_KEPT,
+    MEMORY_PEAK,
+    MEMORY_TIMELINE,
+    AllocatorCall,
+    CategoryRule,
+    MemoryCategory,
+    MemorySource,
+    TrainingPhase,
+)
 from tracebraid.model.answers.ops import OPS
 from tracebraid.model.answers.queues import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
 from tracebraid.model.answers.syncs import SYNC_CALLS, SYNCS, SyncKind, WaitMethod
@@ -52,6 +68,10 @@ from tracebraid.model.answers.time import (
 from tracebraid.model.answers.validity import VALIDITY, Doubt
 
 __all__ = [
+    "ACTIVATIONS",
+    "ALLOCATIONS",
+    "ALLOCATOR",
+    "ALLOCATOR_CALLS",
     "BATCH_SIZES",
     "BREAKDOWN",
     "COPIES",
@@ -73,6 +93,11 @@ __all__ = [
     "LAUNCHES",
     "LAUNCH_BOUND",
     "LAUNCH_EVENTS",
+    "MEMORY_AT_PEAK",
+    "MEMORY_GROWTH",
+    "MEMORY_KEPT",
+    "MEMORY_PEAK",
+    "MEMORY_TIMELINE",
     "OPS",
     "OP_KERNEL_SEQUENCES",
     "OVERLAP",
@@ -87,7 +112,9 @@ __all__ = [
     "SYNC_CALLS",
     "TOKEN_TIMES",
     "VALIDITY",
+    "AllocatorCall",
     "CaptureMatch",
+    "CategoryRule",
     "CopyKind",
     "CounterMethod",
     "Direction",
@@ -95,9 +122,12 @@ __all__ = [
     "FirstTimeWork",
     "HostWait",
     "Launcher",
+    "MemoryCategory",
+    "MemorySource",
     "Phase",
     "PhaseEvidence",
     "StepPart",
     "SyncKind",
+    "TrainingPhase",
     "WaitMethod",
 ]
