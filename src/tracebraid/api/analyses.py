@@ -10,11 +10,48 @@ from typing import Concatenate, ParamSpec
 import polars as pl
 
 from tracebraid.analysis.catalog import ANALYSES
+from tracebraid.analysis.inference.batch_sizes import batch_sizes as _batch_sizes
+from tracebraid.analysis.inference.graph_replays import graph_replays as _graph_replays
+from tracebraid.analysis.inference.inference_phases import inference_phases as _inference_phases
+from tracebraid.analysis.inference.token_times import token_times as _token_times
+from tracebraid.analysis.kernels.graph_kernels import graph_kernels as _graph_kernels
+from tracebraid.analysis.kernels.kernel_durations import kernel_durations as _kernel_durations
+from tracebraid.analysis.kernels.kernel_families import kernel_families as _kernel_families
+from tracebraid.analysis.kernels.kernel_pace import kernel_pace as _kernel_pace
+from tracebraid.analysis.kernels.kernel_sequences import kernel_sequences as _kernel_sequences
 from tracebraid.analysis.kernels.kernels import kernels as _kernels
+from tracebraid.analysis.kernels.kernels_by_op import kernels_by_op as _kernels_by_op
 from tracebraid.analysis.kernels.launchers import launchers as _launchers
+from tracebraid.analysis.kernels.op_kernel_sequences import op_kernel_sequences as _op_kernel_sequences
+from tracebraid.analysis.kernels.short_kernels import short_kernels as _short_kernels
+from tracebraid.analysis.launches.copies import copies as _copies
+from tracebraid.analysis.launches.copy_bandwidth import copy_bandwidth as _copy_bandwidth
+from tracebraid.analysis.launches.copy_bandwidth_series import copy_bandwidth_series as _copy_bandwidth_series
+from tracebraid.analysis.launches.counters import counters as _counters
+from tracebraid.analysis.launches.full_queue import full_queue as _full_queue
+from tracebraid.analysis.launches.launch_bound import launch_bound as _launch_bound
+from tracebraid.analysis.launches.launch_events import launch_events as _launch_events
+from tracebraid.analysis.launches.launches import launches as _launches
+from tracebraid.analysis.launches.queue_lengths import queue_lengths as _queue_lengths
+from tracebraid.analysis.launches.queue_series import queue_series as _queue_series
+from tracebraid.analysis.launches.sync_calls import sync_calls as _sync_calls
+from tracebraid.analysis.launches.syncs import syncs as _syncs
+from tracebraid.analysis.memory.activations import activations as _activations
+from tracebraid.analysis.memory.allocations import allocations as _allocations
+from tracebraid.analysis.memory.allocator import allocator as _allocator
+from tracebraid.analysis.memory.allocator_calls import allocator_calls as _allocator_calls
+from tracebraid.analysis.memory.memory_at_peak import memory_at_peak as _memory_at_peak
+from tracebraid.analysis.memory.memory_growth import memory_growth as _memory_growth
+from tracebraid.analysis.memory.memory_kept import memory_kept as _memory_kept
+from tracebraid.analysis.memory.memory_peak import memory_peak as _memory_peak
+from tracebraid.analysis.memory.memory_timeline import memory_timeline as _memory_timeline
 from tracebraid.analysis.needs import lacking
 from tracebraid.analysis.ops.ops import ops as _ops
 from tracebraid.analysis.time.breakdown import breakdown as _breakdown
+from tracebraid.analysis.time.exposed_collectives import exposed_collectives as _exposed_collectives
+from tracebraid.analysis.time.overlap import overlap as _overlap
+from tracebraid.analysis.time.step_spread import step_spread as _step_spread
+from tracebraid.analysis.time.step_times import step_times as _step_times
 from tracebraid.analysis.time.steps import steps as _steps
 from tracebraid.analysis.validity.validity import validity as _validity
 from tracebraid.errors import ArgumentError
@@ -24,13 +61,50 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = [
+    "activations",
+    "allocations",
+    "allocator",
+    "allocator_calls",
     "analyses",
     "analyze",
+    "batch_sizes",
     "breakdown",
+    "copies",
+    "copy_bandwidth",
+    "copy_bandwidth_series",
+    "counters",
+    "exposed_collectives",
+    "full_queue",
+    "graph_kernels",
+    "graph_replays",
+    "inference_phases",
+    "kernel_durations",
+    "kernel_families",
+    "kernel_pace",
+    "kernel_sequences",
     "kernels",
+    "kernels_by_op",
+    "launch_bound",
+    "launch_events",
     "launchers",
+    "launches",
+    "memory_at_peak",
+    "memory_growth",
+    "memory_kept",
+    "memory_peak",
+    "memory_timeline",
+    "op_kernel_sequences",
     "ops",
+    "overlap",
+    "queue_lengths",
+    "queue_series",
+    "short_kernels",
+    "step_spread",
+    "step_times",
     "steps",
+    "sync_calls",
+    "syncs",
+    "token_times",
     "validity",
 ]
 
@@ -58,10 +132,47 @@ def _over_ranks(
 
 validity = _over_ranks(_validity)
 steps = _over_ranks(_steps)
+step_times = _over_ranks(_step_times)
+step_spread = _over_ranks(_step_spread)
 breakdown = _over_ranks(_breakdown)
+overlap = _over_ranks(_overlap)
+exposed_collectives = _over_ranks(_exposed_collectives)
 kernels = _over_ranks(_kernels)
+kernel_families = _over_ranks(_kernel_families)
+kernels_by_op = _over_ranks(_kernels_by_op)
 launchers = _over_ranks(_launchers)
+short_kernels = _over_ranks(_short_kernels)
+kernel_durations = _over_ranks(_kernel_durations)
+kernel_pace = _over_ranks(_kernel_pace)
+kernel_sequences = _over_ranks(_kernel_sequences)
+op_kernel_sequences = _over_ranks(_op_kernel_sequences)
+graph_kernels = _over_ranks(_graph_kernels)
 ops = _over_ranks(_ops)
+launches = _over_ranks(_launches)
+launch_events = _over_ranks(_launch_events)
+launch_bound = _over_ranks(_launch_bound)
+queue_lengths = _over_ranks(_queue_lengths)
+queue_series = _over_ranks(_queue_series)
+full_queue = _over_ranks(_full_queue)
+copies = _over_ranks(_copies)
+copy_bandwidth = _over_ranks(_copy_bandwidth)
+copy_bandwidth_series = _over_ranks(_copy_bandwidth_series)
+syncs = _over_ranks(_syncs)
+sync_calls = _over_ranks(_sync_calls)
+counters = _over_ranks(_counters)
+memory_timeline = _over_ranks(_memory_timeline)
+memory_peak = _over_ranks(_memory_peak)
+memory_at_peak = _over_ranks(_memory_at_peak)
+allocations = _over_ranks(_allocations)
+activations = _over_ranks(_activations)
+memory_growth = _over_ranks(_memory_growth)
+memory_kept = _over_ranks(_memory_kept)
+allocator = _over_ranks(_allocator)
+allocator_calls = _over_ranks(_allocator_calls)
+inference_phases = _over_ranks(_inference_phases)
+token_times = _over_ranks(_token_times)
+batch_sizes = _over_ranks(_batch_sizes)
+graph_replays = _over_ranks(_graph_replays)
 
 
 def analyses() -> tuple[Analysis, ...]:
