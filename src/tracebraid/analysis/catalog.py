@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracebraid.analysis.efficiency.catalog import ANALYSES as EFFICIENCY
 from tracebraid.analysis.kernels.catalog import ANALYSES as KERNELS
 from tracebraid.analysis.ops.catalog import ANALYSES as OPS
 from tracebraid.analysis.time.catalog import ANALYSES as TIME
@@ -10,4 +11,4 @@ from tracebraid.model.analysis import Analysis
 
 __all__ = ["ANALYSES"]
 
-ANALYSES: tuple[Analysis, ...] = (*VALIDITY, *TIME, *KERNELS, *OPS)
+ANALYSES: tuple[Analysis, ...] = (*VALIDITY, *TIME, *KERNELS, *OPS, *EFFICIENCY)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 
+from tracebraid.analysis.efficiency.peaks import known_peaks
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need
 from tracebraid.model.expressions import as_text
@@ -80,5 +81,6 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.COUNTERS: _has_counters,
     Need.GRAPH_LAUNCHES: _has_graph_launches,
     Need.EXECUTION_TRACE: lambda linked: linked.has_et,
+    Need.DEVICE_PEAKS: lambda linked: known_peaks(linked) is not None,
 }
 """Whether a trace has what may be needed; steps are those of `torch.profiler`."""

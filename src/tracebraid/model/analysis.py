@@ -45,6 +45,7 @@ class Need(Enum):
     COUNTERS = "counters"
     GRAPH_LAUNCHES = "graph launches"
     EXECUTION_TRACE = "execution trace"
+    DEVICE_PEAKS = "device peaks"
 
 
 @dataclass(frozen=True)

@@ -312,5 +312,9 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "there is no Execution Trace",
         "Capture with `tracebraid capture`, which records both traces",
     ),
+    Need.DEVICE_PEAKS: (
+        "the table of peaks does not have the trace's device",
+        "State its peaks: --peak-flops and --peak-bandwidth",
+    ),
 }
 """What a trace lacks, and how to capture it."""
