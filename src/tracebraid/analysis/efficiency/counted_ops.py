@@ -10,6 +10,7 @@ from tracebraid.analysis.device_events import device_events
 from tracebraid.analysis.efficiency.recomputed import recomputed_rows
 from tracebraid.analysis.efficiency.signatures import calls_with_costs
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
+from tracebraid.model.answers.efficiency import OpFamily
 from tracebraid.model.device_kind import COMMUNICATION
 from tracebraid.model.device_peaks import Precision
 from tracebraid.model.linked_trace import LinkedTrace
@@ -31,9 +32,9 @@ def counted_ops(linked: LinkedTrace) -> pl.DataFrame:
 
     An op with a rule counts, and what lies in it is its own: `convolution_backward` with the `sum` for its bias. Among
     nested ops with rules the outermost counts. A composite (`linear`, `matmul`) counts only where no op in it has known
-    FLOPs. All other ops count for themselves, with unknown costs. So each launch, and each ns of host self time,
-    belongs to exactly one row. In a trace with device work, ops whose rows launched nothing are left out: they ran on
-    the host, or were only traced.
+    FLOPs. All other ops, such as a `linear` around its `addmm`, have rows of their own with unknown costs. So each
+    launch, and each ns of host self time, belongs to exactly one row. In a trace with device work, ops whose rows
+    launched nothing are left out: they ran on the host, or were only traced.
 
     Adds: kernels and device_ns, of all that belongs to it; host_ns, its host self time with that of what belongs to it;
     is_recompute; moves_between_memories: a collective, or a copy from or to the host. Without device work, device_ns
@@ -70,7 +71,12 @@ def _counted_ops(linked: LinkedTrace) -> pl.DataFrame:
     own_time = tree.get_column("op_exclusive_ns").fill_null(0).to_numpy()
     host = np.zeros(len(owner), dtype=np.int64)
     np.add.at(host, owner, own_time)
+    costs = ("flops", "causal_flops", "bytes", "precision")
+    is_counted = pl.Series("is_counted", counted[rows])
+    unknown = pl.lit(OpFamily.UNKNOWN.value)
     found = on_tree.with_columns(
+        *(pl.when(is_counted).then(pl.col(name)).alias(name) for name in costs),
+        pl.when(is_counted).then("family").otherwise(unknown).alias("family"),
         pl.Series("host_ns", host[rows]),
         pl.Series("is_recompute", recomputed_rows(linked)[rows]),
     ).filter(pl.Series(owner[rows] == rows))
@@ -99,7 +105,7 @@ def _with_device(found: pl.DataFrame, linked: LinkedTrace, walk: OpTree, owner: 
         return found.filter("is_op").with_columns(
             pl.lit(0, dtype=pl.Int64).alias("kernels"),
             pl.col("host_ns").alias("device_ns"),
-            (pl.col("family") == "collective").alias("moves_between_memories"),
+            (pl.col("family") == OpFamily.COLLECTIVE.value).alias("moves_between_memories"),
         )
     launched = device_events(linked).filter(pl.col("op_event").is_not_null())
     events = launched.get_column("op_event").to_numpy()
