@@ -16,6 +16,7 @@ from tracebraid.model.answers.efficiency import OpFamily
 
 __all__ = ["RULES"]
 
+_SCALED = "aten::_scaled_mm"
 _INT4_ROWS = 8
 """Rows of the weight in one tile of `_weight_int4pack_mm` on CUDA: the first size of the packed weight is n / 8."""
 
@@ -33,12 +34,13 @@ def _product(op: Operands, first: int, second: int, added: int | None = None) ->
     out = (*batch, *rows[-2:-1][: len(a.shape) - 1], *columns[-1:][: len(b.shape) - 1])
     flops = 2 * prod(batch) * rows[-2] * columns[-1] * rows[-1]
     addend = None if added is None else op.optional(added)
-    return cost(flops, (a, b, addend), (a.like(out, _out_type(op, a)),), computes=a)
+    scales = (op.optional(2), op.optional(3)) if op.name == _SCALED else ()
+    return cost(flops, (a, b, addend, *scales), (a.like(out, _out_type(op, a)),), computes=a)
 
 
 def _out_type(op: Operands, a: Tensor) -> str:
     """`_scaled_mm` names the type of its output; `_int_mm` writes int32."""
-    if op.name == "aten::_scaled_mm" and op.has_scalar(6):
+    if op.name == _SCALED and op.has_scalar(6):
         return SCALAR_TYPES.get(op.integer(6), "")
     return "int" if op.name == "aten::_int_mm" else a.dtype
 
@@ -118,7 +120,7 @@ _PAIR, _WITH_ADDED = _rule(0, 1), _rule(1, 2, added=0)
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::vdot", "aten::_int_mm"), _PAIR),
-    "aten::_scaled_mm": _rule(0, 1, added=4),
+    _SCALED: _rule(0, 1, added=4),
     **dict.fromkeys(
         [
             f"aten::{name}{mark}"
