@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -40,7 +41,9 @@ def unknown(linked: LinkedTrace) -> list[str]:
 
 
 @pytest.mark.parametrize("make", [transformer_step, resnet_step, recommender_step], ids=lambda f: f.__name__)
-def test_flops_are_those_of_flop_counter_mode_forward_and_backward(make: type[Step], tmp_path: Path) -> None:
+def test_flops_are_those_of_flop_counter_mode_forward_and_backward(
+    make: Callable[[], Step], tmp_path: Path
+) -> None:
     expected = torch_flops(make())
     linked = captured(make(), tmp_path)
     assert len(expected) > 1

@@ -11,11 +11,14 @@ from tracebraid.analysis.efficiency.formulas.rules import cost_of as rule_cost
 from tracebraid.analysis.efficiency.formulas.rules import rule_of
 from tracebraid.analysis.efficiency.operands import UnknownOperandError, operands_of
 
+Argument = tuple[str, Any, Any]
+"""Type, shape and strides."""
+
 FLOAT, HALF, BF16, LONG = "float", "c10::Half", "c10::BFloat16", "long int"
-NUMBER = ("Scalar", [], [])
+NUMBER: Argument = ("Scalar", [], [])
 
 
-def tensor(dtype: str, *shape: int, strides: Sequence[int] | None = None) -> tuple[str, Any, Any]:
+def tensor(dtype: str, *shape: int, strides: Sequence[int] | None = None) -> Argument:
     """An argument: its type, shape and strides, dense unless others are given."""
     dense = [1] * len(shape)
     for i in range(len(shape) - 2, -1, -1):
@@ -23,9 +26,7 @@ def tensor(dtype: str, *shape: int, strides: Sequence[int] | None = None) -> tup
     return dtype, list(shape), dense if strides is None else list(strides)
 
 
-def called(
-    name: str, *arguments: tuple[str, Any, Any] | str | None, ts: float = 0, dur: float = 10, **more: Any
-) -> Json:
+def called(name: str, *arguments: Argument | str | None, ts: float = 0, dur: float = 10, **more: Any) -> Json:
     """An op and its arguments: a tensor, the text of a value, or None for nothing."""
     found = [
         ("", [], []) if value is None else NUMBER if isinstance(value, str) else value for value in arguments
@@ -42,7 +43,7 @@ def called(
     )
 
 
-def cost_of(name: str, *arguments: tuple[str, Any, Any] | str | None) -> tuple[int | None, int | None]:
+def cost_of(name: str, *arguments: Argument | str | None) -> tuple[int | None, int | None]:
     """FLOPs and bytes of an op by its rule."""
     args = called(name, *arguments)["args"]
     keys = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")

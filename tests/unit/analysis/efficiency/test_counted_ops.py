@@ -81,7 +81,12 @@ def test_a_copy_to_the_host_and_a_collective_are_bound_by_the_interconnect() -> 
 
 
 def test_a_collective_counts_by_its_arguments_and_what_lies_in_it_not_again() -> None:
-    sizes = {"In_msg_nelems": 100, "Out_msg_nelems": 400, "Group_size": 4, "dtype": "BFloat16"}
+    sizes: dict[str, Any] = {
+        "In_msg_nelems": 100,
+        "Out_msg_nelems": 400,
+        "Group_size": 4,
+        "dtype": "BFloat16",
+    }
     outer = op("record_param_comms", 0, 50, Collective_name="_allgather_base", **sizes)
     inner = called("nccl:_all_gather_base", tensor("c10::BFloat16", 100), ts=10, dur=30)
     found = op_costs(linked_of([outer, inner]))
