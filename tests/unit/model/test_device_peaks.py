@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conftest import ROOT
 from tracebraid.model.device_peaks import DEVICE_PEAKS, DevicePeaks, Precision, device_peaks
 
 GB = 10**9
@@ -82,3 +83,13 @@ def test_figures_are_without_sparsity_and_for_a_single_device() -> None:
     dense = {"H100 SXM": 989.4e12, "L40S": 362e12, "B200": 2250e12, "MI250X (one GCD of two)": 191.5e12}
     found = {peaks.device: peaks.flops_per_s[Precision.FP16] for peaks in DEVICE_PEAKS}
     assert {name: found[name] for name in dense} == dense
+
+
+def test_the_document_lists_each_device_with_its_bandwidth_and_source() -> None:
+    text = (ROOT / "docs" / "analyses" / "efficiency.md").read_text(encoding="utf-8")
+    missing = [
+        peaks.device
+        for peaks in DEVICE_PEAKS
+        if f"| {peaks.device} | {peaks.bytes_per_s / 1e12:g} |" not in text or peaks.source not in text
+    ]
+    assert missing == []
