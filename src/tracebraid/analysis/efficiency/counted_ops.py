@@ -20,8 +20,8 @@ __all__ = ["counted_ops", "counted_ops_by_step"]
 
 _BETWEEN_MEMORIES = r"Memcpy (HtoD|DtoH|PtoP)|CopyHostToDevice|CopyDeviceToHost"
 """Names of copies that leave a device's memory, or come into it."""
-_TF32_KERNEL = r"(?i)tf32|s1688|s161616|sm80_xmma_gemm_f32f32_tf32"
-"""Names of kernels that multiply fp32 in TF32 on tensor cores: CUTLASS's and cuBLAS's `s1688`, and who says so."""
+_TF32_KERNEL = r"(?i)tf32|s1688"
+"""Names of kernels that multiply fp32 on tensor cores: `s1688` is CUTLASS's and cuBLAS's shape of a TF32 product."""
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]

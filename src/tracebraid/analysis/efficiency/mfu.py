@@ -29,7 +29,8 @@ def mfu(
     FLOPs are those of matmul, convolution and attention; hardware FLOPs count what activation checkpointing computes
     again, model FLOPs do not. What a fused backward of attention computes again counts in both, as in
     `torch.utils.flop_counter`, and so do pairs that a causal mask leaves out. The peak is that of the
-    precision in which most of these FLOPs are computed. The span of a step is its annotation's time on the host.
+    precision in which most of these FLOPs are computed. The span of a step is its annotation's time on
+    the host, summed where steps share a name.
 
     Args:
         linked: one rank.
@@ -43,8 +44,10 @@ def mfu(
     whole = _sums(counted_ops_by_step(linked, False, annotation)).with_columns(
         pl.lit(span[1] - span[0], dtype=pl.Int64).alias("span_ns")
     )
-    steps = step_windows(linked, annotation).select(
-        "step", (pl.col("end_ns") - pl.col("start_ns")).alias("span_ns")
+    steps = (
+        step_windows(linked, annotation)
+        .group_by("step", maintain_order=True)
+        .agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("span_ns"))
     )
     by_step = _sums(counted_ops_by_step(linked, True, annotation))
     found = steps.join(by_step, on="step", how="left", maintain_order="left")

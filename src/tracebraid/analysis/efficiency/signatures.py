@@ -50,7 +50,7 @@ def _row(signature: tuple[object, ...]) -> tuple[object, ...]:
     try:
         operands = operands_of(str(name), tuple(inputs[:4]), tuple(inputs[4:]), size)
         found = cost_of(rule, operands)
-    except UnknownOperandError:
+    except (UnknownOperandError, RecursionError):
         found = _UNKNOWN
     precision = None if found.precision is None else found.precision.value
     amounts = (found.flops, found.causal_flops, found.size_bytes)

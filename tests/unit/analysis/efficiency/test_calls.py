@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.builders import Json, node, op, tensor
 from tests.unit.linking.made import et_of, linked_of, row_of
 from tracebraid.analysis.efficiency.op_costs import op_costs
@@ -42,7 +44,7 @@ def test_a_convolution_whose_stride_was_not_recorded_has_the_output_of_the_execu
     event = op("aten::convolution", 0, 5, Input_Dims=dims, Input_type=["float"] * 3 + ["Scalar"] * 6)
     inputs = [tensor(5, 6, [2, 4, 9, 9]), tensor(7, 8, [8, 4, 3, 3]), tensor(9, 10, [8])]
     values = ["[2,2]", "[1,1]", "[1,1]"]
-    more = [("GenericList[Int,Int]", value, [[], []]) for value in values]
+    more: list[Any] = [("GenericList[Int,Int]", value, [[], []]) for value in values]
     et_node = node(
         10, "aten::convolution", 1001, [*inputs, *more, ("Bool", False, [])], [tensor(3, 4, [2, 8, 5, 5])]
     )

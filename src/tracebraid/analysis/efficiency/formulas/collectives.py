@@ -73,6 +73,7 @@ RULES: dict[str, Rule] = {
         ("nccl:_all_gather_base", "nccl:all_gather", "gloo:all_gather"), Rule(OpFamily.COLLECTIVE, _gather)
     ),
     "_C_custom_ar::all_reduce": Rule(OpFamily.COLLECTIVE, partial(_reduce, first=1)),
+    "_C_custom_ar::qr_all_reduce": Rule(OpFamily.COLLECTIVE, partial(_reduce, first=1)),
     "sgl_kernel::all_reduce": Rule(OpFamily.COLLECTIVE, partial(_reduce, first=1)),
     **{
         f"{COLLECTIVE_PREFIX}{name}": Rule(OpFamily.COLLECTIVE, partial(_stated, adds=True))

@@ -23,7 +23,7 @@ from tracebraid.analysis.efficiency.formulas.cost import Cost, Rule
 from tracebraid.analysis.efficiency.operands import Operands
 from tracebraid.model.answers.efficiency import OpFamily
 
-__all__ = ["cost_of", "family_of", "rule_of"]
+__all__ = ["RULE_NAMES", "cost_of", "family_of", "rule_of"]
 
 _MOST = 10**17
 """FLOPs or bytes of an op: no device does as much in a minute; a trace that says so is damaged."""
@@ -45,6 +45,9 @@ _RULES: dict[str, Rule] = {
     **convolution.RULES,
     **attention.RULES,
 }
+
+RULE_NAMES = frozenset(_RULES)
+"""The ops that a rule counts, beside the kernels of Triton."""
 
 
 def rule_of(name: str) -> Rule | None:
