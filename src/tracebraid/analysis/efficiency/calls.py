@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.efficiency.element_types import TYPE_OF_COLLECTIVE
 from tracebraid.analysis.efficiency.formulas.collectives import COLLECTIVE_PREFIX
+from tracebraid.analysis.efficiency.list_types import with_list_types
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -33,7 +34,7 @@ def calls_of(linked: LinkedTrace) -> pl.DataFrame:
 
     `rule` is the name by which a rule is found: the op's, or that of the collective whose arguments it has. Where both
     traces have the arguments, Kineto's count, but for an op with a list of tensors, whose types they lack. Outputs are
-    the Execution Trace's.
+    the Execution Trace's. The types of lists that neither tells are those that kernels name: see `with_list_types`.
     """
     return linked.derived(_calls)
 
@@ -56,7 +57,7 @@ def _calls(linked: LinkedTrace) -> pl.DataFrame:
             maintain_order="left",
         )
     )
-    found = _with_execution_trace(found, linked)
+    found = with_list_types(_with_execution_trace(found, linked), linked)
     return _with_collectives(found, linked)
 
 

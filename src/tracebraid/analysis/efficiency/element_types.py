@@ -39,6 +39,7 @@ BITS: dict[str, int] = {
     "c10::qint8": 8,
     "c10::quint8": 8,
     "c10::qint32": 32,
+    **{f"OpaqueType<{size}u>": 8 * size for size in (1, 2, 4, 8, 16)},
 }
 """Bits of an element, by the C++ name of its type. `Float4_e2m1fn_x2` holds two numbers in an element."""
 

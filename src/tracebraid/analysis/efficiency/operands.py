@@ -14,7 +14,7 @@ __all__ = ["Operands", "Tensor", "UnknownOperandError", "operands_of"]
 _NO_TENSOR = ("", "Scalar", "ScalarList", "TensorList", "OptionalTensorList", "None", "GenericList")
 _SCALARS = ("Int", "Double", "Bool", "String", "Device", "Stream", "Object", "Generator", "Storage", "SymInt")
 _UNDEFINED = "nullptr (uninitialized)"
-_ET_TENSOR, _ET_LIST = "Tensor(", "GenericList["
+_ET_TENSOR, _ET_LIST, _NAMED_LIST = "Tensor(", "GenericList[", "TensorList("
 
 
 class UnknownOperandError(ValueError):
@@ -216,7 +216,7 @@ def _values(dims: list[object], types: list[object], strides: list[object]) -> t
 def _value(shape: object, kind: str, strides: object) -> _Value:
     if not isinstance(shape, list):
         return None
-    if kind.startswith(_ET_LIST) or any(isinstance(size, list) for size in shape):
+    if kind.startswith((_ET_LIST, _NAMED_LIST)) or any(isinstance(size, list) for size in shape):
         return _list_of(shape, kind, strides)
     dtype = kind.removeprefix(_ET_TENSOR).removesuffix(")") if kind.startswith(_ET_TENSOR) else kind
     if dtype == _UNDEFINED or (not shape and (dtype in _NO_TENSOR or dtype in _SCALARS)):
@@ -230,7 +230,10 @@ def _list_of(shape: list[object], kind: str, strides: object) -> _Value:
     dtypes = kind.removeprefix(_ET_LIST).removesuffix("]").split(",") if kind.startswith(_ET_LIST) else []
     if dtypes and not any(dtype.startswith(_ET_TENSOR) for dtype in dtypes):
         return None
-    known = dtypes if len(dtypes) == len(shape) else [f"{_ET_TENSOR})"] * len(shape)
+    if not shape:
+        return None
+    named = kind.removeprefix(_NAMED_LIST).removesuffix(")") if kind.startswith(_NAMED_LIST) else ""
+    known = dtypes if len(dtypes) == len(shape) else [f"{_ET_TENSOR}{named})"] * len(shape)
     steps = strides if isinstance(strides, list) and len(strides) == len(shape) else [None] * len(shape)
     found = [_value(shape[i], known[i], steps[i]) for i in range(len(shape))]
     return tuple(tensor for tensor in found if isinstance(tensor, Tensor))
