@@ -60,6 +60,9 @@ CASES: dict[str, tuple[list[Any], int | None]] = {
         [tensor(BF16, 4, 8, 16), "[16]", tensor(BF16, 16), tensor(BF16, 16), "1e-05"],
         2 * (512 + 16 + 16 + 512) + 4 * 2 * 32,
     ),
+    # 10 rows of 6 floats become rows of 8 bytes with 8 behind them.
+    "fbgemm::FloatToFP8RowwiseQuantized": ([tensor(FLOAT, 10, 6), "True"], 240 + 160),
+    "fbgemm::FP8RowwiseQuantizedToFloat": ([tensor("unsigned char", 10, 16), "True"], 160 + 320),
     # Queries, keys, values in; output, and a float for each query and head.
     "aten::_scaled_dot_product_flash_attention": (
         [tensor(BF16, 2, 4, 8, 16), *[tensor(BF16, 2, 4, 6, 16)] * 2, "0.", "False"],

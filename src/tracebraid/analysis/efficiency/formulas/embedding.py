@@ -61,4 +61,4 @@ RULES: dict[str, Rule] = {
     "aten::_embedding_bag_forward_only": Rule(OpFamily.EMBEDDING, _bag),
     "aten::_embedding_bag_backward": Rule(OpFamily.EMBEDDING, _bag_backward),
 }
-"""How embeddings are counted; the tables of fbgemm are not: shapes do not say how long their rows are."""
+"""How embeddings are counted."""
