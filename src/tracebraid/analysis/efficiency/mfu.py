@@ -52,7 +52,6 @@ def mfu(
     by_step = _sums(counted_ops_by_step(linked, True, annotation))
     found = steps.join(by_step, on="step", how="left", maintain_order="left")
     rows = pl.concat([whole, found.select(whole.columns)]).with_columns(
-        pl.col("model_flops", "hardware_flops").fill_null(0),
         (
             pl.col("precision").replace_strict(peaks, default=None, return_dtype=pl.Float64)
             if peaks
@@ -75,9 +74,11 @@ def _sums(ops: pl.DataFrame) -> pl.DataFrame:
         .select("step", "precision")
     )
     all_time = time.sum()
+    asked = pl.when((counts & flops.is_null()).any()).then(counts).otherwise(pl.lit(value=True))
+    is_known = (asked & flops.is_not_null()).any()
     sums = ops.group_by("step").agg(
-        flops.filter(counts & ~pl.col("is_recompute")).sum().alias("model_flops"),
-        flops.filter(counts).sum().alias("hardware_flops"),
+        pl.when(is_known).then(flops.filter(counts & ~pl.col("is_recompute")).sum()).alias("model_flops"),
+        pl.when(is_known).then(flops.filter(counts).sum()).alias("hardware_flops"),
         pl.when(all_time > 0).then(time.filter(flops.is_not_null()).sum() / all_time).alias("known_share"),
     )
     return sums.join(precision, on="step", how="left", nulls_equal=True)

@@ -93,7 +93,20 @@ def test_utilisation_is_of_products_over_the_step() -> None:
 def test_a_step_without_products_has_no_precision_and_no_utilisation() -> None:
     steps: list[Json] = [op("ProfilerStep#1", 0, 90, cat="user_annotation")]
     rows = mfu(linked_of([*steps, called("aten::neg", tensor(FLOAT, 3), ts=200)]), peak_flops=1e12)
-    assert rows.select("step", "model_flops", "mfu").rows() == [(None, 0, None), ("ProfilerStep#1", 0, None)]
+    assert rows.select("step", "model_flops", "mfu").rows() == [
+        (None, 0, None),
+        ("ProfilerStep#1", None, None),
+    ]
+
+
+def test_products_without_shapes_have_no_flops_instead_of_none_at_all() -> None:
+    add = called("aten::add", tensor(FLOAT, 4), tensor(FLOAT, 4), "1")
+    rows = mfu(
+        linked_of([*launched(add, "add", 1), *launched(op("aten::mm", 50, 9), "gemm", 2)]), peak_flops=1e12
+    )
+    assert rows.select("model_flops", "hardware_flops", "mfu", "known_share").rows() == [
+        (None, None, None, 0.5)
+    ]
 
 
 def test_an_empty_trace_has_empty_answers_of_the_right_form() -> None:
