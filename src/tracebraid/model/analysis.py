@@ -46,6 +46,8 @@ class Need(Enum):
     GRAPH_LAUNCHES = "graph launches"
     EXECUTION_TRACE = "execution trace"
     DEVICE_PEAKS = "device peaks"
+    INFERENCE_ITERATIONS = "inference iterations"
+    """Annotations of a serving engine or by hand (`prefill`, `decode`), or shapes of attention outside of training."""
 
 
 @dataclass(frozen=True)

@@ -316,5 +316,9 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "the table of peaks does not have the trace's device",
         "State its peaks: --peak-flops and --peak-bandwidth",
     ),
+    Need.INFERENCE_ITERATIONS: (
+        "no iteration of a language model's inference is in the trace",
+        "Capture a serving engine, which annotates them; or with record_shapes=True; or annotate `prefill`, `decode`",
+    ),
 }
 """What a trace lacks, and how to capture it."""
