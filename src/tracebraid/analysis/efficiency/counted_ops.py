@@ -7,6 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.efficiency.host_walk import host_walk
 from tracebraid.analysis.efficiency.recomputed import recomputed_rows
 from tracebraid.analysis.efficiency.signatures import calls_with_costs
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
@@ -14,7 +15,7 @@ from tracebraid.model.answers.efficiency import OpFamily
 from tracebraid.model.device_kind import COMMUNICATION
 from tracebraid.model.device_peaks import Precision
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.op_tree import OpTree, op_tree
+from tracebraid.model.op_tree import OpTree
 
 __all__ = ["counted_ops", "counted_ops_by_step"]
 
@@ -57,7 +58,7 @@ def _by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 def _counted_ops(linked: LinkedTrace) -> pl.DataFrame:
     tree = linked.host_tree
-    walk = op_tree(tree)
+    walk = host_walk(linked)
     calls = calls_with_costs(linked)
     on_tree = (
         tree.select("event_id", "op_exclusive_ns")

@@ -6,9 +6,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.analysis.efficiency.host_walk import host_walk
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.op_tree import OpTree, op_tree
+from tracebraid.model.op_tree import OpTree
 
 __all__ = ["recomputed_rows"]
 
@@ -36,7 +37,7 @@ def recomputed_rows(linked: LinkedTrace) -> _Bools:
 
 
 def _recomputed_rows(linked: LinkedTrace) -> _Bools:
-    walk = op_tree(linked.host_tree)
+    walk = host_walk(linked)
     name, numbered, backward = _columns(linked)
     node = np.where(backward, -1, walk.nearest(backward))
     counts = _backward_of_checkpoints(walk, name, numbered, backward)

@@ -83,6 +83,15 @@ def test_a_tensor_whose_windows_overlap_is_read_once() -> None:
     assert cost_of("aten::neg", windows) == (18, 4 * (8 + 18))
 
 
+def test_a_reduction_writes_what_is_left() -> None:
+    """All numbers, a dimension with the positions of the greatest, and two tensors element by element."""
+    x = tensor(FLOAT, 4, 8)
+    assert cost_of("aten::max", x)[1] == 128 + 4
+    assert cost_of("aten::max", x, "1", "False")[1] == 128 + 4 * 4 + 8 * 4
+    assert cost_of("aten::max", x, tensor(FLOAT, 8))[1] == 128 + 32 + 128
+    assert cost_of("aten::sum", x, None, None, None)[1] is None, "the dimensions were not recorded"
+
+
 def test_a_tensor_without_elements_moves_nothing() -> None:
     assert cost_of("aten::add", tensor(FLOAT, 0, 8), tensor(FLOAT, 1, 8)) == (0, 32)
 

@@ -10,6 +10,7 @@ from functools import partial
 from math import prod
 
 from tracebraid.analysis.efficiency.formulas.cost import Cost, Rule, cost
+from tracebraid.analysis.efficiency.formulas.pointwise import broadcast_of
 from tracebraid.analysis.efficiency.operands import Operands, Tensor, UnknownOperandError
 from tracebraid.model.answers.efficiency import OpFamily
 
@@ -20,7 +21,7 @@ _WITH_INDEX = 3
 
 
 def _reduce(op: Operands, per_element: int, per_result: int = 0, dims: int = 1, dtype: str = "") -> Cost:
-    """Reads the input, writes the result.
+    """Reads the input, writes the result; `max` and `min` of two tensors are elementwise.
 
     Args:
         op: the input comes first.
@@ -29,7 +30,10 @@ def _reduce(op: Operands, per_element: int, per_result: int = 0, dims: int = 1, 
         dims: position of the dimensions that are reduced.
         dtype: type of the result; empty: that of the input, booleans and integers being summed as `long int`.
     """
-    x = op.tensor(0)
+    x, other = op.tensor(0), op.optional(1)
+    if other is not None:
+        shape = broadcast_of([x, other])
+        return cost(per_element * prod(shape), (x, other), (x.like(shape),))
     shape = _reduced(op, x, dims)
     out = Tensor(shape, dtype or _sum_type(op, x))
     extra = (out.like(dtype="long int"),) if op.name in ("aten::max", "aten::min") and _has_index(op) else ()
@@ -47,8 +51,8 @@ def _sum_type(op: Operands, x: Tensor) -> str:
 
 
 def _reduced(op: Operands, x: Tensor, dims: int) -> tuple[int, ...]:
-    """The shape of the result: `sum(self, dtype)` and its like reduce all; empty dimensions do, too."""
-    if len(op.values) <= dims + 1 and not op.has_scalar(dims):
+    """The shape of the result: `sum(self, dtype)` and its like reduce all; no dimensions, or empty ones, do, too."""
+    if len(op.values) <= dims + 1 or (not op.has_scalar(dims) and any(op.scalars)):
         return ()
     if not op.has_scalar(dims):
         return op.output(0).shape
