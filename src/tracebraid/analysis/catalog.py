@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracebraid.analysis.efficiency.catalog import ANALYSES as EFFICIENCY
 from tracebraid.analysis.inference.catalog import ANALYSES as INFERENCE
 from tracebraid.analysis.kernels.catalog import ANALYSES as KERNELS
 from tracebraid.analysis.launches.catalog import ANALYSES as LAUNCHES
@@ -19,6 +20,7 @@ ANALYSES: tuple[Analysis, ...] = (
     *KERNELS,
     *OPS,
     *LAUNCHES,
+    *EFFICIENCY,
     *MEMORY,
     *INFERENCE,
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 
+from tracebraid.analysis.efficiency.peaks import known_peaks
 from tracebraid.analysis.inference.graph_work import has_graphs
 from tracebraid.analysis.inference.iterations import iterations
 from tracebraid.analysis.time.collective_events import collective_events
@@ -77,6 +78,7 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.COUNTERS: _has_counters,
     Need.GRAPH_LAUNCHES: has_graphs,
     Need.EXECUTION_TRACE: lambda linked: linked.has_et,
+    Need.DEVICE_PEAKS: lambda linked: known_peaks(linked) is not None,
     Need.INFERENCE_ITERATIONS: lambda linked: iterations(linked).height > 0,
 }
 """Whether a trace has what may be needed; steps are those of `torch.profiler`."""

@@ -50,6 +50,7 @@ class Need(Enum):
     COUNTERS = "counters"
     GRAPH_LAUNCHES = "graph launches"
     EXECUTION_TRACE = "execution trace"
+    DEVICE_PEAKS = "device peaks"
     INFERENCE_ITERATIONS = "inference iterations"
     """Annotations of a serving engine or by hand (`prefill`, `decode`), or shapes of attention outside of training."""
 

@@ -320,6 +320,10 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "there is no Execution Trace",
         "Capture with `tracebraid capture`, which records both traces",
     ),
+    Need.DEVICE_PEAKS: (
+        "the table of peaks does not have the trace's device",
+        "State its peaks: --peak-flops and --peak-bandwidth",
+    ),
     Need.INFERENCE_ITERATIONS: (
         "no iteration of a language model's inference is in the trace",
         "Capture a serving engine, which annotates them; or with record_shapes=True; or annotate `prefill`, `decode`",

@@ -11,6 +11,7 @@ from tracebraid.model.answers.copies import (
     HostWait,
 )
 from tracebraid.model.answers.counters import COUNTERS, CounterMethod
+from tracebraid.model.answers.efficiency import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE, Bound, OpFamily
 from tracebraid.model.answers.inference import (
     BATCH_SIZES,
     GRAPH_REPLAYS,
@@ -98,11 +99,15 @@ __all__ = [
     "MEMORY_KEPT",
     "MEMORY_PEAK",
     "MEMORY_TIMELINE",
+    "MFU",
     "OPS",
+    "OP_COSTS",
     "OP_KERNEL_SEQUENCES",
     "OVERLAP",
     "QUEUE_LENGTHS",
     "QUEUE_SERIES",
+    "RECOMPUTATION",
+    "ROOFLINE",
     "SHORT_KERNELS",
     "STEPS",
     "STEP_OF_EVENT",
@@ -113,6 +118,7 @@ __all__ = [
     "TOKEN_TIMES",
     "VALIDITY",
     "AllocatorCall",
+    "Bound",
     "CaptureMatch",
     "CategoryRule",
     "CopyKind",
@@ -124,6 +130,7 @@ __all__ = [
     "Launcher",
     "MemoryCategory",
     "MemorySource",
+    "OpFamily",
     "Phase",
     "PhaseEvidence",
     "StepPart",

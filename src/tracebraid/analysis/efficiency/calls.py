@@ -1,0 +1,145 @@
+"""What each op was called with, from the Kineto trace and, where that has no more, from the Execution Trace."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.analysis.efficiency.element_types import TYPE_OF_COLLECTIVE
+from tracebraid.analysis.efficiency.formulas.collectives import COLLECTIVE_PREFIX
+from tracebraid.analysis.efficiency.list_types import with_list_types
+from tracebraid.model.category import Role, categories_of
+from tracebraid.model.expressions import as_text
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["SIGNATURE", "calls_of"]
+
+SIGNATURE = [
+    "rule",
+    "input_dims",
+    "input_types",
+    "input_strides",
+    "concrete_inputs",
+    "output_dims",
+    "output_types",
+    "group_size",
+]
+"""What makes the cost of two ops equal."""
+
+_LIST_TYPE = "TensorList"
+"""All that a Kineto trace says of the types of a list of tensors."""
+
+
+def calls_of(linked: LinkedTrace) -> pl.DataFrame:
+    """One row per op or annotation: event_id, name, is_op, ts_ns, and the columns of `SIGNATURE`, as text.
+
+    `rule` is the name by which a rule is found: the op's, or that of the collective whose arguments it has. Where both
+    traces have the arguments, Kineto's count, but for an op with a list of tensors, whose types they lack. Outputs are
+    the Execution Trace's. The types of lists that neither tells are those that kernels name: see `with_list_types`.
+    """
+    return linked.derived(_calls)
+
+
+def _calls(linked: LinkedTrace) -> pl.DataFrame:
+    timeline = linked.timeline
+    recorded = [name for name in SIGNATURE if name in timeline.host_ops.columns]
+    found = (
+        timeline.of_role(Role.OP, Role.ANNOTATION)
+        .select(
+            "event_id",
+            as_text("name"),
+            as_text("category").is_in(categories_of(Role.OP)).alias("is_op"),
+            "ts_ns",
+        )
+        .join(
+            timeline.host_ops.select("event_id", as_text(*recorded)),
+            on="event_id",
+            how="left",
+            maintain_order="left",
+        )
+    )
+    found = with_list_types(_with_execution_trace(found, linked), linked)
+    return _with_collectives(found, linked)
+
+
+def _with_execution_trace(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+    if not linked.has_et:
+        missing = [pl.lit(None, dtype=pl.String).alias(name) for name in ("output_dims", "output_types")]
+        return calls.with_columns(missing)
+    found = calls.join(_arguments(linked), on="event_id", how="left", maintain_order="left")
+    types, of_et = pl.col("input_types"), pl.col("et_types")
+    has_list = types.str.contains(_LIST_TYPE, literal=True) & of_et.is_not_null()
+    pairs = {
+        "input_dims": "et_dims",
+        "input_types": "et_types",
+        "input_strides": "et_strides",
+        "concrete_inputs": "et_values",
+    }
+    return found.with_columns(
+        pl.when(has_list).then(pl.col(other)).otherwise(pl.coalesce(name, other)).alias(name)
+        for name, other in pairs.items()
+    ).drop("et_dims", "et_types", "et_strides", "et_values")
+
+
+def _arguments(linked: LinkedTrace) -> pl.DataFrame:
+    """By event: inputs and outputs of the op's node, as the JSON text of lists."""
+    et = linked.et
+    assert et is not None, "it has an Execution Trace"
+    quoted = pl.concat_str(pl.lit('"'), as_text("type"), pl.lit('"'))
+    values = (
+        et.values.with_columns(as_text("shape", "value", "strides"), quoted.alias("type"))
+        .with_columns(pl.col("shape", "strides").fill_null("[]"), pl.col("value").fill_null("null"))
+        .sort("node_id", "is_output", "position")
+        .group_by("node_id", "is_output", maintain_order=True)
+        .agg(
+            pl.concat_str(pl.lit("["), pl.col(name).str.join(","), pl.lit("]")).first().alias(name)
+            for name in ("shape", "type", "strides", "value")
+        )
+    )
+    inputs = values.filter(~pl.col("is_output")).select(
+        "node_id",
+        pl.col("shape").alias("et_dims"),
+        pl.col("type").alias("et_types"),
+        pl.col("strides").alias("et_strides"),
+        pl.col("value").alias("et_values"),
+    )
+    outputs = values.filter("is_output").select(
+        "node_id", pl.col("shape").alias("output_dims"), pl.col("type").alias("output_types")
+    )
+    links = linked.host_links.select("event_id", "node_id").filter(pl.col("node_id").is_not_null())
+    return (
+        links.join(inputs, on="node_id", how="left").join(outputs, on="node_id", how="left").drop("node_id")
+    )
+
+
+def _with_collectives(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+    """A collective's own arguments give its sizes; without them, its group is taken to be all ranks."""
+    dtype = as_text("dtype").replace_strict(
+        TYPE_OF_COLLECTIVE, default=as_text("dtype"), return_dtype=pl.String
+    )
+    sizes = [pl.col("in_msg_nelems"), pl.col("out_msg_nelems")]
+    stated = (
+        linked.timeline.collectives.filter(pl.all_horizontal(size.is_not_null() for size in sizes))
+        .unique("event_id")
+        .select(
+            "event_id",
+            pl.concat_str(pl.lit(COLLECTIVE_PREFIX), as_text("collective_name").str.to_lowercase()).alias(
+                "rule"
+            ),
+            pl.format("[[{}],[{}]]", *sizes).alias("stated_dims"),
+            pl.format('["{}","{}"]', dtype, dtype).alias("stated_types"),
+            "group_size",
+        )
+    )
+    found = calls.join(stated, on="event_id", how="left", maintain_order="left")
+    is_stated = pl.col("stated_dims").is_not_null()
+    world = pl.lit(linked.timeline.world_size, dtype=pl.Int64)
+    return found.with_columns(
+        pl.coalesce("rule", "name").alias("rule"),
+        pl.coalesce("stated_dims", "input_dims").alias("input_dims"),
+        pl.coalesce("stated_types", "input_types").alias("input_types"),
+        *(
+            pl.when(~is_stated).then(pl.col(name)).alias(name)
+            for name in ("input_strides", "concrete_inputs", "output_dims", "output_types")
+        ),
+        pl.coalesce("group_size", world).alias("group_size"),
+    ).drop("stated_dims", "stated_types")

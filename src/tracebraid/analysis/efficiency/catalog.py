@@ -1,0 +1,35 @@
+"""The analyses of efficiency."""
+
+from __future__ import annotations
+
+from tracebraid.analysis.efficiency.mfu import mfu
+from tracebraid.analysis.efficiency.op_costs import op_costs
+from tracebraid.analysis.efficiency.recomputation import recomputation
+from tracebraid.analysis.efficiency.roofline import roofline
+from tracebraid.model.analysis import Analysis, Family, Need
+from tracebraid.model.answers import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE
+
+__all__ = ["ANALYSES"]
+
+_SHAPES, _PEAKS, _DEVICE = Need.SHAPES, Need.DEVICE_PEAKS, Need.DEVICE_WORK
+
+ANALYSES = (
+    Analysis(
+        "op_costs",
+        Family.EFFICIENCY,
+        op_costs,
+        OP_COSTS,
+        needs=(Need.HOST_OPS,),
+        uses=(_SHAPES, _DEVICE, _PEAKS),
+    ),
+    Analysis("roofline", Family.EFFICIENCY, roofline, ROOFLINE, needs=(_SHAPES, _PEAKS)),
+    Analysis("mfu", Family.EFFICIENCY, mfu, MFU, needs=(Need.HOST_OPS,), uses=(_SHAPES, Need.STEPS, _PEAKS)),
+    Analysis(
+        "recomputation",
+        Family.EFFICIENCY,
+        recomputation,
+        RECOMPUTATION,
+        needs=(Need.HOST_OPS,),
+        uses=(_SHAPES, _DEVICE),
+    ),
+)

@@ -1,0 +1,157 @@
+"""Answers about efficiency: what ops compute and move, against what the device could."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tracebraid.model.answers.columns import DOUBTFUL, RANK, STEP, STEP_OF_OP
+from tracebraid.model.column import Column, Kind, Table
+
+__all__ = ["MFU", "OP_COSTS", "RECOMPUTATION", "ROOFLINE", "Bound", "OpFamily"]
+
+
+class OpFamily(Enum):
+    """What kind of work an op does, by the rule that counts it."""
+
+    MATMUL = "matmul"
+    CONVOLUTION = "convolution"
+    ATTENTION = "attention"
+    NORMALISATION = "normalisation"
+    SOFTMAX = "softmax"
+    POINTWISE = "pointwise"
+    REDUCTION = "reduction"
+    POOLING = "pooling"
+    EMBEDDING = "embedding"
+    INDEXING = "indexing"
+    LOSS = "loss"
+    OPTIMIZER = "optimizer"
+    COPY = "copy"
+    COLLECTIVE = "collective"
+    VIEW = "view"
+    FUSED = "fused"
+    UNKNOWN = "unknown"
+
+
+class Bound(Enum):
+    """What limits an op at best."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    LATENCY = "latency"
+    INTERCONNECT = "interconnect"
+
+
+_NAME = Column("name", Kind.TEXT, "the op's name")
+_FAMILY = Column("family", Kind.TEXT, "a code of `OpFamily`; `unknown`: no rule counts it")
+_DIMS = Column("input_dims", Kind.TEXT, "shapes of the inputs, as JSON; null where none were recorded")
+_TYPES = Column("input_types", Kind.TEXT, "types of the inputs, as JSON; null where none were recorded")
+_RECOMPUTE = Column("is_recompute", Kind.BOOL, "it ran in the backward pass to compute activations again")
+_PRECISION = Column("precision", Kind.TEXT, "in what it computes, a code of `Precision`; null: unknown")
+_COUNT = Column("count", Kind.INT, "how often it ran")
+_DEVICE_NS = Column(
+    "device_ns",
+    Kind.INT,
+    "duration of what it and the ops inside it launched; without device work in the trace: their host self time",
+)
+_BOUND = Column("bound", Kind.TEXT, "what limits it at best, a code of `Bound`; null: unknown")
+
+OP_COSTS = Table(
+    "op_costs",
+    "One row per op name, shapes, types and precision, the most device time first. Sums are over `count` runs.",
+    (
+        RANK,
+        STEP_OF_OP,
+        _NAME,
+        _FAMILY,
+        _DIMS,
+        _TYPES,
+        _RECOMPUTE,
+        _PRECISION,
+        _COUNT,
+        Column("flops", Kind.INT, "floating-point operations, a multiply-add as two; null: unknown"),
+        Column(
+            "causal_flops",
+            Kind.INT,
+            "the same without what a causal mask leaves out; equals `flops` where nothing is masked",
+        ),
+        Column("bytes", Kind.INT, "least bytes read and written; null: unknown"),
+        Column("kernels", Kind.INT, "device events that it and the ops inside it launched"),
+        _DEVICE_NS,
+        Column("achieved_flops_per_s", Kind.FLOAT, "flops / device time; null: either is unknown or 0"),
+        Column("achieved_bytes_per_s", Kind.FLOAT, "bytes / device time; null: either is unknown or 0"),
+        Column("flops_per_byte", Kind.FLOAT, "arithmetic intensity; null: either is unknown, or no byte"),
+        _BOUND,
+        DOUBTFUL,
+    ),
+)
+
+ROOFLINE = Table(
+    "roofline",
+    "One row per op name, shapes, types and precision whose least time is known, the most time lost first.",
+    (
+        RANK,
+        STEP_OF_OP,
+        _NAME,
+        _FAMILY,
+        _DIMS,
+        _TYPES,
+        _RECOMPUTE,
+        _PRECISION,
+        _COUNT,
+        _DEVICE_NS,
+        Column(
+            "peak_flops_per_s",
+            Kind.FLOAT,
+            "of the device at that precision; null: it does not compute, or none",
+        ),
+        Column("peak_bytes_per_s", Kind.FLOAT, "memory bandwidth of the device"),
+        Column(
+            "roofline_ns", Kind.INT, "least time of all runs: by compute or by memory, whichever is longer"
+        ),
+        Column("roofline_share", Kind.FLOAT, "least time / device time; above 1: caches helped"),
+        _BOUND,
+        Column("lost_ns", Kind.INT, "device time less the least time; below 0: caches helped"),
+        Column("lost_share", Kind.FLOAT, "of the time lost by all rows of the step that lost some, 0 to 1"),
+        DOUBTFUL,
+    ),
+)
+
+MFU = Table(
+    "mfu",
+    "One row for the whole trace and per step: FLOPs of matmul, convolution and attention against the peak.",
+    (
+        RANK,
+        STEP,
+        Column("span_ns", Kind.INT, "length of the step, or from the trace's first event to its last"),
+        Column("precision", Kind.TEXT, "that of most of these FLOPs, a code of `Precision`; null: none"),
+        Column("peak_flops_per_s", Kind.FLOAT, "of the device at that precision; null: unknown"),
+        Column("model_flops", Kind.INT, "FLOPs, recomputation left out; null: of no op are they known"),
+        Column("hardware_flops", Kind.INT, "FLOPs, recomputation included; null: of no op are they known"),
+        Column("model_flops_per_s", Kind.FLOAT, "model FLOPs / span; null: unknown"),
+        Column("hardware_flops_per_s", Kind.FLOAT, "hardware FLOPs / span; null: unknown"),
+        Column("mfu", Kind.FLOAT, "model FLOPs / (span x peak), 0 to 1; null: the peak is unknown"),
+        Column("hfu", Kind.FLOAT, "hardware FLOPs / (span x peak), 0 to 1; null: the peak is unknown"),
+        Column(
+            "known_share", Kind.FLOAT, "share of the ops' device time whose FLOPs are known; null: no time"
+        ),
+        DOUBTFUL,
+    ),
+)
+
+RECOMPUTATION = Table(
+    "recomputation",
+    "One row per op that ran in the backward pass to compute activations again, the most time first.",
+    (
+        RANK,
+        STEP_OF_OP,
+        _NAME,
+        _FAMILY,
+        _COUNT,
+        Column(
+            "host_ns", Kind.INT, "host self time of it and the ops inside it that are no rows of their own"
+        ),
+        _DEVICE_NS,
+        Column("flops", Kind.INT, "floating-point operations of those whose FLOPs are known; null: none is"),
+        DOUBTFUL,
+    ),
+)
