@@ -51,6 +51,8 @@ if _TYPE_CHECKING:
         memory_kept,
         memory_peak,
         memory_timeline,
+        mfu,
+        op_costs,
         op_kernel_sequences,
         open,
         ops,
@@ -59,7 +61,9 @@ if _TYPE_CHECKING:
         queue_series,
         read_execution_trace,
         read_timeline,
+        recomputation,
         repair,
+        roofline,
         short_kernels,
         step_spread,
         step_times,
@@ -176,6 +180,8 @@ __all__ = [
     "memory_kept",
     "memory_peak",
     "memory_timeline",
+    "mfu",
+    "op_costs",
     "op_kernel_sequences",
     "open",
     "ops",
@@ -184,7 +190,9 @@ __all__ = [
     "queue_series",
     "read_execution_trace",
     "read_timeline",
+    "recomputation",
     "repair",
+    "roofline",
     "short_kernels",
     "step_spread",
     "step_times",
@@ -202,10 +210,10 @@ _HOMES = {
         "build_recorder capture check copies copy_bandwidth copy_bandwidth_series counters demo_path "
         "exposed_collectives full_queue graph_kernels graph_replays inference_phases info kernel_durations "
         "kernel_families kernel_pace kernel_sequences kernels kernels_by_op launch_bound launch_events "
-        "launchers launches link memory_at_peak memory_growth memory_kept memory_peak memory_timeline "
-        "op_kernel_sequences open ops overlap queue_lengths queue_series read_execution_trace read_timeline "
-        "repair short_kernels step_spread step_times steps sync_calls syncs token_times validity "
-        "write_et_plus"
+        "launchers launches link memory_at_peak memory_growth memory_kept memory_peak memory_timeline mfu "
+        "op_costs op_kernel_sequences open ops overlap queue_lengths queue_series read_execution_trace "
+        "read_timeline recomputation repair roofline short_kernels step_spread step_times steps sync_calls "
+        "syncs token_times validity write_et_plus"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "

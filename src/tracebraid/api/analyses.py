@@ -10,6 +10,10 @@ from typing import Concatenate, ParamSpec
 import polars as pl
 
 from tracebraid.analysis.catalog import ANALYSES
+from tracebraid.analysis.efficiency.mfu import mfu as _mfu
+from tracebraid.analysis.efficiency.op_costs import op_costs as _op_costs
+from tracebraid.analysis.efficiency.recomputation import recomputation as _recomputation
+from tracebraid.analysis.efficiency.roofline import roofline as _roofline
 from tracebraid.analysis.inference.batch_sizes import batch_sizes as _batch_sizes
 from tracebraid.analysis.inference.graph_replays import graph_replays as _graph_replays
 from tracebraid.analysis.inference.inference_phases import inference_phases as _inference_phases
@@ -93,11 +97,15 @@ __all__ = [
     "memory_kept",
     "memory_peak",
     "memory_timeline",
+    "mfu",
+    "op_costs",
     "op_kernel_sequences",
     "ops",
     "overlap",
     "queue_lengths",
     "queue_series",
+    "recomputation",
+    "roofline",
     "short_kernels",
     "step_spread",
     "step_times",
@@ -160,6 +168,10 @@ copy_bandwidth_series = _over_ranks(_copy_bandwidth_series)
 syncs = _over_ranks(_syncs)
 sync_calls = _over_ranks(_sync_calls)
 counters = _over_ranks(_counters)
+op_costs = _over_ranks(_op_costs)
+roofline = _over_ranks(_roofline)
+mfu = _over_ranks(_mfu)
+recomputation = _over_ranks(_recomputation)
 memory_timeline = _over_ranks(_memory_timeline)
 memory_peak = _over_ranks(_memory_peak)
 memory_at_peak = _over_ranks(_memory_at_peak)
