@@ -104,6 +104,8 @@ def test_a_file_that_is_there_stays(steps: Path, tmp_path: Path) -> None:
         (["kernels", "{steps}", "--peak-flops", "1e12"], ["peak_flops", "per_step"]),
         (["kernels", "{steps}", "--set", "depth"], ["depth"]),
         (["kernels", "{steps}", "--set", "depth=3"], ["depth", "per_step"]),
+        (["short_kernels", "{steps}", "--set", "max_ns=abc"], ["max_ns", "abc", "int"]),
+        (["kernel_sequences", "{steps}", "--set", "op=5"], ["op", "5", "str"]),
         (["kernels", "{steps}", "--csv", "--json"], ["--csv"]),
         (["kernels", "{steps}", "-o", "rows.txt"], ["rows.txt"]),
         (["--list", "--csv"], ["--list"]),

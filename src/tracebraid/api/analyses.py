@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Concatenate, ParamSpec
 
@@ -73,6 +73,7 @@ __all__ = [
     "analyze",
     "batch_sizes",
     "breakdown",
+    "check_options",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -117,6 +118,9 @@ __all__ = [
 ]
 
 _P = ParamSpec("_P")
+
+_PEAKS = {"peak_flops", "peak_bandwidth"}
+"""Options that stand for what the table of devices does not know."""
 
 
 def _over_ranks(
@@ -207,7 +211,7 @@ def analyze(name: str, traces: LinkedTrace | Job, **options: object) -> Answer:
         options: those of the analysis.
 
     Raises:
-        ArgumentError: there is no such analysis, or it has no such option.
+        ArgumentError: there is no such analysis or option, or the option takes no such value.
         InputError: a file cannot be read.
 
     Examples:
@@ -217,19 +221,45 @@ def analyze(name: str, traces: LinkedTrace | Job, **options: object) -> Answer:
         (0, True)
     """
     analysis = _named(name)
-    unknown = [option for option in options if option not in analysis.options]
-    if unknown:
-        have = ", ".join(analysis.options) or "none"
-        raise ArgumentError(f"{analysis.name} has no option {unknown[0]!r}; it has: {have}")
+    check_options(analysis, options)
     lacks: dict[int, tuple[Need, ...]] = {}
     annotation = str(options.get("annotation", PROFILER_STEP))
 
     def question(linked: LinkedTrace) -> pl.DataFrame:
-        lacks[linked.rank] = lacking(analysis, linked, annotation)
+        missing = lacking(analysis, linked, annotation)
+        given = {Need.DEVICE_PEAKS} if options.keys() & _PEAKS else set()
+        lacks[linked.rank] = tuple(need for need in missing if need not in given)
         return analysis.answer(linked, **options)
 
     frame = question(traces) if isinstance(traces, LinkedTrace) else traces.ask(question)[0]
     return Answer(analysis, frame, lacks)
+
+
+def check_options(analysis: Analysis, options: Mapping[str, object]) -> None:
+    """Refuse options that an analysis does not have, or values that are not of their types.
+
+    Raises:
+        ArgumentError: names the option, and what the analysis has or takes.
+    """
+    parameters = inspect.signature(analysis.answer).parameters
+    for option, value in options.items():
+        if option not in analysis.options:
+            have = ", ".join(analysis.options) or "none"
+            raise ArgumentError(f"{analysis.name} has no option {option!r}; it has: {have}")
+        kinds = str(parameters[option].annotation).split(" | ")
+        if not any(_fits(value, kind) for kind in kinds):
+            raise ArgumentError(f"{analysis.name}: {option} is {value!r}, and takes {' or '.join(kinds)}")
+
+
+def _fits(value: object, kind: str) -> bool:
+    """Whether a value is of a type as it is written in a signature; a whole number is a float, too."""
+    if isinstance(value, bool):
+        return kind == "bool"
+    if kind == "float":
+        return isinstance(value, int | float)
+    if kind == "Iterable[str]":
+        return isinstance(value, Iterable) and all(isinstance(item, str) for item in value)
+    return isinstance(value, {"int": int, "str": str, "None": type(None)}.get(kind, ()))
 
 
 def _named(name: str) -> Analysis:

@@ -119,10 +119,10 @@ def _question(name: str, options: dict[str, object], step: str | None, annotatio
     analysis = next((analysis for analysis in api.analyses() if analysis.name == wanted), None)
     if analysis is None:
         raise typer.BadParameter(f"there is no analysis {name!r}; tracebraid analyze --list names them")
-    unknown = [option for option in options if option not in analysis.options]
-    if unknown:
-        have = ", ".join(analysis.options) or "none"
-        raise typer.BadParameter(f"{analysis.name} has no option {unknown[0]!r}; it has: {have}")
+    try:
+        api.check_options(analysis, options)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
     if step is not None:
         if all(column.name != "step" for column in analysis.table.columns):
             raise typer.BadParameter(f"{analysis.name} does not go by steps: leave out --step")
