@@ -3,8 +3,31 @@
 from __future__ import annotations
 
 from tracebraid.model.answers.kernels import KERNELS, LAUNCHERS, Launcher
-from tracebraid.model.answers.ops import OPS
+from tracebraid.model.answers.ops import (
+    ANNOTATION_KERNELS,
+    ANNOTATIONS,
+    MODULES,
+    OPS,
+    PYTHON_FRAMES,
+    ModuleSource,
+    OpKey,
+)
 from tracebraid.model.answers.time import BREAKDOWN, STEPS
 from tracebraid.model.answers.validity import VALIDITY, Doubt
 
-__all__ = ["BREAKDOWN", "KERNELS", "LAUNCHERS", "OPS", "STEPS", "VALIDITY", "Doubt", "Launcher"]
+__all__ = [
+    "ANNOTATIONS",
+    "ANNOTATION_KERNELS",
+    "BREAKDOWN",
+    "KERNELS",
+    "LAUNCHERS",
+    "MODULES",
+    "OPS",
+    "PYTHON_FRAMES",
+    "STEPS",
+    "VALIDITY",
+    "Doubt",
+    "Launcher",
+    "ModuleSource",
+    "OpKey",
+]
