@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import polars as pl
 
+from tracebraid.analysis.ops.module_tree import module_tree
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need
+from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -43,9 +45,8 @@ def _has_stacks(linked: LinkedTrace) -> bool:
     return linked.timeline.tables["python_functions"].height > 0 or _any(linked, "host_ops", "call_stack")
 
 
-def _has_modules(linked: LinkedTrace) -> bool:
-    of_frames = _any(linked, "python_functions", "python_module_id")
-    return of_frames or _any(linked, "host_ops", "module_hierarchy")
+def _has_annotations(linked: LinkedTrace) -> bool:
+    return not linked.timeline.of_role(Role.ANNOTATION, Role.DEVICE_ANNOTATION).is_empty()
 
 
 def _has_graph_launches(linked: LinkedTrace) -> bool:
@@ -73,7 +74,8 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.STEPS: lambda linked: step_windows(linked).height > 0,
     Need.SHAPES: _has_shapes,
     Need.STACKS: _has_stacks,
-    Need.MODULES: _has_modules,
+    Need.MODULES: lambda linked: module_tree(linked).source is not None,
+    Need.ANNOTATIONS: _has_annotations,
     Need.MEMORY: _has_rows("memory"),
     Need.SYNC_EVENTS: _has_rows("syncs"),
     Need.COLLECTIVES: _has_rows("collectives"),

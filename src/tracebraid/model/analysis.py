@@ -39,6 +39,7 @@ class Need(Enum):
     SHAPES = "shapes"
     STACKS = "stacks"
     MODULES = "modules"
+    ANNOTATIONS = "annotations"
     MEMORY = "memory"
     SYNC_EVENTS = "sync events"
     COLLECTIVES = "collectives"

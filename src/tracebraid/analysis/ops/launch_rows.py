@@ -47,7 +47,7 @@ def host_times(linked: LinkedTrace, per_step: bool, annotation: str) -> pl.DataF
         annotation: what marks a step.
     """
     names = host_names(linked).select("ts_ns")
-    times = names.with_columns(linked.host_tree.select("inclusive_ns", "exclusive_ns"))
+    times = names.with_columns(linked.host_tree.select("inclusive_ns", "exclusive_ns").get_columns())
     if per_step:
         return step_of_moments(times, step_windows(linked, annotation))
     return times.with_columns(pl.lit(None, dtype=pl.String).alias("step"))

@@ -81,7 +81,8 @@ def _host(linked: LinkedTrace, per_step: bool, annotation: str) -> pl.DataFrame:
     events = launched(linked, False, annotation).filter(pl.col("row") >= 0)
     _, device = launched_by_rows(events, events.get_column("row").to_numpy(), tree)
     return host_times(linked, per_step, annotation).with_columns(
-        text.select("is_frame", pl.when("is_frame").then(pl.col("short").fill_null("")).alias("name")),
+        text.get_column("is_frame"),
+        text.select(pl.when("is_frame").then(pl.col("short").fill_null("")).alias("name")).to_series(),
         pl.Series("row", np.arange(names.height, dtype=np.int64)),
         pl.Series("device_ns", tree.sums(device)),
     )
