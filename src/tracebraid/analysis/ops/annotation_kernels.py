@@ -8,6 +8,7 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.ops.annotation_tree import annotation_paths
 from tracebraid.analysis.ops.launch_rows import launched
+from tracebraid.analysis.ops.step_options import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import ANNOTATION_KERNELS
 from tracebraid.model.linked_trace import LinkedTrace
@@ -17,7 +18,7 @@ __all__ = ["annotation_kernels"]
 
 
 def annotation_kernels(
-    linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP
+    linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP, with_doubtful: bool = False
 ) -> pl.DataFrame:
     """Device events by the annotations around their launch, the longest in total first: `ANNOTATION_KERNELS`.
 
@@ -28,8 +29,9 @@ def annotation_kernels(
         linked: one rank.
         per_step: rows for each step in which the work was launched, instead of over all.
         annotation: what marks a step, see `steps`.
+        with_doubtful: the work of doubtful steps counts in means, too.
     """
-    events = launched(linked, per_step, annotation)
+    events = launched(linked, StepOptions(annotation, per_step, with_doubtful))
     if events.is_empty():
         return ANNOTATION_KERNELS.empty()
     path, texts, paths = annotation_paths(linked, annotation)
@@ -45,7 +47,7 @@ def annotation_kernels(
         .agg(
             pl.len().cast(pl.Int64).alias("count"),
             duration.sum().alias("total_ns"),
-            duration.mean().alias("mean_ns"),
+            duration.filter("in_means").mean().alias("mean_ns"),
             duration.min().alias("min_ns"),
             duration.max().alias("max_ns"),
         )

@@ -14,6 +14,7 @@ from tracebraid.analysis.ops.device_ranges import device_ranges
 from tracebraid.analysis.ops.launch_rows import host_times, launched
 from tracebraid.analysis.ops.op_times import launched_by_rows
 from tracebraid.analysis.ops.spread import spread
+from tracebraid.analysis.ops.step_options import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import ANNOTATIONS
 from tracebraid.model.expressions import as_text
@@ -28,7 +29,9 @@ _COUNTS = ["count", "host_self_ns", "host_total_ns", "kernels", "device_self_ns"
 _COUNTS += ["device_total_ns", "device_busy_ns", "device_ranges"]
 
 
-def annotations(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+def annotations(
+    linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP, with_doubtful: bool = False
+) -> pl.DataFrame:
     """Annotations by name, the most device time first: `model.answers.ANNOTATIONS`.
 
     What a thread of autograd launches lies in the annotation that is open meanwhile on the thread of the forward pass.
@@ -41,8 +44,10 @@ def annotations(linked: LinkedTrace, per_step: bool = False, annotation: str = P
         linked: one rank.
         per_step: rows for each step in which the annotations started, instead of over all.
         annotation: what marks a step, see `steps`.
+        with_doubtful: what lies in doubtful steps counts in means and percentiles, too.
     """
-    rows = _rows(linked, per_step, annotation)
+    options = StepOptions(annotation, per_step, with_doubtful)
+    rows = _rows(linked, options)
     found = (
         rows.group_by("step", "name")
         .agg(
@@ -57,7 +62,7 @@ def annotations(linked: LinkedTrace, per_step: bool = False, annotation: str = P
         )
         .join(_busy(linked, rows), on=["step", "name"], how="left", nulls_equal=True)
         .join(
-            device_ranges(linked, per_step, annotation),
+            device_ranges(linked, options),
             on=["step", "name"],
             how="full",
             coalesce=True,
@@ -74,15 +79,15 @@ def annotations(linked: LinkedTrace, per_step: bool = False, annotation: str = P
     )
 
 
-def _rows(linked: LinkedTrace, per_step: bool, annotation: str) -> pl.DataFrame:
+def _rows(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
     """One row per annotation: row, step, name, and its times; `outermost`: in no other of its step and name."""
     of = annotation_tree(linked)
-    events = launched(linked, False, annotation).filter(pl.col("row") >= 0)
+    events = launched(linked).filter(pl.col("row") >= 0)
     kernels, device = launched_by_rows(events, events.get_column("row").to_numpy(), of.tree)
     directly = of.tree.nearest(of.is_annotation)
     own = linked.host_tree.get_column("op_exclusive_ns").fill_null(0).to_numpy()
     found = (
-        host_times(linked, per_step, annotation)
+        host_times(linked, options)
         .with_columns(
             host_names(linked).select(as_text("name").fill_null("")).to_series(),
             pl.Series("row", np.arange(len(directly), dtype=np.int64)),
@@ -115,7 +120,7 @@ def _busy(linked: LinkedTrace, rows: pl.DataFrame) -> pl.DataFrame:
     wanted[rows.filter("outermost").get_column("row").to_numpy()] = True
     parent = np.where(of.tree.enclosing == np.arange(len(wanted)), -1, of.tree.enclosing)
     outer = nearest_ancestors(parent, wanted)
-    events = launched(linked, False, PROFILER_STEP).filter(pl.col("row") >= 0)
+    events = launched(linked).filter(pl.col("row") >= 0)
     inside = of.tree.nearest(wanted)[events.get_column("row").to_numpy()]
     work = events.select("device", "ts_ns", "dur_ns").with_columns(pl.Series("annotation", inside))
     found = []

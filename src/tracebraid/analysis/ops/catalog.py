@@ -15,9 +15,7 @@ __all__ = ["ANALYSES"]
 _HOST, _DEVICE = Need.HOST_OPS, Need.DEVICE_WORK
 
 ANALYSES = (
-    Analysis(
-        "ops", Family.OPS, ops, OPS, needs=(_HOST,), uses=(_DEVICE, Need.SHAPES, Need.STACKS, Need.MODULES)
-    ),
+    Analysis("ops", Family.OPS, ops, OPS, needs=(_HOST,), uses=(_DEVICE, Need.SHAPES)),
     Analysis("annotations", Family.OPS, annotations, ANNOTATIONS, needs=(Need.ANNOTATIONS,), uses=(_DEVICE,)),
     Analysis(
         "annotation_kernels",

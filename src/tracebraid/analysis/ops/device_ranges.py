@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
+from tracebraid.analysis.ops.step_options import StepOptions, by_start
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -14,7 +14,7 @@ __all__ = ["device_ranges"]
 _EXTERNAL_ID = "External id"
 
 
-def device_ranges(linked: LinkedTrace, per_step: bool, annotation: str) -> pl.DataFrame:
+def device_ranges(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
     """Ranges of the device by step and name: device_ranges (how many), device_range_ns and its mean, min and max.
 
     The step of a range is that in which the annotation of the host with its external id started; without such, that
@@ -22,21 +22,17 @@ def device_ranges(linked: LinkedTrace, per_step: bool, annotation: str) -> pl.Da
 
     Args:
         linked: one rank.
-        per_step: whether steps are told apart; else `step` is null.
-        annotation: what marks a step.
+        options: see `StepOptions`.
     """
     ranges = linked.timeline.of_role(Role.DEVICE_ANNOTATION).select(
         "event_id", as_text("name").fill_null(""), "ts_ns", "dur_ns"
     )
-    if per_step:
-        ranges = step_of_moments(_at_host_start(linked, ranges), step_windows(linked, annotation))
-    else:
-        ranges = ranges.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
+    ranges = by_start(_at_host_start(linked, ranges), linked, options)
     duration = pl.col("dur_ns")
     return ranges.group_by("step", "name").agg(
         pl.len().cast(pl.Int64).alias("device_ranges"),
         duration.sum().alias("device_range_ns"),
-        duration.mean().alias("device_range_mean_ns"),
+        duration.filter("in_means").mean().alias("device_range_mean_ns"),
         duration.min().alias("device_range_min_ns"),
         duration.max().alias("device_range_max_ns"),
     )

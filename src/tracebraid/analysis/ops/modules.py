@@ -8,6 +8,7 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.ops.launch_rows import host_times, launched
 from tracebraid.analysis.ops.module_tree import ModuleTree, module_tree
+from tracebraid.analysis.ops.step_options import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import MODULES
 from tracebraid.model.linked_trace import LinkedTrace
@@ -41,7 +42,7 @@ def modules(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFI
     tree = module_tree(linked)
     if tree.source is None:
         return MODULES.empty()
-    own = _own(linked, tree, per_step, annotation)
+    own = _own(linked, tree, StepOptions(annotation, per_step))
     found = _with_totals(own, tree)
     device = pl.col("device_forward_total_ns") + pl.col("device_backward_total_ns")
     root = pl.col("depth").fill_null(0) == 0
@@ -52,9 +53,9 @@ def modules(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFI
     )
 
 
-def _own(linked: LinkedTrace, tree: ModuleTree, per_step: bool, annotation: str) -> pl.DataFrame:
+def _own(linked: LinkedTrace, tree: ModuleTree, options: StepOptions) -> pl.DataFrame:
     """Self times and calls by step and path; path -1: in no module."""
-    host = host_times(linked, per_step, annotation).with_columns(
+    host = host_times(linked, options).with_columns(
         pl.Series("path", tree.path), pl.Series("backward", tree.backward)
     )
     host = host.with_columns(pl.Series("is_call", tree.is_call) if tree.is_call is not None else _no_calls())
@@ -64,7 +65,7 @@ def _own(linked: LinkedTrace, tree: ModuleTree, per_step: bool, annotation: str)
         own_time.filter(is_backward).sum().alias("host_backward_self_ns"),
         pl.col("is_call").sum().cast(pl.Int64).alias("calls"),
     )
-    device = launched(linked, per_step, annotation)
+    device = launched(linked, options)
     row = device.get_column("row").to_numpy()
     duration, again = pl.col("dur_ns"), pl.col("recompute")
     of_device = (

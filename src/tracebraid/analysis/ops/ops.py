@@ -11,7 +11,8 @@ from tracebraid.analysis.answering import answer
 from tracebraid.analysis.ops.op_keys import KEY_COLUMNS, op_keys, with_keys
 from tracebraid.analysis.ops.op_times import op_rows, op_times
 from tracebraid.analysis.ops.spread import spread
-from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
+from tracebraid.analysis.ops.step_options import StepOptions, by_start
+from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import OPS, OpKey
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -24,6 +25,7 @@ def ops(
     per_step: bool = False,
     annotation: str = PROFILER_STEP,
     by: str | Iterable[str] = (OpKey.NAME.value, OpKey.SHAPES.value),
+    with_doubtful: bool = False,
 ) -> pl.DataFrame:
     """Host ops by name and input shapes, or by other keys, the most device time first: `model.answers.OPS`.
 
@@ -38,6 +40,7 @@ def ops(
         annotation: what marks a step, see `steps`.
         by: what makes two ops one row: names of `OpKey`, as a sequence or joined by commas. Columns of what is not
             grouped by are null.
+        with_doubtful: what lies in doubtful steps counts in means and percentiles, too.
 
     Raises:
         ArgumentError: there is no key of that name.
@@ -46,10 +49,7 @@ def ops(
     found, columns = with_keys(linked, op_times(linked), keys, annotation)
     if found.is_empty():
         return OPS.empty()
-    if per_step:
-        found = step_of_moments(found, step_windows(linked, annotation))
-    else:
-        found = found.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
+    found = by_start(found, linked, StepOptions(annotation, per_step, with_doubtful))
     found = found.with_columns(_totals(linked, found, columns))
     return (
         found.group_by("step", *KEY_COLUMNS)

@@ -9,6 +9,7 @@ from tracebraid.analysis.answering import answer
 from tracebraid.analysis.host_parents import host_names, host_parents
 from tracebraid.analysis.ops.launch_rows import host_times, launched
 from tracebraid.analysis.ops.op_times import launched_by_rows
+from tracebraid.analysis.ops.step_options import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import PYTHON_FRAMES
 from tracebraid.model.category import Role, categories_of
@@ -37,9 +38,10 @@ def python_frames(
         per_step: rows for each step in which the functions were called, instead of over all.
         annotation: what marks a step, see `steps`.
     """
-    host = _host(linked, per_step, annotation)
-    if not host.get_column("is_frame").any():
+    if linked.timeline.of_role(Role.PYTHON).is_empty():
         return PYTHON_FRAMES.empty()
+    options = StepOptions(annotation, per_step)
+    host = _host(linked, options)
     calls = host.filter("is_frame")
     key = calls.select(pl.struct("step", "name").rank("dense").cast(pl.Int64)).to_series().to_numpy()
     outermost = pl.Series(host_parents(linked).outermost(calls.get_column("row").to_numpy(), key))
@@ -52,7 +54,7 @@ def python_frames(
             pl.col("device_ns").filter("outermost").sum().alias("device_total_ns"),
         )
     )
-    found = _self(linked, host, per_step, annotation)
+    found = _self(linked, host, options)
     for_all = ["host_self_ns", "kernels", "device_self_ns"]
     return (
         found.join(totals, on=["step", "name"], how="full", coalesce=True, nulls_equal=True)
@@ -69,7 +71,7 @@ def python_frames(
     )
 
 
-def _host(linked: LinkedTrace, per_step: bool, annotation: str) -> pl.DataFrame:
+def _host(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
     """The rows of `host_tree` with the name of the function that each is; null: it is none."""
     names = host_names(linked).select("name", "category")
     is_frame = as_text("category").is_in(categories_of(Role.PYTHON)).fill_null(value=False)
@@ -78,9 +80,9 @@ def _host(linked: LinkedTrace, per_step: bool, annotation: str) -> pl.DataFrame:
     short = unique.with_columns(as_text("name").str.replace_all(_ADDRESS, "").alias("short"))
     text = names.join(short, on="name", how="left", maintain_order="left", nulls_equal=True)
     tree = host_parents(linked)
-    events = launched(linked, False, annotation).filter(pl.col("row") >= 0)
+    events = launched(linked).filter(pl.col("row") >= 0)
     _, device = launched_by_rows(events, events.get_column("row").to_numpy(), tree)
-    return host_times(linked, per_step, annotation).with_columns(
+    return host_times(linked, options).with_columns(
         text.get_column("is_frame"),
         text.select(pl.when("is_frame").then(pl.col("short").fill_null("")).alias("name")).to_series(),
         pl.Series("row", np.arange(names.height, dtype=np.int64)),
@@ -88,7 +90,7 @@ def _host(linked: LinkedTrace, per_step: bool, annotation: str) -> pl.DataFrame:
     )
 
 
-def _self(linked: LinkedTrace, host: pl.DataFrame, per_step: bool, annotation: str) -> pl.DataFrame:
+def _self(linked: LinkedTrace, host: pl.DataFrame, options: StepOptions) -> pl.DataFrame:
     """Self times by step and the name of the innermost function; null: in none."""
     frames = host.get_column("is_frame").to_numpy()
     nearest = np.r_[host_parents(linked).nearest(frames), -1]
@@ -98,7 +100,7 @@ def _self(linked: LinkedTrace, host: pl.DataFrame, per_step: bool, annotation: s
         within = nearest[rows]
         return names.gather(np.where(within < 0, len(frames), within)).alias("name")
 
-    device = launched(linked, per_step, annotation)
+    device = launched(linked, options)
     of_host = (
         host.with_columns(of(host.get_column("row").to_numpy()))
         .group_by("step", "name")
