@@ -10,10 +10,10 @@ import pytest
 
 import tracebraid
 from tests.integration.captured import assert_sound
-from tracebraid.analysis.ops.annotations import annotations
 from tracebraid.analysis.ops.modules import modules
 from tracebraid.analysis.ops.ops import ops
 from tracebraid.analysis.ops.python_frames import python_frames
+from tracebraid.analysis.ops.user_annotations import user_annotations
 from tracebraid.model.answers import ModuleSource
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -25,7 +25,7 @@ STEPS = 3
 def block_class() -> Any:
     """The class of blocks: made once, since the profiler counts instances by class."""
 
-    class Block(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Block(torch.nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.first, self.act = torch.nn.Linear(8, 8), torch.nn.ReLU()
@@ -41,7 +41,7 @@ def net(checkpoint: bool, reentrant: bool = False) -> Any:
 
     block = block_class()
 
-    class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Net(torch.nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
             self.blocks = torch.nn.ModuleList([block(), block()])
@@ -137,7 +137,7 @@ def test_the_call_site_of_an_op_is_in_this_file(plain: LinkedTrace) -> None:
 
 
 def test_annotations_hold_the_ops_of_the_pass(plain: LinkedTrace) -> None:
-    found = {row["name"]: row for row in annotations(plain).to_dicts()}
+    found = {row["name"]: row for row in user_annotations(plain).to_dicts()}
     assert (found["forward pass"]["count"], found["backward pass"]["count"]) == (STEPS, STEPS)
     by_annotation = ops(plain, by="name,annotation").filter(name="AddmmBackward0")
     assert by_annotation.get_column("annotation").to_list() == ["backward pass"]

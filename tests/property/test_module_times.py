@@ -16,10 +16,10 @@ from tests.planted.events import ANNOTATION, PYTHON, Planted
 from tests.planted.random_scenes import scenes
 from tracebraid.analysis.device_events import device_events
 from tracebraid.analysis.ops.annotation_kernels import annotation_kernels
-from tracebraid.analysis.ops.annotations import annotations
 from tracebraid.analysis.ops.modules import modules
 from tracebraid.analysis.ops.ops import ops
 from tracebraid.analysis.ops.python_frames import python_frames
+from tracebraid.analysis.ops.user_annotations import user_annotations
 from tracebraid.model.answers import OpKey
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -201,7 +201,7 @@ def test_parts_of_any_scene_add_up(scene: Scene) -> None:
 @steady
 @given(scenes())
 def test_annotations_of_any_scene_have_the_work_that_was_launched_in_them(scene: Scene) -> None:
-    found = {row["name"]: row for row in annotations(scene.linked()).to_dicts()}
+    found = {row["name"]: row for row in user_annotations(scene.linked()).to_dicts()}
     launched: dict[str, set[Planted]] = defaultdict(set)
     for event in scene.events:
         if event.call is not None:

@@ -20,7 +20,7 @@ from tracebraid.model.step import is_step_name
 __all__ = ["AnnotationTree", "annotation_paths", "annotation_tree"]
 
 _Ints = NDArray[np.int64]
-SEPARATOR = " > "
+_SEPARATOR = " > "
 """Between the names of nested annotations."""
 
 
@@ -104,7 +104,7 @@ def _forward_lanes(linked: LinkedTrace) -> pl.DataFrame:
 
 def _still_open(annotation: _Ints, moments: _Ints, end: _Ints, outer: _Ints) -> _Ints:
     """The innermost annotation that is open at each moment, from the last that began before; -1: none."""
-    found = annotation.copy()
+    found: _Ints = annotation.copy()
     left = np.flatnonzero(end[found] <= moments)
     while len(left):
         found[left] = outer[found[left]]
@@ -156,5 +156,5 @@ def _annotation_paths(linked: LinkedTrace, annotation: str) -> tuple[_Ints, list
     mark_of = np.full(len(wanted) + 1, -1, dtype=np.int64)
     mark_of[marks] = np.arange(len(marks))
     paths = paths_of(mark_of[outer[marks]], number)
-    of_row = np.r_[paths.path, -1][mark_of[outer]]
-    return of_row, paths.texts(unique.to_list(), SEPARATOR), paths
+    of_row: _Ints = np.r_[paths.path, -1][mark_of[outer]]
+    return of_row, paths.texts(unique.to_list(), _SEPARATOR), paths

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tracebraid.analysis.ops.annotation_kernels import annotation_kernels
-from tracebraid.analysis.ops.annotations import annotations
 from tracebraid.analysis.ops.modules import modules
 from tracebraid.analysis.ops.ops import ops
 from tracebraid.analysis.ops.python_frames import python_frames
+from tracebraid.analysis.ops.user_annotations import user_annotations
 from tracebraid.model.analysis import Analysis, Family, Need
-from tracebraid.model.answers import ANNOTATION_KERNELS, ANNOTATIONS, MODULES, OPS, PYTHON_FRAMES
+from tracebraid.model.answers import ANNOTATION_KERNELS, MODULES, OPS, PYTHON_FRAMES, USER_ANNOTATIONS
 
 __all__ = ["ANALYSES"]
 
@@ -16,7 +16,14 @@ _HOST, _DEVICE = Need.HOST_OPS, Need.DEVICE_WORK
 
 ANALYSES = (
     Analysis("ops", Family.OPS, ops, OPS, needs=(_HOST,), uses=(_DEVICE, Need.SHAPES)),
-    Analysis("annotations", Family.OPS, annotations, ANNOTATIONS, needs=(Need.ANNOTATIONS,), uses=(_DEVICE,)),
+    Analysis(
+        "user_annotations",
+        Family.OPS,
+        user_annotations,
+        USER_ANNOTATIONS,
+        needs=(Need.ANNOTATIONS,),
+        uses=(_DEVICE,),
+    ),
     Analysis(
         "annotation_kernels",
         Family.OPS,

@@ -27,7 +27,9 @@ def device_ranges(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
     ranges = linked.timeline.of_role(Role.DEVICE_ANNOTATION).select(
         "event_id", as_text("name").fill_null(""), "ts_ns", "dur_ns"
     )
-    ranges = by_start(_at_host_start(linked, ranges), linked, options)
+    if not ranges.is_empty():
+        ranges = _at_host_start(linked, ranges)
+    ranges = by_start(ranges, linked, options)
     duration = pl.col("dur_ns")
     return ranges.group_by("step", "name").agg(
         pl.len().cast(pl.Int64).alias("device_ranges"),

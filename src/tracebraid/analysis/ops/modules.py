@@ -16,7 +16,7 @@ from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["modules"]
 
-SEPARATOR = "/"
+_SEPARATOR = "/"
 _SELF = [
     "host_forward_self_ns",
     "host_backward_self_ns",
@@ -127,7 +127,7 @@ def _described(tree: ModuleTree) -> pl.DataFrame:
     described = pl.DataFrame(
         {
             "path": np.arange(len(walk), dtype=np.int64),
-            "text": paths.texts(tree.names, SEPARATOR),
+            "text": paths.texts(tree.names, _SEPARATOR),
             "depth": paths.depth,
             "class_name": [tree.classes[name] for name in paths.name.tolist()],
             "order": order,

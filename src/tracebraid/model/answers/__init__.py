@@ -5,10 +5,10 @@ from __future__ import annotations
 from tracebraid.model.answers.kernels import KERNELS, LAUNCHERS, Launcher
 from tracebraid.model.answers.ops import (
     ANNOTATION_KERNELS,
-    ANNOTATIONS,
     MODULES,
     OPS,
     PYTHON_FRAMES,
+    USER_ANNOTATIONS,
     ModuleSource,
     OpKey,
 )
@@ -16,7 +16,6 @@ from tracebraid.model.answers.time import BREAKDOWN, STEPS
 from tracebraid.model.answers.validity import VALIDITY, Doubt
 
 __all__ = [
-    "ANNOTATIONS",
     "ANNOTATION_KERNELS",
     "BREAKDOWN",
     "KERNELS",
@@ -25,6 +24,7 @@ __all__ = [
     "OPS",
     "PYTHON_FRAMES",
     "STEPS",
+    "USER_ANNOTATIONS",
     "VALIDITY",
     "Doubt",
     "Launcher",

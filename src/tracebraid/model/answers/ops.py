@@ -8,11 +8,11 @@ from tracebraid.model.answers.columns import DOUBTFUL, RANK, STEP_OF_LAUNCH, STE
 from tracebraid.model.column import Column, Kind, Table
 
 __all__ = [
-    "ANNOTATIONS",
     "ANNOTATION_KERNELS",
     "MODULES",
     "OPS",
     "PYTHON_FRAMES",
+    "USER_ANNOTATIONS",
     "ModuleSource",
     "OpKey",
 ]
@@ -100,8 +100,8 @@ OPS = Table(
 
 _OF_ANNOTATIONS = "the total host time of each, without those inside another of the row"
 
-ANNOTATIONS = Table(
-    "annotations",
+USER_ANNOTATIONS = Table(
+    "user_annotations",
     "One row per name of an annotation, the most device time first, then the most host time.",
     (
         RANK,

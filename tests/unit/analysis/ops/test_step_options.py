@@ -11,8 +11,8 @@ from tests.planted import CALL_NS, Scene
 from tracebraid.analysis.answering import doubtful_steps
 from tracebraid.analysis.ops import step_options
 from tracebraid.analysis.ops.annotation_kernels import annotation_kernels
-from tracebraid.analysis.ops.annotations import annotations
 from tracebraid.analysis.ops.ops import ops
+from tracebraid.analysis.ops.user_annotations import user_annotations
 from tracebraid.model.linked_trace import LinkedTrace
 
 
@@ -41,15 +41,15 @@ def test_means_leave_doubtful_steps_out_and_sums_do_not() -> None:
     found = row(ops, "aten::mm")
     assert (found["host_mean_ns"], found["host_median_ns"], found["host_p95_ns"]) == (10_000, 10_000, 10_000)
     assert (found["host_total_ns"], found["host_max_ns"], found["device_mean_ns"]) == (110_000, 100_000, 300)
-    assert row(annotations, "part")["host_mean_ns"] == 10_000
-    assert row(annotations, "part")["device_range_mean_ns"] == 300
+    assert row(user_annotations, "part")["host_mean_ns"] == 10_000
+    assert row(user_annotations, "part")["device_range_mean_ns"] == 300
     assert row(annotation_kernels, "gemm")["mean_ns"] == 300
 
 
 @pytest.mark.usefixtures("_doubts")
 def test_means_have_them_if_asked_for() -> None:
     assert row(ops, "aten::mm", with_doubtful=True)["host_mean_ns"] == 55_000
-    assert row(annotations, "part", with_doubtful=True)["device_range_mean_ns"] == 1_650
+    assert row(user_annotations, "part", with_doubtful=True)["device_range_mean_ns"] == 1_650
     assert row(annotation_kernels, "gemm", with_doubtful=True)["mean_ns"] == 1_650
 
 

@@ -8,13 +8,13 @@ from tests.builders import op
 from tests.planted import CALL_NS, Scene
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.ops.annotation_kernels import annotation_kernels
-from tracebraid.analysis.ops.annotations import annotations
-from tracebraid.model.answers import ANNOTATION_KERNELS, ANNOTATIONS
+from tracebraid.analysis.ops.user_annotations import user_annotations
+from tracebraid.model.answers import ANNOTATION_KERNELS, USER_ANNOTATIONS
 from tracebraid.model.linked_trace import LinkedTrace
 
 
 def by_name(linked: LinkedTrace, **options: Any) -> dict[str, dict[str, Any]]:
-    return {row["name"]: row for row in annotations(linked, **options).to_dicts()}
+    return {row["name"]: row for row in user_annotations(linked, **options).to_dicts()}
 
 
 def test_self_is_without_the_annotations_inside_and_total_with_them() -> None:
@@ -109,7 +109,7 @@ def test_by_step_an_annotation_counts_where_it_started() -> None:
     for number in (1, 2):
         with host.step(number), host.annotation("f", 10 * number):
             host.launch(stream, "a", 100_000)
-    rows = annotations(scene.linked(), per_step=True).filter(name="f").to_dicts()
+    rows = user_annotations(scene.linked(), per_step=True).filter(name="f").to_dicts()
     assert [(r["step"], r["host_total_ns"], r["device_ranges"]) for r in rows] == [
         ("ProfilerStep#1", 10 + CALL_NS, 1),
         ("ProfilerStep#2", 20 + CALL_NS, 1),
@@ -143,6 +143,6 @@ def test_another_annotation_may_mark_the_steps() -> None:
 
 
 def test_without_annotations_or_events_answers_are_empty() -> None:
-    assert annotations(linked_of([op("a", 0, 10)])).equals(ANNOTATIONS.empty())
-    assert annotations(linked_of([])).equals(ANNOTATIONS.empty())
+    assert user_annotations(linked_of([op("a", 0, 10)])).equals(USER_ANNOTATIONS.empty())
+    assert user_annotations(linked_of([])).equals(USER_ANNOTATIONS.empty())
     assert annotation_kernels(linked_of([])).equals(ANNOTATION_KERNELS.empty())

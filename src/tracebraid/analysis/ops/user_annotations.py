@@ -16,23 +16,23 @@ from tracebraid.analysis.ops.op_times import launched_by_rows
 from tracebraid.analysis.ops.spread import spread
 from tracebraid.analysis.ops.step_options import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
-from tracebraid.model.answers import ANNOTATIONS
+from tracebraid.model.answers import USER_ANNOTATIONS
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.nearest import nearest_ancestors
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["annotations"]
+__all__ = ["user_annotations"]
 
 _Ints = NDArray[np.int64]
 _COUNTS = ["count", "host_self_ns", "host_total_ns", "kernels", "device_self_ns", "kernels_total"]
 _COUNTS += ["device_total_ns", "device_busy_ns", "device_ranges"]
 
 
-def annotations(
+def user_annotations(
     linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP, with_doubtful: bool = False
 ) -> pl.DataFrame:
-    """Annotations by name, the most device time first: `model.answers.ANNOTATIONS`.
+    """Annotations by name, the most device time first: `model.answers.USER_ANNOTATIONS`.
 
     What a thread of autograd launches lies in the annotation that is open meanwhile on the thread of the forward pass.
     Host time is that of the annotation's own thread. An annotation inside another of its name counts in no total
@@ -71,11 +71,11 @@ def annotations(
         .with_columns(pl.col(*_COUNTS).fill_null(0))
     )
     if found.is_empty():
-        return ANNOTATIONS.empty()
+        return USER_ANNOTATIONS.empty()
     return (
         found.sort("device_total_ns", "host_total_ns", "name", descending=[True, True, False])
         .pipe(in_order_of_steps, linked, annotation)
-        .pipe(lambda frame: answer(ANNOTATIONS, frame, linked, annotation))
+        .pipe(lambda frame: answer(USER_ANNOTATIONS, frame, linked, annotation))
     )
 
 
