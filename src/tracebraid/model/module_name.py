@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["MODULE_PREFIX", "class_of", "instance_of", "is_module_call"]
+__all__ = [
+    "MODULE_PREFIX",
+    "calls_modules",
+    "class_of",
+    "forward_function",
+    "instance_of",
+    "is_module_call",
+]
 
 MODULE_PREFIX = "nn.Module: "
 
@@ -26,3 +33,17 @@ def instance_of(name: pl.Expr) -> pl.Expr:
 def class_of(instance: pl.Expr) -> pl.Expr:
     """The class of an instance: `Linear` of `Linear_3`."""
     return instance.str.replace(r"_\d+$", "")
+
+
+def calls_modules(name: pl.Expr) -> pl.Expr:
+    """Whether a Python function is one of `nn.Module.__call__`: what it calls elsewhere is a forward function."""
+    return name.str.contains(r"torch[/\\]nn[/\\]modules[/\\]module\.py\(\d+\): ")
+
+
+def forward_function(name: pl.Expr) -> pl.Expr:
+    """What a module is called whose forward function alone is known: `linear.py:forward`.
+
+    Args:
+        name: names of Python functions with a line, as text.
+    """
+    return name.str.replace(r"^(?:.*[/\\])?([^/\\]*)\(\d+\): (.*)$", "$1:$2")

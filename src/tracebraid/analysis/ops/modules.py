@@ -7,7 +7,8 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.ops.launch_rows import host_times, launched
-from tracebraid.analysis.ops.module_tree import ModuleTree, module_tree
+from tracebraid.analysis.ops.module_rows import ModuleTree
+from tracebraid.analysis.ops.module_tree import module_tree
 from tracebraid.analysis.ops.step_options import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import MODULES

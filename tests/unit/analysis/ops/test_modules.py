@@ -210,3 +210,23 @@ def test_the_call_stacks_of_old_traces_name_modules_by_file_and_calling_line() -
 def test_without_modules_there_is_no_row() -> None:
     assert modules(linked_of([op("a", 0, 10)])).equals(MODULES.empty())
     assert modules(linked_of([])).schema == pl.Schema(MODULES.polars_schema())
+
+
+def test_without_marks_a_module_is_what_torch_s_module_called() -> None:
+    scene = Scene()
+    host, stream = scene.thread(), scene.stream()
+    with (
+        host.frame("torch/nn/modules/module.py(1): _wrapped_call_impl"),
+        host.frame("torch/nn/modules/module.py(9): _call_impl", 5),
+        host.frame("/home/u/net.py(30): forward", 10),
+        host.frame("torch/nn/modules/module.py(9): _call_impl"),
+    ):
+        host.launch(stream, "hook", 1, call_ns=7)
+        with host.frame("torch/nn/modules/linear.py(2): forward", 20), host.op("aten::linear"):
+            host.launch(stream, "gemm", 300)
+    found = by_path(scene.linked())
+    assert list(found) == ["net.py:forward", "net.py:forward/linear.py:forward", None]
+    linear = found["net.py:forward/linear.py:forward"]
+    assert (linear["source"], linear["calls"]) == (ModuleSource.STACKS.value, 1)
+    assert (linear["device_forward_self_ns"], linear["class_name"]) == (300, None)
+    assert found["net.py:forward"]["host_forward_self_ns"] == 17
