@@ -160,3 +160,13 @@ def test_modules_that_checkpointing_runs_again_are_the_same_modules(tmp_path: Pa
     assert set(again.get_column("calls")) == {2 * STEPS}
     assert (again.get_column("host_backward_total_ns") > 0).all()
     assert set(found.filter(~pl.col("path").str.contains(r"/Block_\d+")).get_column("calls")) == {STEPS}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_compiled_backward_pass_is_in_the_module_that_was_compiled(tmp_path: Path) -> None:
+    linked = captured(tmp_path, torch.compile(net(checkpoint=False), backend="aot_eager"))
+    found = ops(linked, by="name,module").filter(name="CompiledFunctionBackward")
+    assert found.get_column("module").to_list() == ["OptimizedModule_0/Net_0"]
+    row = by_path(linked)["OptimizedModule_0/Net_0"]
+    assert (row["calls"], row["host_backward_self_ns"] > 0) == (STEPS, True)

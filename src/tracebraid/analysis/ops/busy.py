@@ -7,21 +7,20 @@ import polars as pl
 __all__ = ["busy_times"]
 
 
-def busy_times(work: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """`device_busy_ns` by some keys: the length of the union of the group's intervals on each device, added up.
+def busy_times(work: pl.DataFrame, key: str) -> pl.DataFrame:
+    """`device_busy_ns` by a key: the length of the union of the group's intervals on each device, added up.
 
     Args:
-        work: device events with `device`, `ts_ns`, `dur_ns` and the keys.
-        keys: columns.
+        work: device events with `device`, `ts_ns`, `dur_ns` and the key.
+        key: a column of integers.
     """
-    group = [*keys, "device"]
-    end = pl.col("ts_ns") + pl.col("dur_ns")
-    reach = pl.col("end_ns").cum_max().shift(1).over(group)
+    number = pl.col("device").rank("dense").alias("number")
+    reach = pl.col("end_ns").cum_max().shift(1).over(key, "number")
     busy = pl.col("end_ns") - pl.max_horizontal("ts_ns", reach)
     return (
-        work.sort("ts_ns")
-        .with_columns(end.alias("end_ns"))
+        work.select(key, number, "ts_ns", (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"))
+        .sort("ts_ns")
         .with_columns(pl.max_horizontal(busy, 0).alias("device_busy_ns"))
-        .group_by(keys)
+        .group_by(key)
         .agg(pl.col("device_busy_ns").sum())
     )

@@ -53,12 +53,13 @@ class Paths:
     def ancestors(self) -> pl.DataFrame:
         """A row for each path and each that it extends, itself included: `path`, `ancestor`."""
         path = ancestor = np.arange(len(self.parent), dtype=np.int64)
-        found = []
+        paths, ancestors = [path], [ancestor]
         while len(path):
-            found.append(pl.DataFrame({"path": path, "ancestor": ancestor}))
             above = self.parent[ancestor]
             path, ancestor = path[above >= 0], above[above >= 0]
-        return pl.concat(found) if found else pl.DataFrame(schema={"path": pl.Int64, "ancestor": pl.Int64})
+            paths.append(path)
+            ancestors.append(ancestor)
+        return pl.DataFrame({"path": np.concatenate(paths), "ancestor": np.concatenate(ancestors)})
 
     def walk(self, first: _Ints) -> list[int]:
         """The paths as a walk through their tree: each before those that extend it, siblings by `first`.

@@ -80,7 +80,7 @@ def user_annotations(
 
 
 def _rows(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
-    """One row per annotation: row, step, name, and its times; `outermost`: in no other of its step and name."""
+    """One row per annotation: row, step, name, and its times; `outermost`: in no other of its `key`."""
     of = annotation_tree(linked)
     events = launched(linked).filter(pl.col("row") >= 0)
     kernels, device = launched_by_rows(events, events.get_column("row").to_numpy(), of.tree)
@@ -99,10 +99,10 @@ def _rows(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
         )
         .filter(pl.Series(of.is_annotation))
     )
-    key = found.select(pl.struct("step", "name").rank("dense").cast(pl.Int64)).to_series().to_numpy()
-    outermost = pl.Series(of.tree.outermost(found.get_column("row").to_numpy(), key))
+    key = found.select(pl.struct("step", "name").rank("dense").cast(pl.Int64).alias("key")).to_series()
+    outermost = pl.Series(of.tree.outermost(found.get_column("row").to_numpy(), key.to_numpy()))
     return found.with_columns(
-        outermost.alias("outermost"), pl.when(outermost).then("inclusive_ns").alias("host_ns")
+        key, outermost.alias("outermost"), pl.when(outermost).then("inclusive_ns").alias("host_ns")
     )
 
 
@@ -121,13 +121,17 @@ def _busy(linked: LinkedTrace, rows: pl.DataFrame) -> pl.DataFrame:
     parent = np.where(of.tree.enclosing == np.arange(len(wanted)), -1, of.tree.enclosing)
     outer = nearest_ancestors(parent, wanted)
     events = launched(linked).filter(pl.col("row") >= 0)
-    inside = of.tree.nearest(wanted)[events.get_column("row").to_numpy()]
-    work = events.select("device", "ts_ns", "dur_ns").with_columns(pl.Series("annotation", inside))
-    found = []
-    while (work := work.filter(pl.col("annotation") >= 0)).height:
-        found.append(work)
-        work = work.with_columns(
-            pl.Series(outer[work.get_column("annotation").to_numpy()]).alias("annotation")
-        )
-    keys = rows.select(pl.col("row").alias("annotation"), "step", "name")
-    return busy_times(pl.concat([work, *found]).join(keys, on="annotation"), ["step", "name"])
+    event = np.arange(events.height)
+    around = of.tree.nearest(wanted)[events.get_column("row").to_numpy()]
+    numbers, annotations = [event[:0]], [around[:0]]
+    while (inside := around >= 0).any():
+        event, around = event[inside], around[inside]
+        numbers.append(event)
+        annotations.append(around)
+        around = outer[around]
+    work = events.select("device", "ts_ns", "dur_ns")[np.concatenate(numbers)].with_columns(
+        pl.Series("annotation", np.concatenate(annotations))
+    )
+    keys = rows.select(pl.col("row").alias("annotation"), "key")
+    busy = busy_times(work.join(keys, on="annotation").drop("annotation"), "key")
+    return busy.join(rows.select("key", "step", "name").unique("key"), on="key").drop("key")
