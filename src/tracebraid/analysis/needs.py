@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 import polars as pl
 
+from tracebraid.analysis.inference.graph_work import has_graphs
+from tracebraid.analysis.inference.iterations import iterations
 from tracebraid.analysis.ops.module_tree import module_tree
+from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need
 from tracebraid.model.category import Role
@@ -17,8 +20,6 @@ from tracebraid.model.step import PROFILER_STEP
 __all__ = ["HAS", "lacking"]
 
 _COUNTER_CATEGORIES = ["cuda_profiler_range", "hardware_counters"]
-_GRAPH_LAUNCH = "GraphLaunch"
-"""Part of the names of the calls that launch a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`."""
 
 
 def lacking(analysis: Analysis, linked: LinkedTrace, annotation: str = PROFILER_STEP) -> tuple[Need, ...]:
@@ -49,12 +50,6 @@ def _has_annotations(linked: LinkedTrace) -> bool:
     return not linked.timeline.of_role(Role.ANNOTATION, Role.DEVICE_ANNOTATION).is_empty()
 
 
-def _has_graph_launches(linked: LinkedTrace) -> bool:
-    calls = linked.timeline.host_calls.select("event_id").join(linked.timeline.events, on="event_id")
-    names = calls.select(as_text("name").unique()).get_column("name")
-    return bool(names.str.contains(_GRAPH_LAUNCH, literal=True).any())
-
-
 def _has_counters(linked: LinkedTrace) -> bool:
     return not linked.timeline.events.filter(as_text("category").is_in(_COUNTER_CATEGORIES)).is_empty()
 
@@ -76,11 +71,14 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.STACKS: _has_stacks,
     Need.MODULES: lambda linked: module_tree(linked).source is not None,
     Need.ANNOTATIONS: _has_annotations,
+    Need.ALLOCATIONS: lambda linked: linked.has_et or _has_rows("memory")(linked),
     Need.MEMORY: _has_rows("memory"),
     Need.SYNC_EVENTS: _has_rows("syncs"),
+    Need.COMMUNICATION: lambda linked: not collective_events(linked).is_empty(),
     Need.COLLECTIVES: _has_rows("collectives"),
     Need.COUNTERS: _has_counters,
-    Need.GRAPH_LAUNCHES: _has_graph_launches,
+    Need.GRAPH_LAUNCHES: has_graphs,
     Need.EXECUTION_TRACE: lambda linked: linked.has_et,
+    Need.INFERENCE_ITERATIONS: lambda linked: iterations(linked).height > 0,
 }
 """Whether a trace has what may be needed; steps are those of `torch.profiler`."""

@@ -26,7 +26,8 @@ class Family(Enum):
     OPS = "ops"
     LAUNCHES = "launches"
     EFFICIENCY = "efficiency"
-    MEMORY = "memory"
+    ALLOCATIONS = "allocations, or an execution trace"
+    MEMORY = "allocations"
     INFERENCE = "inference"
 
 
@@ -40,12 +41,18 @@ class Need(Enum):
     STACKS = "stacks"
     MODULES = "modules"
     ANNOTATIONS = "annotations"
-    MEMORY = "memory"
+    ALLOCATIONS = "allocations, or an execution trace"
+    MEMORY = "allocations"
     SYNC_EVENTS = "sync events"
+    COMMUNICATION = "communication"
+    """Anything that communicates, on a device or the host."""
     COLLECTIVES = "collectives"
+    """Arguments of collectives."""
     COUNTERS = "counters"
     GRAPH_LAUNCHES = "graph launches"
     EXECUTION_TRACE = "execution trace"
+    INFERENCE_ITERATIONS = "inference iterations"
+    """Annotations of a serving engine or by hand (`prefill`, `decode`), or shapes of attention outside of training."""
 
 
 @dataclass(frozen=True)

@@ -295,6 +295,10 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "nothing in the program is annotated",
         "Mark its parts with torch.profiler.record_function",
     ),
+    Need.ALLOCATIONS: (
+        "neither allocations nor an Execution Trace were recorded",
+        "Capture with `tracebraid capture --memory`, or profile_memory=True",
+    ),
     Need.MEMORY: (
         "no allocations were recorded",
         "Capture with `tracebraid capture --memory`, or profile_memory=True",
@@ -302,6 +306,10 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
     Need.SYNC_EVENTS: (
         "no synchronisations were recorded as the device saw them",
         "Capture with experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)",
+    ),
+    Need.COMMUNICATION: (
+        "nothing communicates in the trace",
+        "Capture a rank of a program that runs on several",
     ),
     Need.COLLECTIVES: (
         "no collective with its arguments is in the trace",
@@ -315,6 +323,10 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
     Need.EXECUTION_TRACE: (
         "there is no Execution Trace",
         "Capture with `tracebraid capture`, which records both traces",
+    ),
+    Need.INFERENCE_ITERATIONS: (
+        "no iteration of a language model's inference is in the trace",
+        "Capture a serving engine, which annotates them; or with record_shapes=True; or annotate `prefill`, `decode`",
     ),
 }
 """What a trace lacks, and how to capture it."""

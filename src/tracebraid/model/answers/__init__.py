@@ -2,7 +2,56 @@
 
 from __future__ import annotations
 
-from tracebraid.model.answers.kernels import KERNELS, LAUNCHERS, Launcher
+from tracebraid.model.answers.copies import (
+    COPIES,
+    COPY_BANDWIDTH,
+    COPY_BANDWIDTH_SERIES,
+    CopyKind,
+    Direction,
+    HostWait,
+)
+from tracebraid.model.answers.counters import COUNTERS, CounterMethod
+from tracebraid.model.answers.inference import (
+    BATCH_SIZES,
+    GRAPH_REPLAYS,
+    INFERENCE_PHASES,
+    TOKEN_TIMES,
+    Phase,
+    PhaseEvidence,
+)
+from tracebraid.model.answers.kernel_sequences import (
+    GRAPH_KERNELS,
+    KERNEL_SEQUENCES,
+    OP_KERNEL_SEQUENCES,
+    CaptureMatch,
+)
+from tracebraid.model.answers.kernels import (
+    KERNEL_DURATIONS,
+    KERNEL_FAMILIES,
+    KERNEL_PACE,
+    KERNELS,
+    KERNELS_BY_OP,
+    LAUNCHERS,
+    SHORT_KERNELS,
+    Launcher,
+)
+from tracebraid.model.answers.launches import LAUNCH_BOUND, LAUNCH_EVENTS, LAUNCHES, STEP_OF_EVENT
+from tracebraid.model.answers.memory import (
+    ACTIVATIONS,
+    ALLOCATIONS,
+    ALLOCATOR,
+    ALLOCATOR_CALLS,
+    MEMORY_AT_PEAK,
+    MEMORY_GROWTH,
+    MEMORY_KEPT,
+    MEMORY_PEAK,
+    MEMORY_TIMELINE,
+    AllocatorCall,
+    CategoryRule,
+    MemoryCategory,
+    MemorySource,
+    TrainingPhase,
+)
 from tracebraid.model.answers.ops import (
     ANNOTATION_KERNELS,
     MODULES,
@@ -12,22 +61,87 @@ from tracebraid.model.answers.ops import (
     ModuleSource,
     OpKey,
 )
-from tracebraid.model.answers.time import BREAKDOWN, STEPS
+from tracebraid.model.answers.queues import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
+from tracebraid.model.answers.syncs import SYNC_CALLS, SYNCS, SyncKind, WaitMethod
+from tracebraid.model.answers.time import (
+    BREAKDOWN,
+    EXPOSED_COLLECTIVES,
+    OVERLAP,
+    STEP_SPREAD,
+    STEP_TIMES,
+    STEPS,
+    FirstTimeWork,
+    StepPart,
+)
 from tracebraid.model.answers.validity import VALIDITY, Doubt
 
 __all__ = [
+    "ACTIVATIONS",
+    "ALLOCATIONS",
+    "ALLOCATOR",
+    "ALLOCATOR_CALLS",
     "ANNOTATION_KERNELS",
+    "BATCH_SIZES",
     "BREAKDOWN",
+    "COPIES",
+    "COPY_BANDWIDTH",
+    "COPY_BANDWIDTH_SERIES",
+    "COUNTERS",
+    "EXPOSED_COLLECTIVES",
+    "FULL_QUEUE",
+    "GRAPH_KERNELS",
+    "GRAPH_REPLAYS",
+    "INFERENCE_PHASES",
     "KERNELS",
+    "KERNELS_BY_OP",
+    "KERNEL_DURATIONS",
+    "KERNEL_FAMILIES",
+    "KERNEL_PACE",
+    "KERNEL_SEQUENCES",
     "LAUNCHERS",
+    "LAUNCHES",
+    "LAUNCH_BOUND",
+    "LAUNCH_EVENTS",
+    "MEMORY_AT_PEAK",
+    "MEMORY_GROWTH",
+    "MEMORY_KEPT",
+    "MEMORY_PEAK",
+    "MEMORY_TIMELINE",
     "MODULES",
     "OPS",
+    "OP_KERNEL_SEQUENCES",
+    "OVERLAP",
     "PYTHON_FRAMES",
+    "QUEUE_LENGTHS",
+    "QUEUE_SERIES",
+    "SHORT_KERNELS",
     "STEPS",
+    "STEP_OF_EVENT",
+    "STEP_SPREAD",
+    "STEP_TIMES",
+    "SYNCS",
+    "SYNC_CALLS",
+    "TOKEN_TIMES",
     "USER_ANNOTATIONS",
     "VALIDITY",
+    "AllocatorCall",
+    "CaptureMatch",
+    "CategoryRule",
+    "CopyKind",
+    "CounterMethod",
+    "Direction",
     "Doubt",
+    "FirstTimeWork",
+    "HostWait",
     "Launcher",
+    "MemoryCategory",
+    "MemorySource",
     "ModuleSource",
     "OpKey",
+    "Phase",
+    "PhaseEvidence",
+    "StepPart",
+    "SyncKind",
+    "TrainingPhase",
+    "WaitMethod",
 ]

@@ -48,4 +48,8 @@ def test_every_path_has_itself_and_what_it_extends_as_ancestors() -> None:
 
 def test_no_marks_are_no_paths() -> None:
     paths = made([], [])
-    assert (paths.texts([], "/"), paths.walk(np.empty(0, dtype=np.int64)), paths.ancestors().height) == ([], [], 0)
+    assert (paths.texts([], "/"), paths.walk(np.empty(0, dtype=np.int64)), paths.ancestors().height) == (
+        [],
+        [],
+        0,
+    )
