@@ -122,13 +122,13 @@ def _busy(linked: LinkedTrace, rows: pl.DataFrame) -> pl.DataFrame:
     outer = nearest_ancestors(parent, wanted)
     events = launched(linked).filter(pl.col("row") >= 0)
     event = np.arange(events.height)
-    around = of.tree.nearest(wanted)[events.get_column("row").to_numpy()]
-    numbers, annotations = [event[:0]], [around[:0]]
-    while (inside := around >= 0).any():
-        event, around = event[inside], around[inside]
+    holder = of.tree.nearest(wanted)[events.get_column("row").to_numpy()]
+    numbers, annotations = [event[:0]], [holder[:0]]
+    while (inside := holder >= 0).any():
+        event, holder = event[inside], holder[inside]
         numbers.append(event)
-        annotations.append(around)
-        around = outer[around]
+        annotations.append(holder)
+        holder = outer[holder]
     work = events.select("device", "ts_ns", "dur_ns")[np.concatenate(numbers)].with_columns(
         pl.Series("annotation", np.concatenate(annotations))
     )
