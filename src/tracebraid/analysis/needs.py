@@ -9,9 +9,11 @@ import polars as pl
 from tracebraid.analysis.efficiency.peaks import known_peaks
 from tracebraid.analysis.inference.graph_work import has_graphs
 from tracebraid.analysis.inference.iterations import iterations
+from tracebraid.analysis.ops.module_tree import module_tree
 from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need
+from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -45,9 +47,8 @@ def _has_stacks(linked: LinkedTrace) -> bool:
     return linked.timeline.tables["python_functions"].height > 0 or _any(linked, "host_ops", "call_stack")
 
 
-def _has_modules(linked: LinkedTrace) -> bool:
-    of_frames = _any(linked, "python_functions", "python_module_id")
-    return of_frames or _any(linked, "host_ops", "module_hierarchy")
+def _has_annotations(linked: LinkedTrace) -> bool:
+    return not linked.timeline.of_role(Role.ANNOTATION, Role.DEVICE_ANNOTATION).is_empty()
 
 
 def _has_counters(linked: LinkedTrace) -> bool:
@@ -69,7 +70,8 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.STEPS: lambda linked: step_windows(linked).height > 0,
     Need.SHAPES: _has_shapes,
     Need.STACKS: _has_stacks,
-    Need.MODULES: _has_modules,
+    Need.MODULES: lambda linked: module_tree(linked).source is not None,
+    Need.ANNOTATIONS: _has_annotations,
     Need.ALLOCATIONS: lambda linked: linked.has_et or _has_rows("memory")(linked),
     Need.MEMORY: _has_rows("memory"),
     Need.SYNC_EVENTS: _has_rows("syncs"),

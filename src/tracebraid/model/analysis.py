@@ -40,6 +40,7 @@ class Need(Enum):
     SHAPES = "shapes"
     STACKS = "stacks"
     MODULES = "modules"
+    ANNOTATIONS = "annotations"
     ALLOCATIONS = "allocations, or an execution trace"
     MEMORY = "allocations"
     SYNC_EVENTS = "sync events"

@@ -291,6 +291,10 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "no calls of nn.Module were recorded",
         "Capture with `tracebraid capture --stacks`, or with_stack=True",
     ),
+    Need.ANNOTATIONS: (
+        "nothing in the program is annotated",
+        "Mark its parts with torch.profiler.record_function",
+    ),
     Need.ALLOCATIONS: (
         "neither allocations nor an Execution Trace were recorded",
         "Capture with `tracebraid capture --memory`, or profile_memory=True",

@@ -53,7 +53,15 @@ from tracebraid.model.answers.memory import (
     MemorySource,
     TrainingPhase,
 )
-from tracebraid.model.answers.ops import OPS
+from tracebraid.model.answers.ops import (
+    ANNOTATION_KERNELS,
+    MODULES,
+    OPS,
+    PYTHON_FRAMES,
+    USER_ANNOTATIONS,
+    ModuleSource,
+    OpKey,
+)
 from tracebraid.model.answers.queues import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
 from tracebraid.model.answers.syncs import SYNC_CALLS, SYNCS, SyncKind, WaitMethod
 from tracebraid.model.answers.time import (
@@ -73,6 +81,7 @@ __all__ = [
     "ALLOCATIONS",
     "ALLOCATOR",
     "ALLOCATOR_CALLS",
+    "ANNOTATION_KERNELS",
     "BATCH_SIZES",
     "BREAKDOWN",
     "COPIES",
@@ -100,10 +109,12 @@ __all__ = [
     "MEMORY_PEAK",
     "MEMORY_TIMELINE",
     "MFU",
+    "MODULES",
     "OPS",
     "OP_COSTS",
     "OP_KERNEL_SEQUENCES",
     "OVERLAP",
+    "PYTHON_FRAMES",
     "QUEUE_LENGTHS",
     "QUEUE_SERIES",
     "RECOMPUTATION",
@@ -116,6 +127,7 @@ __all__ = [
     "SYNCS",
     "SYNC_CALLS",
     "TOKEN_TIMES",
+    "USER_ANNOTATIONS",
     "VALIDITY",
     "AllocatorCall",
     "Bound",
@@ -130,7 +142,9 @@ __all__ = [
     "Launcher",
     "MemoryCategory",
     "MemorySource",
+    "ModuleSource",
     "OpFamily",
+    "OpKey",
     "Phase",
     "PhaseEvidence",
     "StepPart",

@@ -1,0 +1,35 @@
+"""The host events of a rank as a tree in which Python functions and runtime calls count too."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.op_tree import OpTree
+
+__all__ = ["host_names", "host_parents"]
+
+
+def host_parents(linked: LinkedTrace) -> OpTree:
+    """All rows of `host_tree`, each in the innermost host event of any kind that encloses it on its thread."""
+    return linked.derived(_host_parents)
+
+
+def _host_parents(linked: LinkedTrace) -> OpTree:
+    tree = linked.host_tree
+    event_id = tree.get_column("event_id").to_numpy()
+    parent = tree.get_column("parent_event").fill_null(-1).to_numpy()
+    rows = np.searchsorted(event_id, parent)
+    enclosing = np.where(parent < 0, np.arange(len(event_id)), rows)
+    return OpTree(event_id, enclosing, tree.get_column("depth").to_numpy())
+
+
+def host_names(linked: LinkedTrace) -> pl.DataFrame:
+    """The host events in the order of `host_tree`: event_id, name and category (categoricals), lane, ts_ns."""
+    return linked.derived(_host_names)
+
+
+def _host_names(linked: LinkedTrace) -> pl.DataFrame:
+    events = linked.timeline.events.select("event_id", "name", "category", "lane", "ts_ns")
+    return linked.host_tree.select("event_id").join(events, on="event_id", how="left", maintain_order="left")

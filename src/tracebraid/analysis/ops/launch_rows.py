@@ -1,0 +1,51 @@
+"""Where on the host was each device event launched, and in which step?"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.analysis.device_events import device_events, device_events_by_step
+from tracebraid.analysis.host_parents import host_names, host_parents
+from tracebraid.analysis.ops.step_options import StepOptions, by_start, with_step
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["host_times", "launched"]
+
+
+def launched(linked: LinkedTrace, options: StepOptions | None = None) -> pl.DataFrame:
+    """`device_events` with `row`; with options `step` and `in_means` too, by the step of the launch.
+
+    The row of `host_tree` is that of the launching call, else of the op that launched the event; -1: no launch is
+    known.
+
+    Args:
+        linked: one rank.
+        options: see `StepOptions`.
+    """
+    events = device_events(linked)
+    if options is not None:
+        name = options.annotation
+        events = with_step(
+            events, linked, options, lambda: device_events_by_step(linked, name).get_column("step")
+        )
+    launcher = pl.coalesce("call_event", "op_event").alias("launcher")
+    rows = pl.DataFrame({"launcher": host_parents(linked).event_id}).with_row_index("row")
+    return (
+        events.with_columns(launcher)
+        .join(
+            rows.with_columns(pl.col("row").cast(pl.Int64)), on="launcher", how="left", maintain_order="left"
+        )
+        .with_columns(pl.col("row").fill_null(-1))
+    )
+
+
+def host_times(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
+    """The host events in the order of `host_tree`: ts_ns, inclusive_ns, exclusive_ns; step and in_means by starts.
+
+    Args:
+        linked: one rank.
+        options: see `StepOptions`.
+    """
+    names = host_names(linked).select("ts_ns")
+    times = names.with_columns(linked.host_tree.select("inclusive_ns", "exclusive_ns").get_columns())
+    return by_start(times, linked, options)
