@@ -6,14 +6,12 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.time.busy_events import busy_events, in_order_of_devices
 from tracebraid.analysis.time.intervals import Cover, cover_of
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.answers import BREAKDOWN
 from tracebraid.model.answers.columns import DOUBTFUL, RANK
-from tracebraid.model.category import Role
-from tracebraid.model.device_kind import COMMUNICATION, COMPUTE, MEMORY, WAIT, host_op_communicates
-from tracebraid.model.expressions import as_text
+from tracebraid.model.device_kind import COMMUNICATION, COMPUTE, MEMORY
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -36,14 +34,10 @@ def breakdown(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFr
         annotation: what marks a step, see `steps`.
     """
     windows = step_windows(linked, annotation)
-    events = device_events(linked).filter(pl.col("kind") != WAIT)
-    if events.is_empty():
-        events = _host_events(linked)
+    events = busy_events(linked)
     rows = [
         row
-        for device in sorted(
-            events.get_column("device").unique().to_list(), key=lambda name: (len(name), name)
-        )
+        for device in in_order_of_devices(events.get_column("device"))
         for row in _rows(device, events.filter(pl.col("device") == device), windows)
     ]
     if not rows:
@@ -85,18 +79,3 @@ def _cover(events: pl.DataFrame, *kinds: str) -> Cover:
     starts = some.get_column("ts_ns").to_numpy()
     return cover_of(starts, starts + some.get_column("dur_ns").to_numpy())
 
-
-def _host_events(linked: LinkedTrace) -> pl.DataFrame:
-    ops = linked.timeline.of_role(Role.OP, Role.ANNOTATION)
-    communicates = pl.col("communicates")
-    is_op = as_text("category") == "cpu_op"
-    return (
-        ops.with_columns(host_op_communicates(ops))
-        .filter(is_op | communicates)
-        .select(
-            pl.lit("cpu").alias("device"),
-            pl.when(communicates).then(pl.lit(COMMUNICATION)).otherwise(pl.lit(COMPUTE)).alias("kind"),
-            "ts_ns",
-            "dur_ns",
-        )
-    )
