@@ -27,6 +27,7 @@ class IdleCause(Enum):
     LAUNCH_LATENCY = "launch-latency"
     STREAM_WAIT = "stream-wait"
     QUEUED = "queued"
+    BLOCKED = "blocked"
     NO_MORE_WORK = "no-more-work"
     UNKNOWN = "unknown"
 
@@ -82,7 +83,7 @@ IDLE_GAPS = Table(
         Column(
             "host_activity",
             Kind.TEXT,
-            "a code of `HostActivity`: what the host did for most of the part; null: it is not the cause",
+            "a code of `HostActivity`: what the host did for most of the part; null: the work had been launched",
         ),
         Column(
             "host_activity_ns", Kind.INT, "for how much of the part; null where there is no `host_activity`"
@@ -113,7 +114,7 @@ IDLE_CAUSES = Table(
         STEP,
         _DEVICE,
         _CAUSE,
-        Column("host_activity", Kind.TEXT, "a code of `HostActivity`; null: the host is not the cause"),
+        Column("host_activity", Kind.TEXT, "a code of `HostActivity`; null: the work had been launched"),
         _SIZE,
         Column("idle_ns", Kind.INT, "idle time"),
         Column("count", Kind.INT, "gaps in which it lies"),

@@ -16,6 +16,10 @@ SLOW_LAUNCH_NS = 50_000
 """A call that launches and lasts longer is itself why the host is late: the limit of HTA's launch statistics
 (`runtime_cutoff`, 50 µs) above which a call counts as an outlier."""
 
+BLOCKED_NS = 100_000
+"""Work that has been launched and is not started for longer is blocked, by something that the trace does not show: the
+limit of HTA's launch statistics (`launch_delay_cutoff`, 100 µs) above which a delay counts as an outlier."""
+
 CAUSES: tuple[str, ...] = tuple(cause.value for cause in IdleCause)
 """The code of each cause, by its number in `cause_parts`."""
 
@@ -27,14 +31,16 @@ def cause_parts(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
     With [g, h) the gap, and [b, e) the call that launched what ended it, both cut to the gap:
 
-    1. Nothing followed: the gap is `no-more-work`. No launch is in the trace: `unknown`; on the host itself the gap
-       is `host-late`, for an op begins when its thread gets to it.
-    2. [g, b) is `host-late`, unless earlier work of the same call (a graph) has run: then all of the gap is `queued`.
-    3. The call ended before the gap, so the work lay in its queue: `stream-wait` if it waited for another
-       stream, else `queued`.
-    4. [b, e) is `host-late` too if the call lasts over `SLOW_LAUNCH_NS` and launches no graph.
-    5. What is left is `stream-wait` for as long as the other stream's work ran; then `graph-launch` if the call
-       launches a graph, else `launch-latency`.
+    1. Nothing followed: the gap is `no-more-work`. No launch is in the trace, and it is not known to be older than the
+       gap: `unknown`. On the host itself the gap is `host-late`, for an op begins when its thread gets to it.
+    2. [g, b) is `host-late`, and [b, e) too if the call lasts over `SLOW_LAUNCH_NS` and launches no graph. Where work
+       of the same call (a graph) ran earlier, no part is.
+    3. What is left, or all of the gap if the call ended before it, is `stream-wait` as far as the work
+       of another stream ran in it that had to be waited for.
+    4. What is left then: if the work lay in its queue when the gap began, `stream-wait` if it waited for another stream,
+       else `queued`; if not, `graph-launch` where a graph is launched, else `launch-latency`.
+    5. But if that last part is longer than `BLOCKED_NS`, and no graph was launched in it, it is `stream-wait` if the
+       work had to wait for another stream, else `blocked`.
 
     Args:
         linked: one rank.
@@ -47,7 +53,7 @@ def _cause_parts(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     gaps = gap_launches(linked, annotation)
     start, end = (gaps.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
     late, called, waited = _bounds(gaps, start, end)
-    rest = _cause_of_rest(gaps, start)
+    rest = _cause_of_rest(gaps.with_columns(pl.Series("rest_ns", end - waited)))
     bounds = np.stack([start, late, called, waited, end])
     host, wait = (np.full(len(start), _NUMBER[cause]) for cause in (IdleCause.HOST_LATE, IdleCause.STREAM_WAIT))
     causes = np.stack([host, host, wait, rest])
@@ -88,18 +94,21 @@ def _bounds(
     return late, called, waited
 
 
-def _cause_of_rest(gaps: pl.DataFrame, start: np.ndarray) -> np.ndarray:
-    """The cause of what is left of each gap."""
-    has_call = pl.col("call_event").is_not_null()
-    in_queue = pl.col("continues") | (pl.col("call_end_ns") <= pl.col("start_ns"))
+def _cause_of_rest(gaps: pl.DataFrame) -> np.ndarray:
+    """The cause of what is left of each gap, `rest_ns` long."""
+    launched = pl.col("call_event").is_not_null() | pl.col("is_older")
+    in_queue = pl.col("continues") | pl.col("is_older") | (pl.col("call_end_ns") <= pl.col("start_ns"))
+    is_long = (pl.col("rest_ns") > BLOCKED_NS) & (in_queue | ~pl.col("is_graph"))
     number = {cause: pl.lit(value, dtype=pl.Int64) for cause, value in _NUMBER.items()}
     return gaps.select(
         pl.when(pl.col("next_event").is_null())
         .then(number[IdleCause.NO_MORE_WORK])
-        .when(~has_call)
+        .when(~launched)
         .then(number[IdleCause.UNKNOWN])
-        .when(in_queue & pl.col("waits"))
+        .when((in_queue | is_long) & pl.col("waits"))
         .then(number[IdleCause.STREAM_WAIT])
+        .when(is_long)
+        .then(number[IdleCause.BLOCKED])
         .when(in_queue)
         .then(number[IdleCause.QUEUED])
         .when(pl.col("is_graph"))

@@ -7,7 +7,7 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.time.idle.cause_parts import CAUSES
 from tracebraid.analysis.time.idle.codes import in_codes
-from tracebraid.analysis.time.idle.named_segments import CONTEXT, named_segments
+from tracebraid.analysis.time.idle.idle_parts import CONTEXT, contexts_of_parts, idle_parts
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import IDLE_BLAME, IdleCause
 from tracebraid.model.expressions import as_text
@@ -28,18 +28,18 @@ def idle_blame(linked: LinkedTrace, per_step: bool = False, annotation: str = PR
         per_step: rows for each step, instead of over all.
         annotation: what marks a step, see `steps`.
     """
-    segments = named_segments(linked, annotation, per_step)
-    idle = segments.group_by("step", "device").agg(pl.col("dur_ns").sum().alias("all_ns"))
-    late = segments.filter(pl.col("cause") == _LATE)
+    parts = idle_parts(linked, annotation, per_step)
+    idle = parts.group_by("step", "device").agg(pl.col("dur_ns").sum().alias("all_ns"))
+    contexts = contexts_of_parts(linked, annotation, per_step)
+    of_part = parts.select("step", "device", "cause")[contexts.get_column("index").to_numpy()]
+    late = pl.concat([contexts, of_part], how="horizontal").filter(pl.col("cause") == _LATE)
     if late.is_empty():
         return IDLE_BLAME.empty()
-    by_gap = late.group_by(*_KEY, "window", "row").agg(pl.col("dur_ns").sum())
+    # Of one gap and step one part at most has this cause: parts count gaps.
     duration = pl.col("dur_ns")
     return (
-        by_gap.group_by(_KEY)
-        .agg(
-            duration.sum().alias("idle_ns"), pl.len().alias("count"), duration.max().alias("longest_ns")
-        )
+        late.group_by(_KEY)
+        .agg(duration.sum().alias("idle_ns"), pl.len().alias("count"), duration.max().alias("longest_ns"))
         .join(idle, on=["step", "device"], how="left", nulls_equal=True)
         .with_columns((pl.col("idle_ns") / pl.col("all_ns")).alias("share"), as_text(*CONTEXT))
         .sort("idle_ns", *_KEY, descending=[True, *(False for _ in _KEY)])

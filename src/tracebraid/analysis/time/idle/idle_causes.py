@@ -6,7 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.time.idle.codes import in_codes
-from tracebraid.analysis.time.idle.named_segments import named_segments
+from tracebraid.analysis.time.idle.idle_parts import contexts_of_parts, idle_parts
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import IDLE_CAUSES
 from tracebraid.model.linked_trace import LinkedTrace
@@ -27,12 +27,16 @@ def idle_causes(linked: LinkedTrace, per_step: bool = False, annotation: str = P
         per_step: rows for each step, instead of over all.
         annotation: what marks a step, see `steps`.
     """
-    segments = named_segments(linked, annotation, per_step)
-    if segments.is_empty():
+    parts = idle_parts(linked, annotation, per_step)
+    if parts.is_empty():
         return IDLE_CAUSES.empty()
+    by_part = contexts_of_parts(linked, annotation, per_step).group_by("index", "activity", maintain_order=True)
+    found = by_part.agg(pl.col("dur_ns").sum())
+    of_part = parts.select("step", "device", "cause", "size", "window", "row", "sync_call")
     duration = pl.col("dur_ns")
     return (
-        segments.group_by(_KEY, maintain_order=True)
+        pl.concat([found, of_part[found.get_column("index").to_numpy()]], how="horizontal")
+        .group_by(_KEY, maintain_order=True)
         .agg(
             duration.sum().alias("idle_ns"),
             pl.struct("window", "row").n_unique().alias("count"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.time.idle.codes import in_codes
+from tracebraid.analysis.time.idle.host_context import ACTIVITIES
 from tracebraid.analysis.time.idle.launches import gap_launches
-from tracebraid.analysis.time.idle.named_segments import CONTEXT, named_segments
+from tracebraid.analysis.time.idle.idle_parts import CONTEXT, contexts_of_parts, idle_parts
 from tracebraid.model.answers import IDLE_GAPS
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -15,7 +17,8 @@ from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["idle_gaps"]
 
-_PART = ["device", "window", "part"]
+_NONE = len(ACTIVITIES)
+"""Stands for no activity of the host."""
 
 
 def idle_gaps(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
@@ -29,36 +32,31 @@ def idle_gaps(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
         per_step: the gaps in each step, cut at its start and end, instead of those of the whole trace.
         annotation: what marks a step, see `steps`.
     """
-    segments = named_segments(linked, annotation, per_step)
-    if segments.is_empty():
+    parts = idle_parts(linked, annotation, per_step)
+    if parts.is_empty():
         return IDLE_GAPS.empty()
-    parts = segments.group_by(_PART, maintain_order=True).agg(
-        pl.col("step", "row", "gap", "gap_ns", "size", "sync_call", "cause").first(),
-        pl.col("start_ns").min(),
-        pl.col("dur_ns").sum(),
-    )
-    frame = (
-        parts.join(_longest(segments), on=_PART, how="left", maintain_order="left")
-        .with_columns(in_codes())
-        .pipe(lambda parts: pl.concat([parts, _next(linked, annotation)[parts.get_column("row").to_numpy()]], how="horizontal"))
-    )
+    of_gap = linked.derived(_next, annotation)[parts.get_column("row").to_numpy()]
+    longest = _longest(contexts_of_parts(linked, annotation, per_step), parts.height)
+    frame = pl.concat([parts, longest, of_gap], how="horizontal").with_columns(in_codes())
     return answer(IDLE_GAPS, frame.sort("window", maintain_order=True), linked, annotation)
 
 
-def _longest(segments: pl.DataFrame) -> pl.DataFrame:
+def _longest(contexts: pl.DataFrame, parts: int) -> pl.DataFrame:
     """Of each part the longest activity, `host_activity_ns`, and of that the longest context."""
-    contexts = segments.group_by(*_PART, "activity", *CONTEXT, maintain_order=True).agg(pl.col("dur_ns").sum())
-    longest = (
-        contexts.with_columns(pl.col("dur_ns").sum().over(*_PART, "activity").alias("activity_ns"))
-        .sort("activity_ns", "activity", "dur_ns", descending=[True, False, True], maintain_order=True)
-        .unique(_PART, keep="first", maintain_order=True)
-    )
+    index = contexts.get_column("index").to_numpy()
+    activity = contexts.get_column("activity").fill_null(_NONE).to_numpy()
+    duration = contexts.get_column("dur_ns").to_numpy()
+    by_activity = np.zeros((parts, _NONE + 1), dtype=np.int64)
+    np.add.at(by_activity, (index, activity), duration)
+    longest = by_activity.argmax(axis=1)
+    best = np.flatnonzero(activity == longest[index])
+    best = best[np.lexsort((-duration[best], index[best]))]
+    first = best[np.flatnonzero(np.diff(index[best], prepend=-1))]
     known = pl.col("activity").is_not_null()
-    return longest.select(
-        *_PART,
+    return contexts[first].select(
         "activity",
-        pl.when(known).then("activity_ns").alias("host_activity_ns"),
-        as_text(*CONTEXT),
+        pl.when(known).then(pl.Series(by_activity[index[first], activity[first]])).alias("host_activity_ns"),
+        *CONTEXT,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.time.idle.name_search import names_match
 from tracebraid.model.category import Role
 from tracebraid.model.device_kind import WAIT
 from tracebraid.model.expressions import as_text
@@ -72,7 +73,7 @@ def _by_dependencies(linked: LinkedTrace) -> pl.DataFrame:
 
 def _by_calls(linked: LinkedTrace) -> pl.DataFrame:
     calls = linked.timeline.of_role(Role.CALL).select("event_id", "name", "lane", "ts_ns")
-    waits = calls.filter(as_text("name").str.contains(_WAIT_CALL)).select("lane", "ts_ns", waits=True)
+    waits = calls.filter(names_match(calls.get_column("name"), _WAIT_CALL)).select("lane", "ts_ns", waits=True)
     if waits.is_empty():
         return pl.DataFrame(schema=_FOUND)
     launches = (
