@@ -47,7 +47,8 @@ def _idle_segments(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     by_host = pl.col("cause").is_in(_BY_HOST)
     late = parts.filter(by_host)
     found = pl.concat([_of_launches(linked, parts.filter(~by_host), annotation), _of_host(linked, late, annotation)])
-    return found.sort("part", "start_ns")
+    # Each of the two is in the order of its parts: a stable sort keeps the order within a part.
+    return found[np.argsort(found.get_column("part").to_numpy(), kind="stable")]
 
 
 def _of_launches(linked: LinkedTrace, parts: pl.DataFrame, annotation: str) -> pl.DataFrame:

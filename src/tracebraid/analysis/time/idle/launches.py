@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from tracebraid.analysis.time.busy_events import HOST_DEVICE, busy_events
@@ -16,6 +17,8 @@ __all__ = ["gap_launches"]
 _GRAPH_LAUNCH = "GraphLaunch"
 """Part of the names of the calls that launch a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`."""
 
+_END_NS = pl.col("ts_ns") + pl.col("dur_ns")
+
 _BOUND_BY_WAIT = (pl.col("stream_end_ns").is_null() | (pl.col("stream_end_ns") < pl.col("start_ns"))) & (
     pl.col("until_ns").is_null() | (pl.col("until_ns") >= pl.col("start_ns"))
 )
@@ -25,11 +28,14 @@ _BOUND_BY_WAIT = (pl.col("stream_end_ns").is_null() | (pl.col("stream_end_ns") <
 def gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """The gaps with the launch of their next event, a row each and in their order.
 
-    Columns: those of `device_gaps`; `call_event`, `op_event`, `call_start_ns`, `call_end_ns`; `next_lane`, the lane
-    of the next event; `thread`, that of the call, else of the op, and on the host of the next event itself; `is_graph`, a graph was launched; `continues`, the call launched earlier work too; `is_older`,
-    no call is in the trace, nor for anything before on the stream, but for later work: a stream keeps the order
-    of its launches, so it was launched before the first call in the trace, and that before the gap; `waits`, it waited
-    for another stream, and `until_ns`, when what it waited for ended.
+    Columns: those of `device_gaps`; `next_lane`, the lane of the next event; `call_event`, `op_event`, `call_start_ns`,
+    `call_end_ns`; `thread`, the lane of the call, else of the op, and on the host of the next event itself; and flags:
+
+    - `is_graph`: the call launched a graph.
+    - `continues`: the call launched earlier work too.
+    - `is_older`: no call is in the trace, nor for anything before on the stream, but for later work. A stream keeps the
+      order of its launches, so it was launched before the first call in the trace, and that before the gap.
+    - `waits`: it waited for another stream; `until_ns` is when what it waited for ended, null where not known.
 
     Args:
         linked: one rank.
@@ -39,62 +45,53 @@ def gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 
 def _gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    events = linked.timeline.events
-    has_call = pl.col("call_event").is_not_null()
-    older = has_call.any().over("lane") & ~has_call.cum_max().over("lane")
-    end = (pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).over("lane")
-    launches = (
-        busy_events(linked)
-        .sort("ts_ns", "event_id")
-        .select(
-            pl.col("event_id").alias("next_event"),
-            "call_event",
-            "op_event",
-            pl.col("lane").alias("next_lane"),
-            pl.col("ts_ns").alias("next_ns"),
-            end.alias("stream_end_ns"),
-            older.alias("is_older"),
-        )
+    gaps = device_gaps(linked, annotation)
+    launched = linked.derived(_launched)
+    row_of_event = np.full(linked.timeline.events.height + 1, launched.height, dtype=np.int64)
+    row_of_event[launched.get_column("next_event").to_numpy()] = np.arange(launched.height)
+    rows = row_of_event[gaps.get_column("next_event").fill_null(-1).to_numpy()]
+    known = pl.Series(rows).set(pl.Series(rows == launched.height), None)
+    found = pl.concat(
+        [gaps, launched.drop("next_event").select(pl.all().gather(known))], how="horizontal"
     )
-    first = launches.filter(pl.col("call_event").is_not_null()).group_by("call_event").agg(
-        pl.col("next_ns").min().alias("first_ns")
-    )
-    calls = events.select(
-        pl.col("event_id").alias("call_event"),
-        pl.col("lane").alias("call_lane"),
-        pl.col("ts_ns").alias("call_start_ns"),
-        (pl.col("ts_ns") + pl.col("dur_ns")).alias("call_end_ns"),
-        "name",
-    )
-    ops = events.select(pl.col("event_id").alias("op_event"), pl.col("lane").alias("op_lane"))
-    waits = stream_waits(linked).select(
-        pl.col("event_id").alias("next_event"), "until_ns", pl.lit(True).alias("waits")
-    )
+    lane = linked.timeline.events.get_column("lane")
     on_host = pl.when(pl.col("device") == HOST_DEVICE).then("next_lane")
-    found = device_gaps(linked, annotation).join(
-        launches, on="next_event", how="left", maintain_order="left"
-    )
-    for other, key in ((first, "call_event"), (ops, "op_event"), (waits, "next_event")):
-        found = found.join(other, on=key, how="left", maintain_order="left")
-    needed = found.select("call_event").drop_nulls().unique()
-    calls = calls.join(needed, on="call_event", how="semi")
-    calls = calls.with_columns(names_match(calls.get_column("name"), _GRAPH_LAUNCH).alias("is_graph"))
-    found = found.join(calls, on="call_event", how="left", maintain_order="left")
-    return found.select(
-        *device_gaps(linked, annotation).columns,
-        "call_event",
-        "op_event",
-        "call_start_ns",
-        "call_end_ns",
-        "next_lane",
-        pl.coalesce("call_lane", "op_lane", on_host).alias("thread"),
+    call_lane, op_lane = (lane.gather(found.get_column(name)) for name in ("call_event", "op_event"))
+    first_call = _first_call_ns(linked)
+    older = pl.col("is_older") & (pl.col("start_ns") >= first_call) if first_call is not None else pl.lit(False)
+    return found.with_columns(
+        pl.coalesce(call_lane, op_lane, on_host).alias("thread"),
         pl.col("is_graph").fill_null(value=False),
-        (pl.col("first_ns") < pl.col("next_ns")).fill_null(value=False).alias("continues"),
-        (pl.col("is_older") & (pl.col("start_ns") >= _first_call_ns(linked)))
-        .fill_null(value=False)
-        .alias("is_older"),
+        pl.col("continues").fill_null(value=False),
+        older.fill_null(value=False).alias("is_older"),
         (pl.col("waits") & _BOUND_BY_WAIT).fill_null(value=False).alias("waits"),
-        "until_ns",
+    )
+
+
+def _launched(linked: LinkedTrace) -> pl.DataFrame:
+    """The device's events in the order of their starts, with their launches: see `gap_launches`."""
+    has_call = pl.col("call_event").is_not_null()
+    events = busy_events(linked).sort("ts_ns", "event_id")
+    calls = linked.timeline.events.select("name", "ts_ns", "dur_ns").select(
+        pl.all().gather(events.get_column("call_event"))
+    )
+    waits = stream_waits(linked).select("event_id", "until_ns", waits=True)
+    found = events.select(
+        pl.col("event_id").alias("next_event"),
+        pl.col("lane").alias("next_lane"),
+        *("call_event", "op_event"),
+        _END_NS.cum_max().shift(1).over("lane").alias("stream_end_ns"),
+        (has_call.any().over("lane") & ~has_call.cum_max().over("lane")).alias("is_older"),
+        (has_call & ~pl.col("call_event").is_first_distinct()).alias("continues"),
+    ).with_columns(
+        calls.get_column("ts_ns").alias("call_start_ns"),
+        calls.select(_END_NS).to_series().alias("call_end_ns"),
+        names_match(calls.get_column("name"), _GRAPH_LAUNCH).alias("is_graph"),
+    )
+    if waits.is_empty():
+        return found.with_columns(waits=pl.lit(False), until_ns=pl.lit(None, dtype=pl.Int64))
+    return found.join(
+        waits, left_on="next_event", right_on="event_id", how="left", maintain_order="left"
     )
 
 
