@@ -1,14 +1,19 @@
-"""Writes `docs/tables.md` from the schema: run `python tools/write_tables_doc.py` after a change of it."""
+"""Writes `docs/tables.md` from the schema, and `docs/analyses/list.md` from the catalog of analyses.
+
+Run `python tools/write_tables_doc.py` after a change of either.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.model import answers, schema
+from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.column import Table
 
-TARGET = Path(__file__).resolve().parents[1] / "docs" / "tables.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 HEAD = """# Tables
 
@@ -26,11 +31,13 @@ PARTS = (
 
 
 def main() -> int:
-    """Write the file; with `--check`, say instead whether it is up to date."""
-    text = render()
+    """Write the files; with `--check`, say instead whether they are up to date."""
+    texts = {DOCS / "tables.md": render(), DOCS / "analyses" / "list.md": render_analyses()}
     if "--check" in sys.argv[1:]:
-        return 0 if TARGET.read_text() == text else 1
-    TARGET.write_text(text)
+        return int(any(not path.exists() or path.read_text() != text for path, text in texts.items()))
+    for path, text in texts.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
     return 0
 
 
@@ -41,6 +48,37 @@ def render() -> str:
         tables = [value for name in module.__all__ if isinstance(value := getattr(module, name), Table)]
         parts += [f"\n## {title}\n", *(_table(table) for table in tables)]
     return "".join(parts)
+
+
+LIST_HEAD = """# All analyses
+
+Made from the catalog in `src/tracebraid/analysis` by `tools/write_tables_doc.py`; `tracebraid analyze --list` prints
+it. Each is a function of the package (`tracebraid.kernels(traces)`), takes a linked trace or a job, and answers with
+the table of its name in [tables](../tables.md). Without what it *needs* it answers nothing, and says so; with what it
+is *better with* it answers more.
+"""
+LIST_COLUMNS = "| analysis | question | needs | better with | options |\n|---|---|---|---|---|\n"
+
+
+def render_analyses() -> str:
+    """The list of all analyses by family."""
+    parts = [LIST_HEAD]
+    for family in Family:
+        rows = [_row(analysis) for analysis in ANALYSES if analysis.family is family]
+        page = f"{family.value}.md"
+        title = f"[{family.value.capitalize()}]({page})" if (DOCS / "analyses" / page).exists() else page
+        parts += [f"\n## {title}\n\n", LIST_COLUMNS, *rows] if rows else []
+    return "".join(parts)
+
+
+def _row(analysis: Analysis) -> str:
+    options = ", ".join(f"`{option}`" for option in analysis.options)
+    question = analysis.question.replace("|", "\\|")
+    return f"| `{analysis.name}` | {question} | {_needs(analysis.needs)} | {_needs(analysis.uses)} | {options} |\n"
+
+
+def _needs(needs: tuple[Need, ...]) -> str:
+    return ", ".join(need.value for need in needs)
 
 
 def _table(table: Table) -> str:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if _TYPE_CHECKING:
     from tracebraid.api import (
+        analyses,
+        analyze,
         breakdown,
         build_recorder,
         capture,
@@ -28,6 +30,7 @@ if _TYPE_CHECKING:
         read_timeline,
         repair,
         steps,
+        validity,
         write_et_plus,
     )
     from tracebraid.errors import (
@@ -43,6 +46,7 @@ if _TYPE_CHECKING:
         TracebraidError,
         WrongTraceError,
     )
+    from tracebraid.model.analysis import Analysis, Answer, Family, Need
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
@@ -60,6 +64,8 @@ if _TYPE_CHECKING:
     from tracebraid.version import __version__
 
 __all__ = [
+    "Analysis",
+    "Answer",
     "ArgumentError",
     "Capture",
     "CaptureError",
@@ -73,6 +79,7 @@ __all__ = [
     "Diagnosis",
     "ExecutionTrace",
     "ExecutionTraceObserver",
+    "Family",
     "FileInfo",
     "Finding",
     "FindingCode",
@@ -82,6 +89,7 @@ __all__ = [
     "Matched",
     "Matching",
     "MissingLibraryError",
+    "Need",
     "NotATraceError",
     "OrphanKind",
     "OrphanReason",
@@ -93,6 +101,8 @@ __all__ = [
     "TracebraidError",
     "WrongTraceError",
     "__version__",
+    "analyses",
+    "analyze",
     "breakdown",
     "build_recorder",
     "capture",
@@ -108,13 +118,14 @@ __all__ = [
     "read_timeline",
     "repair",
     "steps",
+    "validity",
     "write_et_plus",
 ]
 
 _HOMES = {
     "tracebraid.api": (
-        "breakdown build_recorder capture check demo_path info kernels launchers link open ops "
-        "read_execution_trace read_timeline repair steps write_et_plus"
+        "analyses analyze breakdown build_recorder capture check demo_path info kernels launchers link open ops "
+        "read_execution_trace read_timeline repair steps validity write_et_plus"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
@@ -122,6 +133,7 @@ _HOMES = {
     ),
     "tracebraid.recorders.observer": "ExecutionTraceObserver",
     "tracebraid.recorders.session.capture": "Capture",
+    "tracebraid.model.analysis": "Analysis Answer Family Need",
     "tracebraid.model.check": "Check CheckedRank Diagnosis Repair Severity",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",

@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compat": {"api", "errors", "model"},
     # The command line hands nouns of the model from api to reports, and names them in its types; the peers' options
     # and what they mean stand in compat.
-    "cli": {"api", "compat", "errors", "model", "reports", "version"},
+    "cli": {"api", "compat", "errors", "files", "model", "reports", "version"},
     "__main__": {"cli"},
     "__init__": {"api", "recorders", "errors", "model", "version"},
 }

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from tracebraid.api.analyses import (
+    analyses,
+    analyze,
+    breakdown,
+    kernels,
+    launchers,
+    ops,
+    steps,
+    validity,
+)
 from tracebraid.api.building import build_recorder
 from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
 from tracebraid.api.checking import check
@@ -9,17 +19,12 @@ from tracebraid.api.judging import judge
 from tracebraid.api.repairing import repair
 from tracebraid.api.traces import (
     Progress,
-    breakdown,
     demo_path,
     info,
-    kernels,
-    launchers,
     link,
     open,
-    ops,
     read_execution_trace,
     read_timeline,
-    steps,
     trace_files,
     write_et_plus,
     write_trace_link_et,
@@ -27,6 +32,8 @@ from tracebraid.api.traces import (
 
 __all__ = [
     "Progress",
+    "analyses",
+    "analyze",
     "breakdown",
     "build_recorder",
     "capture",
@@ -48,6 +55,7 @@ __all__ = [
     "settings_of",
     "steps",
     "trace_files",
+    "validity",
     "write_et_plus",
     "write_trace_link_et",
 ]

@@ -1,20 +1,12 @@
-"""Traces: opened, linked, asked, and written."""
+"""Traces: opened, linked, and written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import polars as pl
-
 from tracebraid.analysis.info import execution_trace_info, timeline_info
-from tracebraid.analysis.kernels.kernels import kernels as _kernels
-from tracebraid.analysis.kernels.launchers import launchers as _launchers
-from tracebraid.analysis.ops.ops import ops as _ops
-from tracebraid.analysis.time.breakdown import breakdown as _breakdown
-from tracebraid.analysis.time.steps import steps as _steps
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
 from tracebraid.importers.discovery.capture_folder import recorder_of
@@ -29,22 +21,16 @@ from tracebraid.model.job import Job, Progress, RankFiles
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.stage import Stage
-from tracebraid.model.step import PROFILER_STEP
 from tracebraid.model.timeline import Timeline
 
 __all__ = [
     "Progress",
-    "breakdown",
     "demo_path",
     "info",
-    "kernels",
-    "launchers",
     "link",
     "open",
-    "ops",
     "read_execution_trace",
     "read_timeline",
-    "steps",
     "trace_files",
     "write_et_plus",
     "write_trace_link_et",
@@ -143,67 +129,9 @@ def info(path: str | Path, progress: Progress | None = None) -> FileInfo:
     return timeline_info(trace, size_bytes)
 
 
-def steps(traces: LinkedTrace | Job, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """The steps of a rank or of all ranks: `model.answers.STEPS`."""
-    return _of_each(traces, lambda linked: _steps(linked, annotation))
-
-
-def breakdown(traces: LinkedTrace | Job, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """Compute, communication, memory, overlap and idle time of a rank or of all ranks: `model.answers.BREAKDOWN`.
-
-    Args:
-        traces: a linked trace, or a job.
-        annotation: what marks a step.
-    """
-    return _of_each(traces, lambda linked: _breakdown(linked, annotation))
-
-
-def kernels(
-    traces: LinkedTrace | Job, per_step: bool = False, annotation: str = PROFILER_STEP
-) -> pl.DataFrame:
-    """Device events by kind and name, the longest in total first: `model.answers.KERNELS`.
-
-    Args:
-        traces: a linked trace, or a job.
-        per_step: a row for each step, instead of one over all.
-        annotation: what marks a step.
-    """
-    return _of_each(traces, lambda linked: _kernels(linked, per_step, annotation))
-
-
-def launchers(
-    traces: LinkedTrace | Job, per_step: bool = False, annotation: str = PROFILER_STEP
-) -> pl.DataFrame:
-    """Device time by what launched it, an op, an annotation, a graph or nothing known: `model.answers.LAUNCHERS`.
-
-    Args:
-        traces: a linked trace, or a job.
-        per_step: rows for each step, instead of over all.
-        annotation: what marks a step.
-    """
-    return _of_each(traces, lambda linked: _launchers(linked, per_step, annotation))
-
-
-def ops(traces: LinkedTrace | Job, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """Host ops by name and shapes, the most device time first, then the most host time: `model.answers.OPS`.
-
-    Args:
-        traces: a linked trace, or a job.
-        per_step: a row for each step, instead of one over all.
-        annotation: what marks a step.
-    """
-    return _of_each(traces, lambda linked: _ops(linked, per_step, annotation))
-
-
 def demo_path() -> Path:
     """The folder of the bundled traces: two ranks of a small transformer, trained on CPU with DDP over gloo."""
     return Path(__file__).parents[1] / "demo_traces" / "ddp_cpu_2rank"
-
-
-def _of_each(traces: LinkedTrace | Job, question: Callable[[LinkedTrace], pl.DataFrame]) -> pl.DataFrame:
-    if isinstance(traces, LinkedTrace):
-        return question(traces)
-    return traces.ask(question)[0]
 
 
 def _read_with_recorder(path: str | Path) -> ExecutionTrace:

@@ -33,6 +33,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "info": {},
     "link": {},
     "summary": {},
+    "analyze": {},
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},

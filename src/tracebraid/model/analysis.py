@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from tracebraid.model.column import Table
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Analysis", "Family", "Need"]
+__all__ = ["Analysis", "Answer", "Family", "Need"]
 
 
 class Family(Enum):
@@ -76,3 +76,32 @@ class Analysis:
     def options(self) -> tuple[str, ...]:
         """The names of its options."""
         return tuple(inspect.signature(self.answer).parameters)[1:]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an analysis answers, and what the traces lack for it.
+
+    Args:
+        analysis: what was asked.
+        frame: the answer, a table of `analysis.table`.
+        lacks: what each rank lacks of `analysis.needs` and `analysis.uses`.
+    """
+
+    analysis: Analysis
+    frame: pl.DataFrame
+    lacks: Mapping[int, tuple[Need, ...]]
+
+    @property
+    def is_unanswerable(self) -> bool:
+        """Whether every rank lacks something that the analysis needs: that the frame is empty says nothing then."""
+        return all(set(lacks) & set(self.analysis.needs) for lacks in self.lacks.values())
+
+    @property
+    def ranks_by_need(self) -> dict[Need, list[int]]:
+        """What is lacking, what is needed before what is only used, and which ranks lack it."""
+        return {
+            need: ranks
+            for need in (*self.analysis.needs, *self.analysis.uses)
+            if (ranks := [rank for rank, lacks in self.lacks.items() if need in lacks])
+        }

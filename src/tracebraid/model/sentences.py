@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tracebraid.model.analysis import Need
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.reason import ChoiceReason, OrphanReason
 
@@ -11,6 +12,7 @@ __all__ = [
     "CASE_SENTENCES",
     "CHOICE_SENTENCES",
     "FINDING_SENTENCES",
+    "NEED_SENTENCES",
     "ORPHAN_REASONS",
     "finding_sentence",
     "reason_sentence",
@@ -268,3 +270,47 @@ def reason_sentence(reason: OrphanReason) -> str:
 
 def _words(value: object) -> object:
     return ORPHAN_REASONS[value] if isinstance(value, OrphanReason) else value
+
+
+NEED_SENTENCES: dict[Need, tuple[str, str]] = {
+    Need.HOST_OPS: ("no host op is in the trace", "Capture with ProfilerActivity.CPU"),
+    Need.DEVICE_WORK: (
+        "no work of a device is in the trace",
+        "Capture on a machine with an accelerator, with its ProfilerActivity",
+    ),
+    Need.STEPS: (
+        "no annotation marks steps",
+        "Call step() of the capture or profiler after each iteration, or name another annotation: --annotation",
+    ),
+    Need.SHAPES: ("no shapes were recorded", "Capture with record_shapes=True, as `tracebraid capture` does"),
+    Need.STACKS: (
+        "no Python frames were recorded",
+        "Capture with `tracebraid capture --stacks`, or with_stack=True",
+    ),
+    Need.MODULES: (
+        "no calls of nn.Module were recorded",
+        "Capture with `tracebraid capture --stacks`, or with_stack=True",
+    ),
+    Need.MEMORY: (
+        "no allocations were recorded",
+        "Capture with `tracebraid capture --memory`, or profile_memory=True",
+    ),
+    Need.SYNC_EVENTS: (
+        "no synchronisations were recorded as the device saw them",
+        "Capture with experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)",
+    ),
+    Need.COLLECTIVES: (
+        "no collective with its arguments is in the trace",
+        "Capture a program that communicates over NCCL or the like",
+    ),
+    Need.COUNTERS: (
+        "no hardware counters were recorded",
+        "Capture with profiler_metrics in torch._C._profiler._ExperimentalConfig",
+    ),
+    Need.GRAPH_LAUNCHES: ("no graph was launched", "Capture while CUDA or HIP graphs are replayed"),
+    Need.EXECUTION_TRACE: (
+        "there is no Execution Trace",
+        "Capture with `tracebraid capture`, which records both traces",
+    ),
+}
+"""What a trace lacks, and how to capture it."""

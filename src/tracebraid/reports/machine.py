@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from tracebraid.model.coverage import Count, Coverage
@@ -12,7 +13,7 @@ from tracebraid.model.file_info import FileInfo
 from tracebraid.model.finding import Finding
 from tracebraid.model.sentences import reason_sentence
 
-__all__ = ["coverage_data", "file_info_data", "finding_data", "rows_data"]
+__all__ = ["coverage_data", "file_info_data", "finding_data", "rows_data", "rows_json"]
 
 
 def coverage_data(rank: int, coverage: Coverage) -> dict[str, Any]:
@@ -73,6 +74,11 @@ def finding_data(finding: Finding) -> dict[str, Any]:
 def rows_data(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """The rows of a table, each as an object."""
     return frame.to_dicts()
+
+
+def rows_json(frame: pl.DataFrame) -> bytes:
+    """The rows of a table as a JSON list of objects."""
+    return msgspec.json.format(msgspec.json.encode(rows_data(frame)), indent=2) + b"\n"
 
 
 def _count(count: Count, word: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ __all__ = [
     "launchers_line",
     "ops_table",
     "orphans_table",
+    "table_of",
 ]
 
 _STEPS_SHOWN = 10
@@ -88,7 +89,7 @@ def coverage_table(coverages: Sequence[tuple[int, Coverage]]) -> Table:
     has_device = any(coverage.gpu_events.total for _, coverage in coverages)
     columns = [("rank", "right"), ("host ops linked", "right"), ("by", "left")]
     columns += [("GPU events attributed", "right"), ("GPU time attributed", "right")] if has_device else []
-    table = _table("Coverage", columns)
+    table = table_of("Coverage", columns)
     for rank, coverage in coverages:
         host, gpu, (total_ns, attributed_ns) = coverage.host_ops, coverage.gpu_events, coverage.gpu_time_ns
         methods = ", ".join(host.by_method) if coverage.has_et else "no Execution Trace"
@@ -107,7 +108,7 @@ def _of_total(count: Count) -> str:
 def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
     """What was not linked, and why, over all ranks; None where all was."""
     words = {OrphanKind.HOST_OP: "host op", OrphanKind.ET_NODE: "ET node", OrphanKind.GPU_EVENT: "GPU event"}
-    table = _table(
+    table = table_of(
         "Not linked", [("count", "right"), ("what", "left"), ("ranks", "right"), ("because", "left")]
     )
     found: dict[tuple[OrphanKind, OrphanReason], list[tuple[int, int]]] = {}
@@ -147,7 +148,7 @@ def breakdown_table(frame: pl.DataFrame) -> Table:
     devices = frame.get_column("device").unique().to_list()
     where = f" on device {cell(devices[0])}" if len(devices) == 1 else ""
     columns = ["rank", "step", *(["device"] if len(devices) > 1 else []), "span", *parts, *sums]
-    table = _table(
+    table = table_of(
         f"Where the time goes{where}", [(name, "left" if name == "step" else "right") for name in columns]
     )
     table.columns[1].no_wrap = True
@@ -170,7 +171,7 @@ def breakdown_table(frame: pl.DataFrame) -> Table:
 def kernels_table(frame: pl.DataFrame, top: int) -> Table:
     """The longest kernels and copies."""
     columns = [("total", "right"), ("share", "right"), ("count", "right"), ("mean", "right")]
-    table = _table("Kernels and copies by total time", [*columns, ("kind", "left"), ("name", "left")])
+    table = table_of("Kernels and copies by total time", [*columns, ("kind", "left"), ("name", "left")])
     for row in frame.head(top).iter_rows(named=True):
         table.add_row(
             duration(row["total_ns"]),
@@ -209,7 +210,7 @@ def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = PROFILER_STEP)
         times = [("device self", "device_self_ns"), ("device total", "device_total_ns"), *times[:1]]
     columns = [(name, "right") for name, _ in times]
     columns += [("count", "right"), ("kind", "left"), ("name", "left"), ("input shapes", "left")]
-    table = _table(f"Ops and annotations by {by} self time", columns)
+    table = table_of(f"Ops and annotations by {by} self time", columns)
     for row in ops.head(top).iter_rows(named=True):
         table.add_row(
             *(duration(row[column]) if row[column] else "-" for _, column in times),
@@ -231,7 +232,8 @@ def _with_rest(table: Table, rows: int, top: int) -> Table:
     return table
 
 
-def _table(title: str, columns: Sequence[tuple[str, str]]) -> Table:
+def table_of(title: str, columns: Sequence[tuple[str, str]]) -> Table:
+    """An empty table in the style of all reports; columns by their heading and how they are justified."""
     table = Table(title=title or None, title_justify="left", title_style="bold", caption_justify="left")
     table.box, table.show_edge, table.pad_edge = SIMPLE_HEAD, False, False
     for name, justify in columns:

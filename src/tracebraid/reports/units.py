@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["duration", "percent", "size"]
+__all__ = ["duration", "percent", "quantity", "size"]
 
 
 def duration(ns: float) -> str:
@@ -30,3 +30,11 @@ def size(size_bytes: int) -> str:
         if size_bytes >= factor:
             return f"{size_bytes / factor:.1f} {unit}"
     return f"{size_bytes} B"
+
+
+def quantity(value: float) -> str:
+    """A number with three digits and the prefix of its unit (powers of ten): `1.25 G`, `12.5 T`."""
+    for prefix, factor in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {prefix}" if abs(value) < 1e18 else f"{value / factor:.3e} {prefix}"
+    return f"{value:.3g} "

@@ -1,0 +1,84 @@
+"""What does a trace lack for an analysis?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.model.analysis import Analysis, Need
+from tracebraid.model.expressions import as_text
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
+
+__all__ = ["HAS", "lacking"]
+
+_COUNTER_CATEGORIES = ["cuda_profiler_range", "hardware_counters"]
+_GRAPH_LAUNCH = "GraphLaunch"
+"""Part of the names of the calls that launch a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`."""
+
+
+def lacking(analysis: Analysis, linked: LinkedTrace, annotation: str = PROFILER_STEP) -> tuple[Need, ...]:
+    """What of an analysis's needs and uses the trace does not have, in their order.
+
+    Args:
+        analysis: the analysis.
+        linked: one rank.
+        annotation: what marks a step.
+    """
+    wanted = (*analysis.needs, *analysis.uses)
+    return tuple(
+        need
+        for need in wanted
+        if not (bool(step_windows(linked, annotation).height) if need is Need.STEPS else HAS[need](linked))
+    )
+
+
+def _has_shapes(linked: LinkedTrace) -> bool:
+    return _any(linked, "host_ops", "input_dims")
+
+
+def _has_stacks(linked: LinkedTrace) -> bool:
+    return linked.timeline.tables["python_functions"].height > 0 or _any(linked, "host_ops", "call_stack")
+
+
+def _has_modules(linked: LinkedTrace) -> bool:
+    of_frames = _any(linked, "python_functions", "python_module_id")
+    return of_frames or _any(linked, "host_ops", "module_hierarchy")
+
+
+def _has_graph_launches(linked: LinkedTrace) -> bool:
+    calls = linked.timeline.host_calls.select("event_id").join(linked.timeline.events, on="event_id")
+    names = calls.select(as_text("name").unique()).get_column("name")
+    return bool(names.str.contains(_GRAPH_LAUNCH, literal=True).any())
+
+
+def _has_counters(linked: LinkedTrace) -> bool:
+    return not linked.timeline.events.filter(as_text("category").is_in(_COUNTER_CATEGORIES)).is_empty()
+
+
+def _has_rows(table: str) -> Callable[[LinkedTrace], bool]:
+    return lambda linked: linked.timeline.tables[table].height > 0
+
+
+def _any(linked: LinkedTrace, table: str, column: str) -> bool:
+    values = linked.timeline.tables[table].select(as_text(column).alias("value"))
+    return not values.filter(pl.col("value").is_not_null() & (pl.col("value") != "")).is_empty()
+
+
+HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
+    Need.HOST_OPS: _has_rows("host_ops"),
+    Need.DEVICE_WORK: lambda linked: linked.timeline.has_device,
+    Need.STEPS: lambda linked: step_windows(linked).height > 0,
+    Need.SHAPES: _has_shapes,
+    Need.STACKS: _has_stacks,
+    Need.MODULES: _has_modules,
+    Need.MEMORY: _has_rows("memory"),
+    Need.SYNC_EVENTS: _has_rows("syncs"),
+    Need.COLLECTIVES: _has_rows("collectives"),
+    Need.COUNTERS: _has_counters,
+    Need.GRAPH_LAUNCHES: _has_graph_launches,
+    Need.EXECUTION_TRACE: lambda linked: linked.has_et,
+}
+"""Whether a trace has what may be needed; steps are those of `torch.profiler`."""
