@@ -78,4 +78,3 @@ def _cover(events: pl.DataFrame, *kinds: str) -> Cover:
     some = events.filter(pl.col("kind").is_in(kinds))
     starts = some.get_column("ts_ns").to_numpy()
     return cover_of(starts, starts + some.get_column("dur_ns").to_numpy())
-

@@ -65,11 +65,13 @@ _SIZE = Column("size", Kind.TEXT, "a code of `GapSize`, by the length of the who
 _OP = Column("op", Kind.TEXT, "innermost op that the host ran; null: none")
 _ANNOTATION = Column("annotation", Kind.TEXT, "innermost annotation that is no step; null: none")
 _MODULE = Column("module", Kind.TEXT, "innermost nn.Module; null: none, or no stacks")
-_FRAME = Column("frame", Kind.TEXT, "innermost Python frame of the user's, else any; null: none, or no stacks")
+_FRAME = Column(
+    "frame", Kind.TEXT, "innermost Python frame of the user's, else any; null: none, or no stacks"
+)
 
 IDLE_GAPS = Table(
     "idle_gaps",
-    "One row per part of a gap with one cause. The lengths of all rows add up to the idle time of `breakdown`, exactly.",
+    "One row per part of a gap with one cause. All lengths add up to the idle time of `breakdown`, exactly.",
     (
         RANK,
         STEP,

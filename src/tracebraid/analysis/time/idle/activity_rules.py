@@ -75,8 +75,8 @@ def name_rules(events: pl.DataFrame) -> pl.DataFrame:
             | (frame & name.str.contains(_DATA_FRAMES))
         ).alias("is_data"),
         ((call & name.str.contains(_SYNC_CALLS)) | (op & name.is_in(_SYNC_OPS))).alias("is_sync"),
-        (
-            (named & name.str.contains(_HOST_BACKEND)) | (frame & name.str.contains(_WAIT_FRAMES))
-        ).alias("is_collective"),
+        ((named & name.str.contains(_HOST_BACKEND)) | (frame & name.str.contains(_WAIT_FRAMES))).alias(
+            "is_collective"
+        ),
     ).with_columns(pl.all().fill_null(value=False))
     return pl.concat([unique, flags], how="horizontal")

@@ -37,8 +37,8 @@ def cause_parts(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
        of the same call (a graph) ran earlier, no part is.
     3. What is left, or all of the gap if the call ended before it, is `stream-wait` as far as the work
        of another stream ran in it that had to be waited for.
-    4. What is left then: if the work lay in its queue when the gap began, `stream-wait` if it waited for another stream,
-       else `queued`; if not, `graph-launch` where a graph is launched, else `launch-latency`.
+    4. What is left then: if the work lay in its queue when the gap began, `stream-wait` if it waited for another
+       stream, else `queued`; if not, `graph-launch` where a graph is launched, else `launch-latency`.
     5. But if that last part is longer than `BLOCKED_NS`, and no graph was launched in it, it is `stream-wait` if the
        work had to wait for another stream, else `blocked`.
 
@@ -55,7 +55,9 @@ def _cause_parts(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     late, called, waited = _bounds(gaps, start, end)
     rest = _cause_of_rest(gaps.with_columns(pl.Series("rest_ns", end - waited)))
     bounds = np.stack([start, late, called, waited, end])
-    host, wait = (np.full(len(start), _NUMBER[cause]) for cause in (IdleCause.HOST_LATE, IdleCause.STREAM_WAIT))
+    host, wait = (
+        np.full(len(start), _NUMBER[cause]) for cause in (IdleCause.HOST_LATE, IdleCause.STREAM_WAIT)
+    )
     causes = np.stack([host, host, wait, rest])
     row = np.broadcast_to(np.arange(len(start)), causes.shape)
     parts = pl.DataFrame(
@@ -68,9 +70,11 @@ def _cause_parts(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         schema={"row": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64, "cause": pl.Int64},
     ).filter(pl.col("end_ns") > pl.col("start_ns"))
     # The two first parts of a gap, before and in the call, may be host-late: then they are one part.
-    return parts.group_by("row", "cause", maintain_order=True).agg(
-        pl.col("start_ns").min(), pl.col("end_ns").max()
-    ).select("row", "start_ns", "end_ns", "cause")
+    return (
+        parts.group_by("row", "cause", maintain_order=True)
+        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+        .select("row", "start_ns", "end_ns", "cause")
+    )
 
 
 def _bounds(
@@ -100,18 +104,22 @@ def _cause_of_rest(gaps: pl.DataFrame) -> np.ndarray:
     in_queue = pl.col("continues") | pl.col("is_older") | (pl.col("call_end_ns") <= pl.col("start_ns"))
     is_long = (pl.col("rest_ns") > BLOCKED_NS) & (in_queue | ~pl.col("is_graph"))
     number = {cause: pl.lit(value, dtype=pl.Int64) for cause, value in _NUMBER.items()}
-    return gaps.select(
-        pl.when(pl.col("next_event").is_null())
-        .then(number[IdleCause.NO_MORE_WORK])
-        .when(~launched)
-        .then(number[IdleCause.UNKNOWN])
-        .when((in_queue | is_long) & pl.col("waits"))
-        .then(number[IdleCause.STREAM_WAIT])
-        .when(is_long)
-        .then(number[IdleCause.BLOCKED])
-        .when(in_queue)
-        .then(number[IdleCause.QUEUED])
-        .when(pl.col("is_graph"))
-        .then(number[IdleCause.GRAPH_LAUNCH])
-        .otherwise(number[IdleCause.LAUNCH_LATENCY])
-    ).to_series().to_numpy()
+    return (
+        gaps.select(
+            pl.when(pl.col("next_event").is_null())
+            .then(number[IdleCause.NO_MORE_WORK])
+            .when(~launched)
+            .then(number[IdleCause.UNKNOWN])
+            .when((in_queue | is_long) & pl.col("waits"))
+            .then(number[IdleCause.STREAM_WAIT])
+            .when(is_long)
+            .then(number[IdleCause.BLOCKED])
+            .when(in_queue)
+            .then(number[IdleCause.QUEUED])
+            .when(pl.col("is_graph"))
+            .then(number[IdleCause.GRAPH_LAUNCH])
+            .otherwise(number[IdleCause.LAUNCH_LATENCY])
+        )
+        .to_series()
+        .to_numpy()
+    )

@@ -30,7 +30,9 @@ def idle_causes(linked: LinkedTrace, per_step: bool = False, annotation: str = P
     parts = idle_parts(linked, annotation, per_step)
     if parts.is_empty():
         return IDLE_CAUSES.empty()
-    by_part = contexts_of_parts(linked, annotation, per_step).group_by("index", "activity", maintain_order=True)
+    by_part = contexts_of_parts(linked, annotation, per_step).group_by(
+        "index", "activity", maintain_order=True
+    )
     found = by_part.agg(pl.col("dur_ns").sum())
     of_part = parts.select("step", "device", "cause", "size", "window", "row", "sync_call")
     duration = pl.col("dur_ns")

@@ -8,10 +8,10 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.time.idle.codes import in_codes
 from tracebraid.analysis.time.idle.host_context import ACTIVITIES
-from tracebraid.analysis.time.idle.launches import gap_launches
 from tracebraid.analysis.time.idle.idle_parts import CONTEXT, contexts_of_parts, idle_parts
+from tracebraid.analysis.time.idle.launches import gap_launches
+from tracebraid.analysis.time.idle.stream_names import stream_names
 from tracebraid.model.answers import IDLE_GAPS
-from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -63,13 +63,12 @@ def _longest(contexts: pl.DataFrame, parts: int) -> pl.DataFrame:
 def _next(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """Of each row of `gap_launches` what ended it: `next_event`, `next_name`, `next_stream`, `next_call`, `next_op`."""
     gaps = gap_launches(linked, annotation)
-    lanes = linked.timeline.lanes.select(pl.coalesce(as_text("tid"), "tid_text")).to_series()
     names = linked.timeline.events.get_column("name")
     return pl.DataFrame(
         [
             gaps.get_column("next_event"),
             names.gather(gaps.get_column("next_event")).alias("next_name"),
-            lanes.gather(gaps.get_column("next_lane")).alias("next_stream"),
+            stream_names(linked).gather(gaps.get_column("next_lane")).alias("next_stream"),
             names.gather(gaps.get_column("call_event")).alias("next_call"),
             names.gather(gaps.get_column("op_event")).alias("next_op"),
         ]

@@ -93,7 +93,10 @@ def _gaps(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         gap_launches(linked, annotation)
         .select("gap", (pl.col("end_ns") - pl.col("start_ns")).alias("gap_ns"))
         .with_columns(
-            pl.when(macro).then(pl.lit(GapSize.MACRO.value)).otherwise(pl.lit(GapSize.MICRO.value)).alias("size"),
+            pl.when(macro)
+            .then(pl.lit(GapSize.MACRO.value))
+            .otherwise(pl.lit(GapSize.MICRO.value))
+            .alias("size"),
             _sync_calls(linked, annotation),
         )
     )

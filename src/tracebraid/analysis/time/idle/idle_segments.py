@@ -46,7 +46,9 @@ def _idle_segments(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     parts = cause_parts(linked, annotation).with_row_index("part").with_columns(pl.col("part").cast(pl.Int64))
     by_host = pl.col("cause").is_in(_BY_HOST)
     late = parts.filter(by_host)
-    found = pl.concat([_of_launches(linked, parts.filter(~by_host), annotation), _of_host(linked, late, annotation)])
+    found = pl.concat(
+        [_of_launches(linked, parts.filter(~by_host), annotation), _of_host(linked, late, annotation)]
+    )
     # Each of the two is in the order of its parts: a stable sort keeps the order within a part.
     return found[np.argsort(found.get_column("part").to_numpy(), kind="stable")]
 

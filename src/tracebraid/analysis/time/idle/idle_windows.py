@@ -15,7 +15,7 @@ __all__ = ["segments_in_windows"]
 
 
 def segments_in_windows(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
-    """The segments of `idle_segments`, cut to the window of each device, or to the steps: with `device`, `step`, `window`.
+    """The segments of `idle_segments`, cut to each device's span or to the steps: with `device`, `step`, `window`.
 
     They are in the order of devices, windows and time. A segment lies in each of several steps that overlap.
 

@@ -51,14 +51,14 @@ def _gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     row_of_event[launched.get_column("next_event").to_numpy()] = np.arange(launched.height)
     rows = row_of_event[gaps.get_column("next_event").fill_null(-1).to_numpy()]
     known = pl.Series(rows).set(pl.Series(rows == launched.height), None)
-    found = pl.concat(
-        [gaps, launched.drop("next_event").select(pl.all().gather(known))], how="horizontal"
-    )
+    found = pl.concat([gaps, launched.drop("next_event").select(pl.all().gather(known))], how="horizontal")
     lane = linked.timeline.events.get_column("lane")
     on_host = pl.when(pl.col("device") == HOST_DEVICE).then("next_lane")
     call_lane, op_lane = (lane.gather(found.get_column(name)) for name in ("call_event", "op_event"))
     first_call = _first_call_ns(linked)
-    older = pl.col("is_older") & (pl.col("start_ns") >= first_call) if first_call is not None else pl.lit(False)
+    older = (
+        pl.col("is_older") & (pl.col("start_ns") >= first_call) if first_call is not None else pl.lit(False)
+    )
     return found.with_columns(
         pl.coalesce(call_lane, op_lane, on_host).alias("thread"),
         pl.col("is_graph").fill_null(value=False),
@@ -90,9 +90,7 @@ def _launched(linked: LinkedTrace) -> pl.DataFrame:
     )
     if waits.is_empty():
         return found.with_columns(waits=pl.lit(False), until_ns=pl.lit(None, dtype=pl.Int64))
-    return found.join(
-        waits, left_on="next_event", right_on="event_id", how="left", maintain_order="left"
-    )
+    return found.join(waits, left_on="next_event", right_on="event_id", how="left", maintain_order="left")
 
 
 def _first_call_ns(linked: LinkedTrace) -> int | None:

@@ -6,10 +6,10 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device_events import device_events, device_events_by_step
+from tracebraid.analysis.time.idle.stream_names import stream_names
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import STREAM_IDLE, StreamGap
 from tracebraid.model.device_kind import WAIT
-from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -70,13 +70,12 @@ def stream_gaps(linked: LinkedTrace, events: pl.DataFrame) -> pl.DataFrame:
         linked: the rank.
         events: rows of `device_events`; those that only wait are left out.
     """
-    lanes = linked.timeline.lanes.select(pl.coalesce(as_text("tid"), "tid_text").fill_null("unknown")).to_series()
     calls = linked.timeline.events.get_column("ts_ns")
     work = events.filter(pl.col("kind") != WAIT).sort("lane", "ts_ns", "event_id")
     previous = (pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).over("lane")
     return (
         work.with_columns(
-            lanes.gather(work.get_column("lane")).alias("stream"),
+            stream_names(linked).gather(work.get_column("lane")),
             calls.gather(work.get_column("call_event")).alias("called_ns"),
             previous.alias("previous_ns"),
         )

@@ -73,7 +73,9 @@ def _by_dependencies(linked: LinkedTrace) -> pl.DataFrame:
 
 def _by_calls(linked: LinkedTrace) -> pl.DataFrame:
     calls = linked.timeline.of_role(Role.CALL).select("event_id", "name", "lane", "ts_ns")
-    waits = calls.filter(names_match(calls.get_column("name"), _WAIT_CALL)).select("lane", "ts_ns", waits=True)
+    waits = calls.filter(names_match(calls.get_column("name"), _WAIT_CALL)).select(
+        "lane", "ts_ns", waits=True
+    )
     if waits.is_empty():
         return pl.DataFrame(schema=_FOUND)
     launches = (
@@ -84,7 +86,9 @@ def _by_calls(linked: LinkedTrace) -> pl.DataFrame:
         .select("lane", "ts_ns", "event_id", waits=False)
     )
     return (
-        pl.concat([waits.with_columns(pl.lit(None, dtype=pl.Int64).alias("event_id")), launches], how="diagonal")
+        pl.concat(
+            [waits.with_columns(pl.lit(None, dtype=pl.Int64).alias("event_id")), launches], how="diagonal"
+        )
         .sort("lane", "ts_ns", "event_id")
         .filter(~pl.col("waits") & pl.col("waits").shift(1).over("lane"))
         .select("event_id", pl.lit(None, dtype=pl.Int64).alias("until_ns"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +123,7 @@ def _thread_timelines(linked: LinkedTrace) -> dict[int, ThreadTimeline]:
     bounds = [*first.tolist(), len(lanes)]
     return {
         int(lanes[begin]): ThreadTimeline(moments[begin:end], rows[begin:end])
-        for begin, end in zip(bounds[:-1], bounds[1:], strict=True)
+        for begin, end in pairwise(bounds)
     }
 
 
