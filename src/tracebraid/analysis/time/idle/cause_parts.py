@@ -10,7 +10,7 @@ from tracebraid.analysis.time.idle.launches import gap_launches
 from tracebraid.model.answers import IdleCause
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["CAUSES", "SLOW_LAUNCH_NS", "cause_parts"]
+__all__ = ["BLOCKED_NS", "CAUSES", "SLOW_LAUNCH_NS", "cause_parts"]
 
 SLOW_LAUNCH_NS = 50_000
 """A call that launches and lasts longer is itself why the host is late: the limit of HTA's launch statistics

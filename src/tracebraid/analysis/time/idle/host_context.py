@@ -88,7 +88,8 @@ def _host_context(linked: LinkedTrace, annotation: str) -> HostContext:
         wanted = np.logical_or.reduce([flags[name] for name in names])
         if not wanted.any():
             return np.full(len(parent) + 1, NO_ROW, dtype=np.int64)
-        return np.r_[nearest_rows(parent, wanted), NO_ROW]
+        found: _Ints = np.r_[nearest_rows(parent, wanted), NO_ROW]
+        return found
 
     code = nearest("is_op", "is_frame")
     is_op = np.r_[flags["is_op"], False]

@@ -54,10 +54,11 @@ def _cut(segments: pl.DataFrame, device: str, windows: pl.DataFrame) -> pl.DataF
     window = np.repeat(np.arange(len(begin)), count)
     index = first[window] + np.arange(len(window)) - np.repeat(np.cumsum(count) - count, count)
     names = windows.get_column("step")
-    return segments[index].with_columns(
+    found: pl.DataFrame = segments[index]
+    return found.with_columns(
         pl.Series("start_ns", np.maximum(start[index], begin[window])),
         pl.Series("end_ns", np.minimum(end[index], stop[window])),
         pl.lit(device).alias("device"),
         names.gather(window).alias("step"),
         pl.Series("window", window, dtype=pl.Int64),
-    )
+    ).filter(pl.col("end_ns") > pl.col("start_ns"))
