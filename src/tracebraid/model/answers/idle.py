@@ -64,7 +64,9 @@ _CAUSE = Column("cause", Kind.TEXT, "a code of `IdleCause`")
 _SIZE = Column("size", Kind.TEXT, "a code of `GapSize`, by the length of the whole gap")
 _OP = Column("op", Kind.TEXT, "innermost op that the host ran; null: none")
 _ANNOTATION = Column("annotation", Kind.TEXT, "innermost annotation that is no step; null: none")
-_MODULE = Column("module", Kind.TEXT, "innermost nn.Module; null: none, or no stacks")
+_MODULE = Column(
+    "module", Kind.TEXT, "innermost nn.Module, in backward that of the forward op; null: none known"
+)
 _FRAME = Column(
     "frame", Kind.TEXT, "innermost Python frame of the user's, else any; null: none, or no stacks"
 )
@@ -103,7 +105,7 @@ IDLE_GAPS = Table(
         Column("next_name", Kind.TEXT, "its name"),
         Column("next_stream", Kind.TEXT, "its stream, or its thread for `cpu`"),
         Column("next_call", Kind.TEXT, "name of the call that launched it; null: none in the trace"),
-        Column("next_op", Kind.TEXT, "name of the op that launched it; null: none"),
+        Column("next_op", Kind.TEXT, "name of the op that launched it, for `cpu` its own; null: none"),
         DOUBTFUL,
     ),
 )
@@ -142,6 +144,11 @@ IDLE_BLAME = Table(
         _ANNOTATION,
         _MODULE,
         _FRAME,
+        Column(
+            "next_op",
+            Kind.TEXT,
+            "where the host ran no op: the op that launched next; null: none, or it ran one",
+        ),
         Column("idle_ns", Kind.INT, "idle time in which the host did that"),
         Column("count", Kind.INT, "gaps in which it lies"),
         Column("longest_ns", Kind.INT, "the most of it in a single gap"),

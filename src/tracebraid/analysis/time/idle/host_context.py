@@ -56,7 +56,7 @@ class HostContext:
         activity: a number of `Activity`.
         op: innermost op.
         annotation: innermost annotation that is no step.
-        module: innermost nn.Module.
+        module: innermost nn.Module; of the backward pass that of the forward op.
         frame: innermost Python frame of the user's; where there is none, the innermost of all.
         sync: innermost call or op that synchronizes.
     """
@@ -121,10 +121,25 @@ def _host_context(linked: LinkedTrace, annotation: str) -> HostContext:
         activity.astype(np.int8),
         nearest("is_op"),
         nearest("is_range"),
-        nearest("is_module"),
+        _modules(linked, nearest("is_module")),
         np.where(user_frame >= 0, user_frame, nearest("is_frame")),
         sync,
     )
+
+
+def _modules(linked: LinkedTrace, module: _Ints) -> _Ints:
+    """The module of each row; of a backward op that lies in none, and of what it encloses, that of its forward op."""
+    if (module < 0).all():
+        return module
+    host, pairs = host_rows(linked), linked.forward_backward
+    forward, backward = (
+        host.rows(pairs.get_column(name).to_numpy()) for name in ("forward_event", "backward_event")
+    )
+    of_forward = np.full(len(module), NO_ROW, dtype=np.int64)
+    of_forward[backward] = module[forward]
+    of_forward[NO_ROW] = NO_ROW
+    nearest = np.r_[nearest_rows(host.parent, of_forward[:-1] >= 0), NO_ROW]
+    return np.where(module >= 0, module, of_forward[nearest])
 
 
 def _flags(linked: LinkedTrace, event_id: _Ints, annotation: str) -> dict[str, NDArray[np.bool_]]:

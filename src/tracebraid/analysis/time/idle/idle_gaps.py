@@ -9,7 +9,7 @@ from tracebraid.analysis.answering import answer
 from tracebraid.analysis.time.idle.codes import in_codes
 from tracebraid.analysis.time.idle.host_context import ACTIVITIES
 from tracebraid.analysis.time.idle.idle_parts import CONTEXT, contexts_of_parts, idle_parts
-from tracebraid.analysis.time.idle.launches import gap_launches
+from tracebraid.analysis.time.idle.launches import gap_launches, next_ops
 from tracebraid.analysis.time.idle.stream_names import stream_names
 from tracebraid.model.answers import IDLE_GAPS
 from tracebraid.model.linked_trace import LinkedTrace
@@ -70,6 +70,6 @@ def _next(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
             names.gather(gaps.get_column("next_event")).alias("next_name"),
             stream_names(linked).gather(gaps.get_column("next_lane")).alias("next_stream"),
             names.gather(gaps.get_column("call_event")).alias("next_call"),
-            names.gather(gaps.get_column("op_event")).alias("next_op"),
+            next_ops(linked, annotation),
         ]
     )

@@ -74,15 +74,14 @@ def _idle_parts(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.Data
 
 def _contexts_of_parts(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
     segments = linked.derived(_numbered, annotation, per_step)
+    names = [_names(linked, segments.get_column(name)) for name in CONTEXT]
+    # Columns without any value, such as frames where there are no stacks, would only make the grouping slow.
+    known = [column.name for column in names if column.null_count() < len(column)]
     return (
-        segments.select(
-            "index",
-            "activity",
-            *(_names(linked, segments.get_column(name)) for name in CONTEXT),
-            (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"),
-        )
-        .group_by("index", "activity", *CONTEXT, maintain_order=True)
-        .agg(pl.col("dur_ns").sum())
+        segments.select("index", "activity", *names, (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"))
+        .group_by("index", "activity", *known, maintain_order=True)
+        .agg(pl.col("dur_ns").sum(), *(pl.col(name).first() for name in CONTEXT if name not in known))
+        .select("index", "activity", *CONTEXT, "dur_ns")
     )
 
 

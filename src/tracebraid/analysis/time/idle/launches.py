@@ -9,20 +9,21 @@ from tracebraid.analysis.time.busy_events import HOST_DEVICE, busy_events
 from tracebraid.analysis.time.idle.gaps import device_gaps
 from tracebraid.analysis.time.idle.name_search import names_match
 from tracebraid.analysis.time.idle.stream_waits import stream_waits
-from tracebraid.model.category import Role
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["gap_launches"]
+__all__ = ["gap_launches", "next_ops"]
 
 _GRAPH_LAUNCH = "GraphLaunch"
 """Part of the names of the calls that launch a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`."""
 
 _END_NS = pl.col("ts_ns") + pl.col("dur_ns")
 
-_BOUND_BY_WAIT = (pl.col("stream_end_ns").is_null() | (pl.col("stream_end_ns") < pl.col("start_ns"))) & (
-    pl.col("until_ns").is_null() | (pl.col("until_ns") >= pl.col("start_ns"))
-)
-"""Whether what ran last before the gap is not the stream's own work, but what the wait is for, if that is known."""
+_STREAM_WAS_FREE = pl.col("stream_end_ns").is_null() | (pl.col("stream_end_ns") < pl.col("start_ns"))
+_WAIT_WAS_OVER = (pl.col("until_ns") < pl.col("start_ns")).fill_null(value=False)
+_WAIT_WENT_ON = (pl.col("until_ns") > pl.col("start_ns")).fill_null(value=False)
+_BOUND_BY_WAIT = _WAIT_WENT_ON | (_STREAM_WAS_FREE & ~_WAIT_WAS_OVER)
+"""Whether the wait is what kept work from starting: it ended in the gap, or no other work of the stream ran up to the
+gap. When a wait ended may not be known."""
 
 
 def gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
@@ -42,6 +43,14 @@ def gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         annotation: what marks a step.
     """
     return linked.derived(_gap_launches, annotation)
+
+
+def next_ops(linked: LinkedTrace, annotation: str) -> pl.Series:
+    """Of each row of `gap_launches` the name of the op that launched the next event, or that it is on the host."""
+    gaps = gap_launches(linked, annotation)
+    op = pl.when(pl.col("device") == HOST_DEVICE).then("next_event").otherwise("op_event")
+    names = linked.timeline.events.get_column("name")
+    return names.gather(gaps.select(op).to_series()).alias("next_op")
 
 
 def _gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
@@ -94,5 +103,8 @@ def _launched(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _first_call_ns(linked: LinkedTrace) -> int | None:
-    start = linked.timeline.of_role(Role.CALL).get_column("ts_ns").to_numpy()
+    timeline = linked.timeline
+    start = timeline.events.get_column("ts_ns").to_numpy()[
+        timeline.host_calls.get_column("event_id").to_numpy()
+    ]
     return int(start.min()) if len(start) else None

@@ -59,6 +59,15 @@ def test_a_wait_keeps_launched_work_for_as_long_as_it_takes() -> None:
     }
 
 
+def test_the_device_itself_says_how_long_it_waited() -> None:
+    """MTIA has rows for it, and others for events that it records."""
+    scene, host, stream = begun()
+    stream.run("event_wait", 30_000, 20_000, "mtia_ccp_events")
+    stream.run("event_record", 500, 51_000, "mtia_ccp_events")
+    host.launch(stream, "behind", KERNEL_NS, at=52_000)
+    assert causes(scene.linked()) == {("stream-wait", None): 52_000 - 18_000}
+
+
 @pytest.mark.parametrize("at", [None, 18_000 + 703_000])
 def test_launched_work_that_starts_much_later_is_blocked(at: int | None) -> None:
     scene, host, stream = begun()

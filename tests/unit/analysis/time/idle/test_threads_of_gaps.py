@@ -97,3 +97,24 @@ def test_a_timeline_has_the_innermost_event_at_every_moment() -> None:
         (31, ""),
     ]
     assert causes(linked) == {("host-late", "outside-of-ops"): 7}
+
+
+def test_a_backward_op_is_of_the_module_of_its_forward_op() -> None:
+    scene = Scene()
+    host, stream, autograd = scene.thread(), scene.stream(7), scene.thread("pt_autograd_0")
+    with host.module("Model_0"), host.module("Linear_0"), host.op("aten::addmm", sequence=1) as forward:
+        host.launch(stream, "forward", KERNEL_NS)
+    autograd.until(100_000)
+    with autograd.backward("AddmmBackward0", forward, host), autograd.op("aten::mm", 60_000):
+        autograd.launch(stream, "backward", KERNEL_NS)
+    rows = idle_blame(scene.linked()).filter(op="aten::mm").select("module", "idle_ns").rows()
+    assert rows == [("nn.Module: Linear_0", 60_000)]
+
+
+def test_where_no_op_runs_the_op_that_launched_next_is_named() -> None:
+    scene, host, stream = begun()
+    host.spend(50_000)
+    with host.op("aten::mm", 20_000):
+        host.launch(stream, "behind", KERNEL_NS)
+    rows = idle_blame(scene.linked()).select("op", "next_op", "idle_ns").rows()
+    assert rows == [(None, "aten::mm", 55_000 - 18_000), ("aten::mm", None, 20_000)]
