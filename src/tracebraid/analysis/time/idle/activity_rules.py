@@ -46,16 +46,15 @@ _INTERNAL_FRAME = (
 
 
 def name_rules(events: pl.DataFrame) -> pl.DataFrame:
-    """Per unique name and category the flags that an event bears.
+    """The flags that each event bears by its name and category.
 
-    Columns: `name` and `category` as in the events, and booleans `is_op`, `is_annotation`, `is_call`, `is_frame`,
-    `is_module`, `is_user_frame`, `is_data`, `is_sync`, `is_collective`.
+    Columns: booleans `is_op`, `is_annotation`, `is_call`, `is_frame`, `is_module`, `is_user_frame`, `is_data`,
+    `is_sync`, `is_collective`.
 
     Args:
-        events: columns `name` and `category`.
+        events: columns `name` and `category`, each pair of them once: they are searched as text.
     """
-    unique = events.select("name", "category").unique(maintain_order=True)
-    text = unique.select(as_text("name", "category")).with_columns(pl.col("name").fill_null(""))
+    text = events.select(as_text("name", "category")).with_columns(pl.col("name").fill_null(""))
     name = pl.col("name")
     op, range_, call, frame = (
         pl.col("category").is_in(categories_of(role))
@@ -63,7 +62,7 @@ def name_rules(events: pl.DataFrame) -> pl.DataFrame:
     )
     is_op = op & ~name.str.contains(_RANGE_OP)
     named = op | range_
-    flags = text.select(
+    return text.select(
         is_op.alias("is_op"),
         (named & ~is_op).alias("is_annotation"),
         call.alias("is_call"),
@@ -79,4 +78,3 @@ def name_rules(events: pl.DataFrame) -> pl.DataFrame:
             "is_collective"
         ),
     ).with_columns(pl.all().fill_null(value=False))
-    return pl.concat([unique, flags], how="horizontal")

@@ -42,6 +42,12 @@ ACTIVITIES: tuple[str, ...] = tuple(HostActivity[activity.name].value for activi
 FIRST_OF_WORK = Activity.COMPUTED
 """From this one on, the trace shows that a thread works itself and does not just wait for another."""
 
+_PAIR = pl.sum_horizontal(
+    pl.col("name").to_physical().cast(pl.Int64).fill_null(-1) * 2**32,
+    pl.col("category").to_physical().cast(pl.Int64).fill_null(2**32 - 1),
+)
+"""Name and category as a single number, by which rows are joined faster."""
+
 _BLOCKING_COPY = r"(DtoH|DeviceToHost).*Pageable"
 """Copies to pageable memory of the host: their call returns when the copy is done, asynchronous or not."""
 
@@ -55,6 +61,7 @@ class HostContext:
     Args:
         activity: a number of `Activity`.
         op: innermost op.
+        outer_op: outermost op.
         annotation: innermost annotation that is no step.
         module: innermost nn.Module; of the backward pass that of the forward op.
         frame: innermost Python frame of the user's; where there is none, the innermost of all.
@@ -63,6 +70,7 @@ class HostContext:
 
     activity: NDArray[np.int8]
     op: _Ints
+    outer_op: _Ints
     annotation: _Ints
     module: _Ints
     frame: _Ints
@@ -91,7 +99,8 @@ def _host_context(linked: LinkedTrace, annotation: str) -> HostContext:
         found: _Ints = np.r_[nearest_rows(parent, wanted), NO_ROW]
         return found
 
-    code = nearest("is_op", "is_frame")
+    op = nearest("is_op")
+    code = nearest("is_op", "is_frame") if flags["is_frame"].any() else op
     is_op = np.r_[flags["is_op"], False]
     user_frame = nearest("is_user_frame")
     sync = nearest("is_sync")
@@ -119,12 +128,20 @@ def _host_context(linked: LinkedTrace, annotation: str) -> HostContext:
     )
     return HostContext(
         activity.astype(np.int8),
-        nearest("is_op"),
+        op,
+        _outermost(parent, op, flags["is_op"]),
         nearest("is_range"),
         _modules(linked, nearest("is_module")),
         np.where(user_frame >= 0, user_frame, nearest("is_frame")),
         sync,
     )
+
+
+def _outermost(parent: _Ints, op: _Ints, is_op: NDArray[np.bool_]) -> _Ints:
+    """The outermost op of each row, from the innermost: the op that the parent of no op lies in."""
+    is_root = is_op & (op[parent] < 0)
+    found: _Ints = np.r_[nearest_rows(parent, is_root), NO_ROW]
+    return found
 
 
 def _modules(linked: LinkedTrace, module: _Ints) -> _Ints:
@@ -143,13 +160,14 @@ def _modules(linked: LinkedTrace, module: _Ints) -> _Ints:
 
 
 def _flags(linked: LinkedTrace, event_id: _Ints, annotation: str) -> dict[str, NDArray[np.bool_]]:
-    names = linked.timeline.events.select("name", "category")[event_id]
-    rules = name_rules(names)
-    is_step = rules.select(is_step_name(as_text("name"), annotation).fill_null(value=False)).to_series()
-    rules = rules.with_columns((pl.col("is_annotation") & ~is_step).alias("is_range"))
-    found = names.join(
-        rules, on=["name", "category"], how="left", nulls_equal=True, maintain_order="left"
-    ).drop("name", "category")
+    names = linked.timeline.events.select("name", "category")[event_id].with_columns(_PAIR.alias("pair"))
+    distinct = names.unique("pair", maintain_order=True)
+    rules = name_rules(distinct)
+    is_step = distinct.select(is_step_name(as_text("name"), annotation).fill_null(value=False)).to_series()
+    rules = rules.with_columns(
+        (pl.col("is_annotation") & ~is_step).alias("is_range"), distinct.get_column("pair")
+    )
+    found = names.select("pair").join(rules, on="pair", how="left", maintain_order="left").drop("pair")
     flags = {column.name: column.to_numpy() for column in found.get_columns()}
     copies = device_events(linked).filter(pl.col("name").str.contains(_BLOCKING_COPY))
     calls = host_rows(linked).rows(copies.get_column("call_event").drop_nulls().to_numpy())

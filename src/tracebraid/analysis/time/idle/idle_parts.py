@@ -19,7 +19,7 @@ MACRO_NS = 100_000
 """A gap of this length is macro: HTA counts a delay of a launch over 100 µs (`launch_delay_cutoff`) as an outlier.
 What is shorter is of the size of a few launches, each 5 to 10 µs of the host's time."""
 
-CONTEXT = ("op", "annotation", "module", "frame")
+CONTEXT = ("op", "outer_op", "annotation", "module", "frame")
 """What the host was in."""
 
 
@@ -40,8 +40,8 @@ def idle_parts(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataF
 def contexts_of_parts(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
     """What the host did in each part, and for how long.
 
-    Columns: `index`, the part's row in `idle_parts`, rising; `activity` (a number); names as categoricals: `op`,
-    `annotation`, `module`, `frame`; `dur_ns`.
+    Columns: `index`, the part's row in `idle_parts`, rising; `activity` (a number); names as categoricals: those of
+    `CONTEXT`; `dur_ns`.
 
     Args:
         linked: one rank.

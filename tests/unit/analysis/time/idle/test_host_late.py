@@ -191,6 +191,16 @@ def test_without_a_frame_of_the_users_the_innermost_counts() -> None:
     assert idle_blame(scene.linked()).item(0, "frame") == "threading.py(1): wait"
 
 
+def test_the_outermost_op_is_named_too() -> None:
+    scene, host, stream = begun()
+    with host.annotation("Optimizer.step#SGD.step"), host.op("aten::_foreach_add_"):
+        with host.frame("<built-in method add>"), host.op("aten::result_type"):
+            host.run("aten::item", 90_000)
+        host.launch(stream, "behind", KERNEL_NS)
+    row = idle_blame(scene.linked()).row(0, named=True)
+    assert (row["op"], row["outer_op"]) == ("aten::item", "aten::_foreach_add_")
+
+
 def test_a_step_is_no_annotation_but_the_innermost_other_is() -> None:
     scene, host, stream = begun()
     with host.annotation("epoch"), host.step(1):
