@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.time.busy_events import busy_events, in_order_of_devices
 from tracebraid.analysis.time.intervals import Cover, cover_of
 from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.analysis.time.work_events import work_events
 from tracebraid.model.answers import BREAKDOWN
 from tracebraid.model.answers.columns import DOUBTFUL, RANK
 from tracebraid.model.device_kind import COMMUNICATION, COMPUTE, MEMORY
@@ -34,10 +34,12 @@ def breakdown(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFr
         annotation: what marks a step, see `steps`.
     """
     windows = step_windows(linked, annotation)
-    events = busy_events(linked)
+    events = work_events(linked)
     rows = [
         row
-        for device in in_order_of_devices(events.get_column("device"))
+        for device in sorted(
+            events.get_column("device").unique().to_list(), key=lambda name: (len(name), name)
+        )
         for row in _rows(device, events.filter(pl.col("device") == device), windows)
     ]
     if not rows:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.time.busy_events import HOST_DEVICE, busy_events
+from tracebraid.analysis.device_events import device_events
 from tracebraid.analysis.time.idle.launches import gap_launches
+from tracebraid.analysis.time.work_events import work_events
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["NO_THREAD", "blamed_threads"]
@@ -51,10 +52,9 @@ def blamed_threads(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 def _launching_threads(linked: LinkedTrace) -> pl.DataFrame:
     """Threads by device: `device`, `lane`, `launches`, `first_ns`."""
-    events = busy_events(linked)
-    on_host = (events.get_column("device") == HOST_DEVICE).any()
-    moment = pl.col("event_id") if on_host else pl.coalesce("call_event", "op_event")
-    launched = events.select("device", moment.alias("launch")).drop_nulls()
+    calls = device_events(linked).select("event_id", "call_event")
+    events = work_events(linked).join(calls, on="event_id", how="left")
+    launched = events.select("device", pl.coalesce("call_event", "op_event").alias("launch")).drop_nulls()
     if launched.is_empty():
         return pl.DataFrame(schema=_THREADS)
     host = linked.timeline.events.select("lane", "ts_ns")[launched.get_column("launch").to_numpy()]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.time.busy_events import HOST_DEVICE
 from tracebraid.analysis.time.idle.launches import gap_launches
+from tracebraid.analysis.time.work_events import HOST
 from tracebraid.model.answers import IdleCause
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -88,7 +88,7 @@ def _bounds(
     begun = gaps.select(pl.coalesce("call_start_ns", "start_ns")).to_series().to_numpy()
     ended = gaps.select(pl.coalesce("call_end_ns", "start_ns")).to_series().to_numpy()
     until = gaps.select(pl.coalesce("until_ns", "start_ns")).to_series().to_numpy()
-    on_host = (gaps.get_column("device") == HOST_DEVICE).to_numpy()
+    on_host = (gaps.get_column("device") == HOST).to_numpy()
     followed = gaps.get_column("next_event").is_not_null().to_numpy()
     late = np.where(has_call & ~continues, np.clip(begun, start, end), start)
     late = np.where(on_host & followed, end, late)

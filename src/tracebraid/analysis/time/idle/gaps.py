@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.time.busy_events import busy_events, in_order_of_devices
 from tracebraid.analysis.time.intervals import cover_of
 from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.analysis.time.work_events import work_events
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["device_gaps", "device_spans"]
 
-_SPANS: dict[str, type[pl.DataType]] = {"device": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
 _GAPS: dict[str, type[pl.DataType]] = {
     "device": pl.String,
     "gap": pl.Int64,
@@ -41,18 +40,16 @@ def device_gaps(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 
 def _device_spans(linked: LinkedTrace) -> pl.DataFrame:
-    events = busy_events(linked)
-    order = in_order_of_devices(events.get_column("device"))
+    events = work_events(linked)
     spans = events.group_by("device").agg(
         pl.col("ts_ns").min().alias("start_ns"), (pl.col("ts_ns") + pl.col("dur_ns")).max().alias("end_ns")
     )
-    rank = pl.col("device").replace_strict({name: i for i, name in enumerate(order)}, return_dtype=pl.Int64)
-    return spans.sort(rank).select(list(_SPANS)) if order else pl.DataFrame(schema=_SPANS)
+    return spans.sort(pl.col("device").str.len_bytes(), "device")
 
 
 def _device_gaps(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     steps = step_windows(linked, annotation)
-    events = busy_events(linked).sort("ts_ns", "event_id")
+    events = work_events(linked).sort("ts_ns", "event_id")
     found = [pl.DataFrame(schema=_GAPS)]
     for device, start, end in device_spans(linked).iter_rows():
         if not steps.is_empty():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.time.busy_events import HOST_DEVICE, busy_events
+from tracebraid.analysis.device_events import device_events
 from tracebraid.analysis.time.idle.gaps import device_gaps
 from tracebraid.analysis.time.idle.name_search import names_match
 from tracebraid.analysis.time.idle.stream_waits import stream_waits
+from tracebraid.analysis.time.work_events import work_events
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["gap_launches", "next_ops"]
@@ -30,7 +31,7 @@ def gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """The gaps with the launch of their next event, a row each and in their order.
 
     Columns: those of `device_gaps`; `next_lane`, the lane of the next event; `call_event`, `op_event`, `call_start_ns`,
-    `call_end_ns`; `thread`, the lane of the call, else of the op, and on the host of the next event itself; and flags:
+    `call_end_ns`; `thread`, the lane of the call, else of the op, on the host that of the next event; and flags:
 
     - `is_graph`: the call launched a graph.
     - `continues`: the call launched earlier work too.
@@ -47,10 +48,8 @@ def gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 def next_ops(linked: LinkedTrace, annotation: str) -> pl.Series:
     """Of each row of `gap_launches` the name of the op that launched the next event, or that it is on the host."""
-    gaps = gap_launches(linked, annotation)
-    op = pl.when(pl.col("device") == HOST_DEVICE).then("next_event").otherwise("op_event")
-    names = linked.timeline.events.get_column("name")
-    return names.gather(gaps.select(op).to_series()).alias("next_op")
+    ops = gap_launches(linked, annotation).get_column("op_event")
+    return linked.timeline.events.get_column("name").gather(ops).alias("next_op")
 
 
 def _gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
@@ -62,14 +61,13 @@ def _gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     known = pl.Series(rows).set(pl.Series(rows == launched.height), None)
     found = pl.concat([gaps, launched.drop("next_event").select(pl.all().gather(known))], how="horizontal")
     lane = linked.timeline.events.get_column("lane")
-    on_host = pl.when(pl.col("device") == HOST_DEVICE).then("next_lane")
     call_lane, op_lane = (lane.gather(found.get_column(name)) for name in ("call_event", "op_event"))
     first_call = _first_call_ns(linked)
     older = (
         pl.col("is_older") & (pl.col("start_ns") >= first_call) if first_call is not None else pl.lit(False)
     )
     return found.with_columns(
-        pl.coalesce(call_lane, op_lane, on_host).alias("thread"),
+        pl.coalesce(call_lane, op_lane).alias("thread"),
         pl.col("is_graph").fill_null(value=False),
         pl.col("continues").fill_null(value=False),
         older.fill_null(value=False).alias("is_older"),
@@ -80,7 +78,8 @@ def _gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 def _launched(linked: LinkedTrace) -> pl.DataFrame:
     """The device's events in the order of their starts, with their launches: see `gap_launches`."""
     has_call = pl.col("call_event").is_not_null()
-    events = busy_events(linked).sort("ts_ns", "event_id")
+    calls_of_work = device_events(linked).select("event_id", "call_event")
+    events = work_events(linked).join(calls_of_work, on="event_id", how="left").sort("ts_ns", "event_id")
     calls = linked.timeline.events.select("name", "ts_ns", "dur_ns").select(
         pl.all().gather(events.get_column("call_event"))
     )
