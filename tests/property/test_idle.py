@@ -11,6 +11,7 @@ from tests.planted.random_scenes import scenes
 from tests.property.test_intervals import events_of, steady, work
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.time.breakdown import breakdown
+from tracebraid.analysis.time.idle.cause_parts import SLOW_LAUNCH_NS
 from tracebraid.analysis.time.idle.idle_blame import idle_blame
 from tracebraid.analysis.time.idle.idle_causes import idle_causes
 from tracebraid.analysis.time.idle.idle_gaps import idle_gaps
@@ -46,7 +47,7 @@ def assert_adds_up(linked: LinkedTrace) -> None:
 
 
 @given(scenes())
-@settings(steady, max_examples=80)
+@settings(steady, max_examples=50)
 def test_the_parts_add_up_in_sound_scenes(scene: Scene) -> None:
     assert_adds_up(scene.linked())
 
@@ -58,7 +59,7 @@ def test_the_parts_add_up_without_a_device(scene: Scene) -> None:
 
 
 @given(work, steps)
-@settings(steady, max_examples=60)
+@settings(steady, max_examples=40)
 def test_the_parts_add_up_where_steps_overlap_and_nothing_was_launched(
     drawn: list[tuple[str, int, int, int, int]], drawn_steps: list[tuple[int, int]]
 ) -> None:
@@ -66,7 +67,7 @@ def test_the_parts_add_up_where_steps_overlap_and_nothing_was_launched(
 
 
 @given(scenes())
-@settings(steady, max_examples=60)
+@settings(steady, max_examples=40)
 def test_parts_follow_each_other_without_a_hole(scene: Scene) -> None:
     gaps = idle_gaps(scene.linked())
     for _, parts in gaps.group_by("device", "gap", maintain_order=True):
@@ -77,7 +78,26 @@ def test_parts_follow_each_other_without_a_hole(scene: Scene) -> None:
 
 
 @given(scenes())
-@settings(steady, max_examples=60)
+@settings(steady, max_examples=50)
+def test_the_host_is_late_until_it_launches_what_ends_the_gap(scene: Scene) -> None:
+    """By what was planted: the call of each work, and whether it launched other work before."""
+    for _, parts in idle_gaps(scene.linked()).group_by("gap", maintain_order=True):
+        start, row = parts.get_column("start_ns").min(), parts.row(0, named=True)
+        assert isinstance(start, int)
+        end, work = start + row["gap_ns"], scene.events[row["next_event"]]
+        assert work.ts == end
+        assert work.call is not None
+        same_call = [event for event in scene.events if event.call is work.call and event.ts < work.ts]
+        begun = start if same_call else min(max(work.call.ts, start), end)
+        is_slow = work.call.dur > SLOW_LAUNCH_NS and "Graph" not in work.call.name and not same_call
+        late = (min(max(work.call.end, begun), end) if is_slow else begun) - start
+        assert parts.filter(pl.col("cause") == "host-late").get_column("dur_ns").sum() == late
+        was_queued = parts.filter(pl.col("cause") == "queued").height > 0
+        assert not was_queued or work.call.end <= start or bool(same_call)
+
+
+@given(scenes())
+@settings(steady, max_examples=40)
 def test_a_timeline_is_in_the_deepest_event_that_is_open(scene: Scene) -> None:
     linked = scene.linked()
     host = host_rows(linked)
