@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,18 @@ from tracebraid.analysis.time.idle.idle_gaps import idle_gaps
 from tracebraid.analysis.time.idle.stream_idle import stream_gaps, stream_idle
 from tracebraid.api import link, steps
 from tracebraid.model.answers import IDLE_BLAME, IDLE_CAUSES, IDLE_GAPS, STREAM_IDLE
+from tracebraid.model.column import Table
 from tracebraid.model.linked_trace import LinkedTrace
 
 DLRM = {f"dlrm_v100_8rank:{rank}": f"pairs/dlrm_v100_8rank/kineto_trace_{rank}.json.gz" for rank in range(4)}
 ALL = {**FILES, **DLRM}
+
+ANSWERS: list[tuple[Callable[..., pl.DataFrame], Table]] = [
+    (idle_causes, IDLE_CAUSES),
+    (idle_blame, IDLE_BLAME),
+    (idle_gaps, IDLE_GAPS),
+    (stream_idle, STREAM_IDLE),
+]
 
 Figures = dict[tuple[str, str], tuple[float, int]]
 """(µs, count) by stream and category."""
@@ -34,8 +43,7 @@ def linked_any(folder: Path, name: str) -> LinkedTrace:
 def test_idle_time_adds_up_on_every_file(real_traces: Path, name: str) -> None:
     linked = linked_any(real_traces, name)
     assert_adds_up(linked)
-    answers = [(idle_causes, IDLE_CAUSES), (idle_blame, IDLE_BLAME), (idle_gaps, IDLE_GAPS)]
-    for ask, table in [*answers, (stream_idle, STREAM_IDLE)]:
+    for ask, table in ANSWERS:
         for per_step in (False, True):
             frame = ask(linked, per_step=per_step)
             assert dict(frame.schema) == table.polars_schema()
@@ -159,6 +167,9 @@ def test_the_v100_waits_for_a_host_that_computes(real_traces: Path) -> None:
     assert share_of(linked, cause="stream-wait") > 0
     top = idle_blame(linked).row(0, named=True)
     assert (top["op"], round(top["share"], 2)) == ("CompiledFunctionBackward", 0.20)
+    top = idle_blame(linked, by="outer_op").row(0, named=True)
+    assert top["outer_op"] == "autograd::engine::evaluate_function: CompiledFunctionBackward"
+    assert round(top["share"], 2) == 0.47
 
 
 def test_the_decode_step_waits_for_another_stream(real_traces: Path) -> None:

@@ -36,7 +36,9 @@ def assert_adds_up(linked: LinkedTrace) -> None:
         assert sums(by_cause, "idle_ns") == idle
         assert sums(gaps, "dur_ns") == idle
         is_late = pl.col("cause") == "host-late"
-        assert sums(blame, "idle_ns") == sums(by_cause.filter(is_late), "idle_ns")
+        late = sums(by_cause.filter(is_late), "idle_ns")
+        assert sums(blame, "idle_ns") == late
+        assert sums(idle_blame(linked, per_step, by="annotation"), "idle_ns") == late
         by_gap = gaps.group_by("step", "device", "cause", "size").agg(pl.col("dur_ns").sum())
         of_causes = by_cause.group_by("step", "device", "cause", "size").agg(pl.col("idle_ns").sum())
         assert sorted(map(repr, by_gap.rows())) == sorted(map(repr, of_causes.rows()))

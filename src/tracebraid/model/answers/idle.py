@@ -141,7 +141,7 @@ IDLE_BLAME = Table(
         RANK,
         STEP,
         _DEVICE,
-        Column("host_activity", Kind.TEXT, "a code of `HostActivity`"),
+        Column("host_activity", Kind.TEXT, "a code of `HostActivity`; null: summed over all"),
         _OP,
         _OUTER_OP,
         _ANNOTATION,

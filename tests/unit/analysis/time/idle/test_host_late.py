@@ -10,6 +10,7 @@ from tests.planted import CALL_NS, LATENCY_NS, RETURN_NS, Stream, Thread
 from tests.unit.analysis.time.idle.planted_idle import KERNEL_NS, begun, causes
 from tracebraid.analysis.time.idle.idle_blame import idle_blame
 from tracebraid.analysis.time.idle.idle_gaps import idle_gaps
+from tracebraid.errors import ArgumentError
 
 LAUNCH = ("launch-latency", None)
 MEANWHILE_NS = 200_000
@@ -207,3 +208,34 @@ def test_a_step_is_no_annotation_but_the_innermost_other_is() -> None:
         host.spend(90_000)
     host.launch(stream, "behind", KERNEL_NS)
     assert idle_blame(scene.linked()).item(0, "annotation") == "epoch"
+
+
+def test_blame_is_summed_by_a_single_column() -> None:
+    scene, host, stream = begun()
+    with host.annotation("forward"):
+        host.until(18_000)
+        host.run("aten::a", 10_000)
+        host.run("aten::b", 20_000)
+    with host.annotation("backward"):
+        host.run("aten::a", 40_000)
+    host.launch(stream, "behind", KERNEL_NS)
+    linked = scene.linked()
+    columns = ("op", "annotation", "host_activity", "idle_ns", "count", "longest_ns", "share")
+    idle_ns = 70_000 + CALL_NS + LATENCY_NS
+    assert idle_blame(linked, by="op").select(columns).rows() == [
+        ("aten::a", None, None, 50_000, 1, 50_000, 50_000 / idle_ns),
+        ("aten::b", None, None, 20_000, 1, 20_000, 20_000 / idle_ns),
+    ]
+    assert idle_blame(linked, by="annotation").select("annotation", "idle_ns").rows() == [
+        ("backward", 40_000),
+        ("forward", 30_000),
+    ]
+    assert idle_blame(linked, by="host_activity").select("host_activity", "idle_ns").rows() == [
+        ("computed", 70_000)
+    ]
+
+
+def test_blame_is_summed_by_no_other_column() -> None:
+    scene, _, _ = begun()
+    with pytest.raises(ArgumentError):
+        idle_blame(scene.linked(), by="gap")
