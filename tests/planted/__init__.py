@@ -17,7 +17,7 @@ runs on streams in the order of the queue. Every function gives back what it pla
 Also: `annotation`, `frame`, `module`, `backward`, `collective`, `copy`, `fill`, `replay` (a graph), `record`,
 `wait_event`, `synchronize_event`, `allocate`, `release`, `load_data`, `call` (any API), `Stream.run` (work without a
 launch), `Scene.add` and `Scene.raw` (anything). `scenes.clean()` has nothing wrong, `random_scenes.scenes()` is a
-hypothesis strategy, `write_ranks` makes a folder of several ranks.
+hypothesis strategy, `nodes.nodes_of(scene)` makes the Execution Trace's nodes, `write_ranks` a folder of several ranks.
 """
 
 from __future__ import annotations

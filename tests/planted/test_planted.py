@@ -12,6 +12,7 @@ from hypothesis import given, settings
 import tracebraid
 from tests.builders import node
 from tests.planted import CALL_NS, H100, LATENCY_NS, RETURN_NS, Copy, Planted, Scene, write_ranks
+from tests.planted.nodes import node_id_of, nodes_of
 from tests.planted.random_scenes import scenes
 from tests.planted.scenes import KERNEL_NS, LAYERS, clean
 from tests.unit.linking.made import et_of
@@ -182,6 +183,14 @@ def test_an_execution_trace_is_linked_by_the_ids_of_the_ops() -> None:
     op = scene.thread().run("aten::add", 5)
     linked = scene.linked(et_of(node(5, "aten::add", 1001, rf_id=op.rf_id)))
     assert row(linked.host_links, op)["node_id"] == 5
+
+
+@steady
+@given(scenes())
+def test_each_op_is_linked_with_its_node(scene: Scene) -> None:
+    linked = scene.linked(nodes_of(scene))
+    found = linked.host_links.select("event_id", "node_id").rows()
+    assert found == [(op.event_id, node_id_of(op)) for op in scene.of_category("cpu_op", "user_annotation")]
 
 
 def test_annotations_appear_on_the_device() -> None:

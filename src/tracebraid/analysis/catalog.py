@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tracebraid.analysis.inference.catalog import ANALYSES as INFERENCE
 from tracebraid.analysis.kernels.catalog import ANALYSES as KERNELS
+from tracebraid.analysis.launches.catalog import ANALYSES as LAUNCHES
 from tracebraid.analysis.ops.catalog import ANALYSES as OPS
 from tracebraid.analysis.time.catalog import ANALYSES as TIME
 from tracebraid.analysis.validity.catalog import ANALYSES as VALIDITY
@@ -10,4 +12,11 @@ from tracebraid.model.analysis import Analysis
 
 __all__ = ["ANALYSES"]
 
-ANALYSES: tuple[Analysis, ...] = (*VALIDITY, *TIME, *KERNELS, *OPS)
+ANALYSES: tuple[Analysis, ...] = (
+    *VALIDITY,
+    *TIME,
+    *KERNELS,
+    *OPS,
+    *LAUNCHES,
+    *INFERENCE,
+)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import polars as pl
 
+from tracebraid.analysis.inference.graph_work import has_graphs
+from tracebraid.analysis.inference.iterations import iterations
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need
 from tracebraid.model.expressions import as_text
@@ -15,8 +17,6 @@ from tracebraid.model.step import PROFILER_STEP
 __all__ = ["HAS", "lacking"]
 
 _COUNTER_CATEGORIES = ["cuda_profiler_range", "hardware_counters"]
-_GRAPH_LAUNCH = "GraphLaunch"
-"""Part of the names of the calls that launch a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`."""
 
 
 def lacking(analysis: Analysis, linked: LinkedTrace, annotation: str = PROFILER_STEP) -> tuple[Need, ...]:
@@ -48,12 +48,6 @@ def _has_modules(linked: LinkedTrace) -> bool:
     return of_frames or _any(linked, "host_ops", "module_hierarchy")
 
 
-def _has_graph_launches(linked: LinkedTrace) -> bool:
-    calls = linked.timeline.host_calls.select("event_id").join(linked.timeline.events, on="event_id")
-    names = calls.select(as_text("name").unique()).get_column("name")
-    return bool(names.str.contains(_GRAPH_LAUNCH, literal=True).any())
-
-
 def _has_counters(linked: LinkedTrace) -> bool:
     return not linked.timeline.events.filter(as_text("category").is_in(_COUNTER_CATEGORIES)).is_empty()
 
@@ -78,7 +72,8 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.SYNC_EVENTS: _has_rows("syncs"),
     Need.COLLECTIVES: _has_rows("collectives"),
     Need.COUNTERS: _has_counters,
-    Need.GRAPH_LAUNCHES: _has_graph_launches,
+    Need.GRAPH_LAUNCHES: has_graphs,
     Need.EXECUTION_TRACE: lambda linked: linked.has_et,
+    Need.INFERENCE_ITERATIONS: lambda linked: iterations(linked).height > 0,
 }
 """Whether a trace has what may be needed; steps are those of `torch.profiler`."""

@@ -45,6 +45,8 @@ class Need(Enum):
     COUNTERS = "counters"
     GRAPH_LAUNCHES = "graph launches"
     EXECUTION_TRACE = "execution trace"
+    INFERENCE_ITERATIONS = "inference iterations"
+    """Annotations of a serving engine or by hand (`prefill`, `decode`), or shapes of attention outside of training."""
 
 
 @dataclass(frozen=True)

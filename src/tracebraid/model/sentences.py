@@ -312,5 +312,9 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "there is no Execution Trace",
         "Capture with `tracebraid capture`, which records both traces",
     ),
+    Need.INFERENCE_ITERATIONS: (
+        "no iteration of a language model's inference is in the trace",
+        "Capture a serving engine, which annotates them; or with record_shapes=True; or annotate `prefill`, `decode`",
+    ),
 }
 """What a trace lacks, and how to capture it."""

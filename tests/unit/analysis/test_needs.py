@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.builders import call, kernel, op
+from tests.builders import Json, call, kernel, op
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.needs import HAS, lacking
@@ -35,6 +35,15 @@ def test_steps_are_those_of_the_annotation_that_is_asked_for() -> None:
 def test_a_graph_launch_is_seen_by_its_call() -> None:
     launched = [call("hipGraphLaunch", 0, 5, 3), kernel("k", 10, 5, 3)]
     assert HAS[Need.GRAPH_LAUNCHES](linked_of(launched)) is True
+
+
+def test_work_of_a_graph_is_seen_without_its_call() -> None:
+    assert HAS[Need.GRAPH_LAUNCHES](linked_of([kernel("k", 10, 5, 3, **Json({"graph id": 4}))])) is True
+
+
+def test_iterations_of_inference_are_seen_by_their_annotations() -> None:
+    marked = [op("step[DECODE bs=1]", 0, 5, cat="user_annotation")]
+    assert HAS[Need.INFERENCE_ITERATIONS](linked_of(marked)) is True
 
 
 def test_only_what_is_needed_makes_an_answer_unanswerable() -> None:

@@ -1,0 +1,89 @@
+"""How long does a token take, in prefill and in decode?"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.analysis.answering import answer, doubtful_steps
+from tracebraid.analysis.inference.iterations import iterations_by_step
+from tracebraid.analysis.time.step_windows import in_order_of_steps
+from tracebraid.model.answers.inference import TOKEN_TIMES, Phase
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
+
+__all__ = ["token_times"]
+
+_NS_PER_S = 1e9
+
+
+def token_times(
+    linked: LinkedTrace,
+    annotation: str = PROFILER_STEP,
+    per_step: bool = False,
+    with_doubtful: bool = False,
+) -> pl.DataFrame:
+    """Tokens and their time by phase: `model.answers.TOKEN_TIMES`.
+
+    An iteration's span reaches to its end on the host or to the end of the device work that it launched, whichever
+    is later. Iterations that run at once count once in `covered_ns`. What a request waits for its next token is
+    the interval between the starts of two decode iterations: the time of the scheduler between them is in it.
+
+    Args:
+        linked: one rank.
+        annotation: what marks a step, see `steps`.
+        per_step: rows for each step in which iterations started, instead of over all.
+        with_doubtful: count iterations of doubtful steps too.
+    """
+    found = iterations_by_step(linked, annotation)
+    if not with_doubtful:
+        found = found.filter(~pl.col("step").is_in(doubtful_steps(linked, annotation), nulls_equal=True))
+    if not per_step:
+        found = found.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
+    order = [phase.value for phase in Phase]
+    return (
+        _with_covered(found)
+        .group_by("step", "phase")
+        .agg(
+            pl.len().alias("iterations"),
+            _sum_if_known("requests"),
+            _sum_if_known("tokens"),
+            pl.col("covered_ns", "device_ns").sum(),
+            *_statistics("span_ns", ""),
+            *_statistics("interval_ns", "interval_"),
+        )
+        .with_columns(
+            _ratio("covered_ns", "tokens").alias("ns_per_token"),
+            _ratio("device_ns", "tokens").alias("device_ns_per_token"),
+            (_ratio("tokens", "covered_ns") * _NS_PER_S).alias("tokens_per_second"),
+        )
+        .sort(pl.col("phase").cast(pl.Enum(order)))
+        .pipe(in_order_of_steps, linked, annotation)
+        .pipe(lambda frame: answer(TOKEN_TIMES, frame, linked, annotation))
+    )
+
+
+def _with_covered(found: pl.DataFrame) -> pl.DataFrame:
+    """What each iteration adds to the time that those of its step and phase before it cover."""
+    key = ["step", "phase"]
+    end = pl.col("start_ns") + pl.col("span_ns")
+    reach = end.cum_max().shift(1).over(key)
+    covered = (end - pl.max_horizontal("start_ns", reach)).clip(0)
+    return found.sort("start_ns", "event_id").with_columns(covered.alias("covered_ns"))
+
+
+def _sum_if_known(column: str) -> pl.Expr:
+    return pl.when(pl.col(column).is_not_null().all()).then(pl.col(column).sum()).alias(column)
+
+
+def _ratio(amount: str, of: str) -> pl.Expr:
+    """Null where either is 0 or not known."""
+    return pl.when((pl.col(of) > 0) & (pl.col(amount) > 0)).then(pl.col(amount) / pl.col(of))
+
+
+def _statistics(column: str, prefix: str) -> list[pl.Expr]:
+    values = pl.col(column)
+    return [
+        values.mean().alias(f"mean_{prefix}ns"),
+        values.median().alias(f"median_{prefix}ns"),
+        values.quantile(0.95, "linear").alias(f"p95_{prefix}ns"),
+    ]

@@ -1,0 +1,55 @@
+"""How fast are copies and fills, by direction?"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.analysis.answering import answer
+from tracebraid.analysis.launches.bandwidths import SORT_OF_COPY, bandwidth_changes
+from tracebraid.analysis.launches.doubt import in_rows_of_steps
+from tracebraid.analysis.time.step_windows import in_order_of_steps
+from tracebraid.model.answers import COPY_BANDWIDTH
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
+
+__all__ = ["copy_bandwidth"]
+
+_QUARTILES = (("p25_bytes_per_s", 0.25), ("p50_bytes_per_s", 0.5), ("p75_bytes_per_s", 0.75))
+
+
+def copy_bandwidth(
+    linked: LinkedTrace,
+    annotation: str = PROFILER_STEP,
+    per_step: bool = False,
+    with_doubtful: bool = False,
+) -> pl.DataFrame:
+    """Statistics of the bandwidth while copies run, by device and sort of copy: `model.answers.COPY_BANDWIDTH`.
+
+    They are HTA's (`get_memory_bw_summary`): over the values of `copy_bandwidth_series` above 0, not weighted by time
+    or size; copies that overlap add up. `copies` has bytes by time.
+
+    Args:
+        linked: one rank.
+        annotation: what marks a step, see `steps`.
+        per_step: a row for each step in which the copies were launched, instead of one over all.
+        with_doubtful: statistics over all steps hold the copies of doubtful steps too.
+    """
+    changes = bandwidth_changes(linked, annotation).filter(pl.col("bytes_per_s") > 0)
+    if changes.is_empty():
+        return COPY_BANDWIDTH.empty()
+    rate = pl.col("bytes_per_s").filter("counts")
+    return (
+        in_rows_of_steps(changes, linked, annotation, per_step, with_doubtful)
+        .group_by("step", *SORT_OF_COPY)
+        .agg(
+            pl.len().alias("count"),
+            rate.mean().alias("mean_bytes_per_s"),
+            rate.std().alias("std_bytes_per_s"),
+            rate.min().alias("min_bytes_per_s"),
+            *(rate.quantile(quantile, "linear").alias(name) for name, quantile in _QUARTILES),
+            rate.max().alias("max_bytes_per_s"),
+        )
+        .sort(pl.col("device").str.len_bytes(), *SORT_OF_COPY)
+        .pipe(in_order_of_steps, linked, annotation)
+        .pipe(lambda frame: answer(COPY_BANDWIDTH, frame, linked, annotation))
+    )

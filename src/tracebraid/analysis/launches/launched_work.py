@@ -1,0 +1,69 @@
+"""Device events with the calls that launched them, and calls by the step in which they lie."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.analysis.device_events import device_events_by_step
+from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
+from tracebraid.model.expressions import as_text
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["STREAM", "by_stream_number", "launched_work", "with_steps"]
+
+STREAM = ["device", "stream"]
+"""What makes a queue: work of one stream starts in the order in which it was launched."""
+
+
+def launched_work(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+    """Device events of known and unknown launches, by stream and start.
+
+    Columns: event_id, name, kind, device, stream, ts_ns, end_ns, dur_ns, step (of the launch), op_event, op;
+    call_event, api, called_ns, returned_ns, null where no call is in the trace; busy_until_ns, the latest end of the
+    events before it on its stream, null for the first.
+
+    Args:
+        linked: one rank.
+        annotation: what marks a step.
+    """
+    return linked.derived(_launched_work, annotation)
+
+
+def _launched_work(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+    timeline = linked.timeline
+    events = timeline.events
+    calls = events.select(
+        pl.col("event_id").alias("call_event"),
+        as_text("name").alias("api"),
+        pl.col("ts_ns").alias("called_ns"),
+        (pl.col("ts_ns") + pl.col("dur_ns")).alias("returned_ns"),
+    )
+    lane = timeline.lanes.select("lane", pl.coalesce(as_text("tid"), "tid_text").alias("lane_name"))
+    streams = timeline.device_work.select("event_id", as_text("stream"))
+    end = (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns")
+    return (
+        device_events_by_step(linked, annotation)
+        .join(streams, on="event_id", how="left", maintain_order="left")
+        .join(lane, on="lane", how="left", maintain_order="left")
+        .join(calls, on="call_event", how="left", maintain_order="left")
+        .with_columns(pl.coalesce("stream", "lane_name", pl.lit("unknown")).alias("stream"), end)
+        .pipe(_with_ops, linked)
+        .sort(*STREAM, "ts_ns", "event_id")
+        .with_columns(pl.col("end_ns").cum_max().shift(1).over(STREAM).alias("busy_until_ns"))
+        .drop("lane", "lane_name")
+    )
+
+
+def _with_ops(work: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+    ops = linked.timeline.events.select(pl.col("event_id").alias("op_event"), as_text("name").alias("op"))
+    return work.join(ops, on="op_event", how="left", maintain_order="left")
+
+
+def with_steps(calls: pl.DataFrame, linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+    """Add the column `step` to calls with `ts_ns`: the step in which they start; null in none."""
+    return step_of_moments(calls, step_windows(linked, annotation))
+
+
+def by_stream_number() -> list[pl.Expr]:
+    """What rows are sorted by to stand in the order of the numbers of devices and streams, which are text."""
+    return [part for name in STREAM for part in (pl.col(name).str.len_bytes(), pl.col(name))]

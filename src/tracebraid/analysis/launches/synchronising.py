@@ -1,0 +1,81 @@
+"""Which calls synchronise with the device, or may do so."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.analysis.launches.copied import copied
+from tracebraid.model.answers import HostWait, SyncKind
+from tracebraid.model.category import Role
+from tracebraid.model.expressions import as_text
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["synchronising_calls"]
+
+_KINDS = (
+    (SyncKind.EVENT, r"(?i)event(host)?_?synchronize|synchronizeevent|eventwait$"),
+    (
+        SyncKind.STREAM,
+        r"(?i)(stream|queue|fence|commandlist)(host)?_?synchronize|synchronizestream|(queue|stream)_?finish",
+    ),
+    (SyncKind.DEVICE, r"(?i)synchronize"),
+    (SyncKind.QUERY, r"(?i)(event|stream)_?query|queryevent"),
+    (
+        SyncKind.ALLOCATION,
+        r"(?i)^(cuda|hip|cu|mtia|ze|sycl|ur)?(mem)?(host|array|3d)?(malloc|alloc|free|release$)"
+        r"|^(cuda|hip)(host|ipc)?(un)?register",
+    ),
+    (SyncKind.COPY, r"(?i)memcpy"),
+)
+"""The first that fits a call's name counts. The names are those of CUDA, HIP, MTIA, Level Zero and Unified Runtime."""
+
+_ASYNC = r"(?i)async"
+_AWAITED = [HostWait.COMPLETE.value, HostWait.STAGED.value]
+
+
+def synchronising_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+    """The calls in the order of their starts: call_event, api, kind, start_ns, host_ns, end_ns.
+
+    A copy or an allocation whose name says `Async` does not count, but for a copy that the host waits for
+    nevertheless (see `copied`). Calls inside others of these are left out: a driver's inside a runtime's.
+
+    Args:
+        linked: one rank.
+        annotation: what marks a step.
+    """
+    calls = linked.timeline.of_role(Role.CALL).select(
+        pl.col("event_id").alias("call_event"),
+        as_text("name").alias("api"),
+        pl.col("ts_ns").alias("start_ns"),
+        pl.col("dur_ns").alias("host_ns"),
+        (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
+    )
+    copying = copied(linked, annotation).filter(pl.col("host_wait").is_in(_AWAITED)).select("call_event")
+    waiting_copy = pl.col("call_event").is_in(copying.get_column("call_event").implode())
+    found = (
+        calls.join(_kinds(calls), on="api", maintain_order="left")
+        .with_columns(
+            pl.when(waiting_copy).then(pl.lit(SyncKind.COPY.value)).otherwise("named_kind").alias("kind")
+        )
+        .filter(pl.col("kind").is_not_null())
+    )
+    parents = linked.host_tree.select(pl.col("event_id").alias("call_event"), "parent_event")
+    inside = found.join(parents, on="call_event").join(
+        found.select(pl.col("call_event").alias("parent_event")), on="parent_event", how="semi"
+    )
+    return found.join(inside, on="call_event", how="anti", maintain_order="left").sort(
+        "start_ns", "call_event"
+    )
+
+
+def _kinds(calls: pl.DataFrame) -> pl.DataFrame:
+    """The kind of each name; null for one that does not synchronise by itself."""
+    names = calls.select(pl.col("api").unique(maintain_order=True)).drop_nulls()
+    kind = pl.coalesce(
+        pl.when(pl.col("api").str.contains(pattern)).then(pl.lit(kind.value)) for kind, pattern in _KINDS
+    )
+    waits = [SyncKind.EVENT.value, SyncKind.STREAM.value, SyncKind.DEVICE.value, SyncKind.QUERY.value]
+    by_itself = ~pl.col("api").str.contains(_ASYNC) | pl.col("kind").is_in(waits)
+    return names.with_columns(kind.alias("kind")).select(
+        "api", pl.when(by_itself).then("kind").alias("named_kind")
+    )
