@@ -167,8 +167,8 @@ def test_the_v100_waits_for_a_host_that_computes(real_traces: Path) -> None:
     assert share_of(linked, cause="stream-wait") > 0
     top = idle_blame(linked).row(0, named=True)
     assert (top["op"], round(top["share"], 2)) == ("CompiledFunctionBackward", 0.20)
-    top = idle_blame(linked, by="outer_op").row(0, named=True)
-    assert top["outer_op"] == "autograd::engine::evaluate_function: CompiledFunctionBackward"
+    top = idle_blame(linked, by="top_op").row(0, named=True)
+    assert top["top_op"] == "autograd::engine::evaluate_function: CompiledFunctionBackward"
     assert round(top["share"], 2) == 0.47
 
 

@@ -63,7 +63,7 @@ _DEVICE = Column("device", Kind.TEXT, "device number; `cpu` for a trace without 
 _CAUSE = Column("cause", Kind.TEXT, "a code of `IdleCause`")
 _SIZE = Column("size", Kind.TEXT, "a code of `GapSize`, by the length of the whole gap")
 _OP = Column("op", Kind.TEXT, "innermost op that the host ran; null: none")
-_OUTER_OP = Column("outer_op", Kind.TEXT, "outermost op around it, or itself; null: none")
+_TOP_OP = Column("top_op", Kind.TEXT, "outermost op around it, or itself; null: none")
 _ANNOTATION = Column("annotation", Kind.TEXT, "innermost annotation that is no step; null: none")
 _MODULE = Column(
     "module", Kind.TEXT, "innermost nn.Module, in backward that of the forward op; null: none known"
@@ -94,7 +94,7 @@ IDLE_GAPS = Table(
             "host_activity_ns", Kind.INT, "for how much of the part; null where there is no `host_activity`"
         ),
         _OP,
-        _OUTER_OP,
+        _TOP_OP,
         _ANNOTATION,
         _MODULE,
         _FRAME,
@@ -143,7 +143,7 @@ IDLE_BLAME = Table(
         _DEVICE,
         Column("host_activity", Kind.TEXT, "a code of `HostActivity`; null: summed over all"),
         _OP,
-        _OUTER_OP,
+        _TOP_OP,
         _ANNOTATION,
         _MODULE,
         _FRAME,

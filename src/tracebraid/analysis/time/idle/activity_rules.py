@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.analysis.launches.synchronising import kinds_of_apis
+from tracebraid.analysis.user_frames import is_user_frame
+from tracebraid.model.answers import SyncKind
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 
 __all__ = ["name_rules"]
-
-_SYNC_CALLS = (
-    r"(?i)synchronize|^(zeEvent|zeFence|ur|piEvent).*(wait|finish)"
-    r"|^(cuda|hip)(Malloc|Free|HostAlloc|HostMalloc|MallocHost|FreeHost|HostFree|MallocManaged)(Pitch|3D)?$"
-    r"|^cuMem(Alloc|Free|AllocHost|FreeHost|HostAlloc|AllocManaged)(_v2)?$"
-    r"|^(cuda|hip)Mem(cpy|set)(2D|3D|ToSymbol|FromSymbol|DtoH|HtoD|WithStream)?$|^cuMemcpy(DtoH|HtoD)?(_v2)?$"
-)
-"""Calls that return only when the device is done, or that wait for it as a rule: the allocator's, plain copies."""
 
 _SYNC_OPS = ["aten::item", "aten::_local_scalar_dense", "aten::is_nonzero"]
 """Ops whose result the host reads from the device."""
@@ -36,13 +31,6 @@ _RANGE_OP = r"#|^[^:]*\.[^:]*$"
 """Ops that are annotations in truth: `ProfilerStep#2`, `Optimizer.step#SGD.step`, `DistributedDataParallel.forward`."""
 
 _MODULE = "nn.Module: "
-_INTERNAL_FRAME = (
-    r"^<|^nn\.Module: |(^|/)(site-packages/|dist-packages/)?torch/|/lib/python3[.\d]*/[^/]*(\.py\(|/)"
-    r"|^(threading|contextlib|queue|selectors|functools|runpy|copy|json|logging|pickle|enum|typing|inspect|warnings"
-    r"|subprocess|socket|weakref|abc|re|random|dataclasses|os|glob|tempfile|asyncio|concurrent|collections"
-    r"|importlib|multiprocessing)(/|\.py\()"
-)
-"""Frames that are not the user's: built-in functions, nn.Module marks, torch, and the standard library."""
 
 
 def name_rules(events: pl.DataFrame) -> pl.DataFrame:
@@ -68,13 +56,20 @@ def name_rules(events: pl.DataFrame) -> pl.DataFrame:
         call.alias("is_call"),
         frame.alias("is_frame"),
         (frame & name.str.starts_with(_MODULE)).alias("is_module"),
-        (frame & ~name.str.contains(_INTERNAL_FRAME)).alias("is_user_frame"),
+        (frame & is_user_frame(name)).alias("is_user_frame"),
         (
             (named & (name.str.starts_with(_DATA_RANGE) | name.is_in(_DATA_OPS)))
             | (frame & name.str.contains(_DATA_FRAMES))
         ).alias("is_data"),
-        ((call & name.str.contains(_SYNC_CALLS)) | (op & name.is_in(_SYNC_OPS))).alias("is_sync"),
+        ((call & name.is_in(_synchronising(text))) | (op & name.is_in(_SYNC_OPS))).alias("is_sync"),
         ((named & name.str.contains(_HOST_BACKEND)) | (frame & name.str.contains(_WAIT_FRAMES))).alias(
             "is_collective"
         ),
     ).with_columns(pl.all().fill_null(value=False))
+
+
+def _synchronising(events: pl.DataFrame) -> list[str]:
+    """The names of calls that wait for the device: a query of an event only asks."""
+    calls = events.filter(pl.col("category").is_in(categories_of(Role.CALL))).get_column("name")
+    kinds = kinds_of_apis(calls).filter(pl.col("named_kind") != SyncKind.QUERY.value)
+    return kinds.get_column("api").to_list()

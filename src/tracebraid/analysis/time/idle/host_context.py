@@ -61,7 +61,7 @@ class HostContext:
     Args:
         activity: a number of `Activity`.
         op: innermost op.
-        outer_op: outermost op.
+        top_op: outermost op.
         annotation: innermost annotation that is no step.
         module: innermost nn.Module; of the backward pass that of the forward op.
         frame: innermost Python frame of the user's; where there is none, the innermost of all.
@@ -70,7 +70,7 @@ class HostContext:
 
     activity: NDArray[np.int8]
     op: _Ints
-    outer_op: _Ints
+    top_op: _Ints
     annotation: _Ints
     module: _Ints
     frame: _Ints

@@ -33,7 +33,7 @@ def idle_blame(
         linked: one rank.
         per_step: rows for each step, instead of over all.
         by: a single column to sum by, the others that say what the host did are null then: `host_activity`, `op`,
-            `outer_op`, `annotation`, `module`, `frame` or `next_op`; None: a row for each combination of them.
+            `top_op`, `annotation`, `module`, `frame` or `next_op`; None: a row for each combination of them.
         annotation: what marks a step, see `steps`.
 
     Raises:

@@ -19,7 +19,7 @@ MACRO_NS = 100_000
 """A gap of this length is macro: HTA counts a delay of a launch over 100 µs (`launch_delay_cutoff`) as an outlier.
 What is shorter is of the size of a few launches, each 5 to 10 µs of the host's time."""
 
-CONTEXT = ("op", "outer_op", "annotation", "module", "frame")
+CONTEXT = ("op", "top_op", "annotation", "module", "frame")
 """What the host was in."""
 
 

@@ -28,7 +28,7 @@ def idle_segments(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """The parts of `cause_parts`, split further where the host's innermost event changed, in the order of time.
 
     Columns: `part`, `row` (of `gap_launches`), `start_ns`, `end_ns`, `cause`; `activity`, a number of `Activity`, null
-    where the host is not the cause; and rows of `HostRows`, -1 for none: `op`, `outer_op`, `annotation`, `module`,
+    where the host is not the cause; and rows of `HostRows`, -1 for none: `op`, `top_op`, `annotation`, `module`,
     `frame`.
 
     Where the host is the cause, a segment is about the thread that launched what ended the gap, if the trace
@@ -63,7 +63,7 @@ def _of_launches(linked: LinkedTrace, parts: pl.DataFrame, annotation: str) -> p
     return parts.with_columns(
         pl.lit(None, dtype=pl.Int8).alias("activity"),
         pl.Series("op", context.op[rows]),
-        pl.Series("outer_op", context.outer_op[rows]),
+        pl.Series("top_op", context.top_op[rows]),
         pl.Series("annotation", context.annotation[rows]),
         pl.Series("module", context.module[rows]),
         pl.Series("frame", context.frame[rows]),
@@ -88,7 +88,7 @@ def _of_host(linked: LinkedTrace, parts: pl.DataFrame, annotation: str) -> pl.Da
         pl.Series("end_ns", ends),
         pl.Series("activity", context.activity[rows]),
         pl.Series("op", context.op[rows]),
-        pl.Series("outer_op", context.outer_op[rows]),
+        pl.Series("top_op", context.top_op[rows]),
         pl.Series("annotation", _first(context.annotation, rows, helping)),
         pl.Series("module", context.module[rows]),
         pl.Series("frame", _first(context.frame, rows, helping)),

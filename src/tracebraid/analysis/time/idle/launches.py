@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.inference.graph_work import GRAPH_LAUNCH
 from tracebraid.analysis.time.idle.gaps import device_gaps
 from tracebraid.analysis.time.idle.name_search import names_match
 from tracebraid.analysis.time.idle.stream_waits import stream_waits
@@ -13,9 +14,6 @@ from tracebraid.analysis.time.work_events import work_events
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["gap_launches", "next_ops"]
-
-_GRAPH_LAUNCH = "GraphLaunch"
-"""Part of the names of the calls that launch a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`."""
 
 _END_NS = pl.col("ts_ns") + pl.col("dur_ns")
 
@@ -94,7 +92,7 @@ def _launched(linked: LinkedTrace) -> pl.DataFrame:
     ).with_columns(
         calls.get_column("ts_ns").alias("call_start_ns"),
         calls.select(_END_NS).to_series().alias("call_end_ns"),
-        names_match(calls.get_column("name"), _GRAPH_LAUNCH).alias("is_graph"),
+        names_match(calls.get_column("name"), GRAPH_LAUNCH).alias("is_graph"),
     )
     if waits.is_empty():
         return found.with_columns(waits=pl.lit(False), until_ns=pl.lit(None, dtype=pl.Int64))

@@ -199,7 +199,7 @@ def test_the_outermost_op_is_named_too() -> None:
             host.run("aten::item", 90_000)
         host.launch(stream, "behind", KERNEL_NS)
     row = idle_blame(scene.linked()).row(0, named=True)
-    assert (row["op"], row["outer_op"]) == ("aten::item", "aten::_foreach_add_")
+    assert (row["op"], row["top_op"]) == ("aten::item", "aten::_foreach_add_")
 
 
 def test_a_step_is_no_annotation_but_the_innermost_other_is() -> None:
