@@ -15,7 +15,7 @@ _NOT_OF_USER = (
     r"|subprocess|socket|weakref|abc|re|random|dataclasses|os|glob|tempfile|asyncio|concurrent|collections"
     r"|importlib|multiprocessing)(/|\.py\()"
 )
-"""In the names of frames of torch, of installed packages, and of modules of the standard library that loops run through.
+"""In the names of frames of torch, of installed packages, and of the modules of the standard library that loops use.
 Kineto leaves out the folders of `sys.path`: the frame of a package begins with its name, and counts as the user's."""
 
 
