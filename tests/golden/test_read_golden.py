@@ -15,11 +15,11 @@ import pytest
 import tracebraid
 from tests.builders import Json
 from tests.conftest import find_real_traces
-from tracebraid.importers.execution_trace.op_schema import written_positions
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.column import Kind
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.op_schema import written_positions
 from tracebraid.model.schema import DETAIL_TABLES_BY_CATEGORY, ET_COLLECTIVES, ET_NODES
 from tracebraid.model.timeline import Timeline
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tracebraid.analysis.inference.catalog import ANALYSES as INFERENCE
 from tracebraid.analysis.kernels.catalog import ANALYSES as KERNELS
 from tracebraid.analysis.launches.catalog import ANALYSES as LAUNCHES
+from tracebraid.analysis.memory.catalog import ANALYSES as MEMORY
 from tracebraid.analysis.ops.catalog import ANALYSES as OPS
 from tracebraid.analysis.time.catalog import ANALYSES as TIME
 from tracebraid.analysis.validity.catalog import ANALYSES as VALIDITY
@@ -18,5 +19,6 @@ ANALYSES: tuple[Analysis, ...] = (
     *KERNELS,
     *OPS,
     *LAUNCHES,
+    *MEMORY,
     *INFERENCE,
 )

@@ -8,6 +8,7 @@ import polars as pl
 
 from tracebraid.analysis.inference.graph_work import has_graphs
 from tracebraid.analysis.inference.iterations import iterations
+from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need
 from tracebraid.model.expressions import as_text
@@ -68,8 +69,10 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.SHAPES: _has_shapes,
     Need.STACKS: _has_stacks,
     Need.MODULES: _has_modules,
+    Need.ALLOCATIONS: lambda linked: linked.has_et or _has_rows("memory")(linked),
     Need.MEMORY: _has_rows("memory"),
     Need.SYNC_EVENTS: _has_rows("syncs"),
+    Need.COMMUNICATION: lambda linked: not collective_events(linked).is_empty(),
     Need.COLLECTIVES: _has_rows("collectives"),
     Need.COUNTERS: _has_counters,
     Need.GRAPH_LAUNCHES: has_graphs,

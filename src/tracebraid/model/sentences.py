@@ -291,6 +291,10 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "no calls of nn.Module were recorded",
         "Capture with `tracebraid capture --stacks`, or with_stack=True",
     ),
+    Need.ALLOCATIONS: (
+        "neither allocations nor an Execution Trace were recorded",
+        "Capture with `tracebraid capture --memory`, or profile_memory=True",
+    ),
     Need.MEMORY: (
         "no allocations were recorded",
         "Capture with `tracebraid capture --memory`, or profile_memory=True",
@@ -298,6 +302,10 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
     Need.SYNC_EVENTS: (
         "no synchronisations were recorded as the device saw them",
         "Capture with experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)",
+    ),
+    Need.COMMUNICATION: (
+        "nothing communicates in the trace",
+        "Capture a rank of a program that runs on several",
     ),
     Need.COLLECTIVES: (
         "no collective with its arguments is in the trace",

@@ -82,7 +82,7 @@ class Timeline:
 
     def of_role(self, *roles: Role) -> pl.DataFrame:
         """The events whose category plays one of these roles, in the order of the file."""
-        return self.events.filter(as_text("category").is_in(categories_of(*roles)))
+        return self.events.filter(pl.col("category").is_in(categories_of(*roles)))
 
     @cached_property
     def span_ns(self) -> tuple[int, int] | None:

@@ -1,1 +1,1 @@
-"""Questions about kernels and other work of devices: which take the time, and what launched them."""
+"""Questions about kernels and other work of devices: which take the time, of what sort, and what launched them."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.device_events import device_events, device_events_by_step
+from tracebraid.analysis.kernels.statistics import max_of, mean_of, median_of, min_of, p95_of, std_of
+from tracebraid.analysis.kernels.work import Steps, device_work_of, share_of
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import KERNELS
 from tracebraid.model.linked_trace import LinkedTrace
@@ -13,35 +14,54 @@ from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["kernels"]
 
+_KEY = ["step", "kind", "name"]
 
-def kernels(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+
+def kernels(
+    linked: LinkedTrace,
+    per_step: bool = False,
+    annotation: str = PROFILER_STEP,
+    with_doubtful: bool = False,
+) -> pl.DataFrame:
     """Device events by kind and name, the longest in total first: `model.answers.KERNELS`.
 
     Args:
         linked: one rank.
         per_step: a row for each step in which they were launched, instead of one over all.
         annotation: what marks a step, see `steps`.
+        with_doubtful: count the work of doubtful steps in mean, median, p95 and std, too.
     """
-    if per_step:
-        events = device_events_by_step(linked, annotation)
-    else:
-        events = device_events(linked).with_columns(pl.lit(None, dtype=pl.String).alias("step"))
-    if events.is_empty():
+    work = device_work_of(linked, Steps(annotation, per_step, with_doubtful))
+    if work.is_empty():
         return KERNELS.empty()
     duration = pl.col("dur_ns")
+    counted = duration.filter("in_means")
     return (
-        events.group_by("step", "kind", "name")
+        work.group_by(_KEY)
         .agg(
             pl.len().alias("count"),
             duration.sum().alias("total_ns"),
-            duration.mean().alias("mean_ns"),
-            duration.min().alias("min_ns"),
-            duration.max().alias("max_ns"),
+            mean_of(counted),
+            median_of(counted),
+            p95_of(counted),
+            min_of(duration),
+            max_of(duration),
+            std_of(counted),
         )
-        .with_columns(
-            (pl.col("total_ns") / pl.col("total_ns").sum().over("step")).fill_nan(0.0).alias("share"),
-        )
+        .join(_families(work), on=_KEY, how="left", nulls_equal=True)
+        .with_columns(share_of("total_ns").alias("share"))
         .sort("total_ns", "name", "kind", descending=[True, False, False])
         .pipe(in_order_of_steps, linked, annotation)
         .pipe(lambda frame: answer(KERNELS, frame, linked, annotation))
+    )
+
+
+def _families(work: pl.DataFrame) -> pl.DataFrame:
+    """The family in which each row spent the most time."""
+    return (
+        work.group_by(*_KEY, "family")
+        .agg(pl.col("dur_ns").sum())
+        .sort("dur_ns", "family", descending=[True, False])
+        .unique(_KEY, keep="first", maintain_order=True)
+        .select(*_KEY, "family")
     )

@@ -5,18 +5,16 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.device_events import device_events, device_events_by_step
+from tracebraid.analysis.kernels.graph_nodes import GRAPH_LAUNCH
+from tracebraid.analysis.kernels.launch_calls import launch_calls
+from tracebraid.analysis.kernels.work import Steps, device_work_of, share_of
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import LAUNCHERS, Launcher
 from tracebraid.model.category import Role, categories_of
-from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["launchers"]
-
-_GRAPH_LAUNCH = "GraphLaunch"
-"""Part of the names of the calls that launch a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`."""
 
 
 def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
@@ -31,10 +29,7 @@ def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
         per_step: rows for each step in which the work was launched, instead of over all.
         annotation: what marks a step, see `steps`.
     """
-    if per_step:
-        events = device_events_by_step(linked, annotation)
-    else:
-        events = device_events(linked).with_columns(pl.lit(None, dtype=pl.String).alias("step"))
+    events = device_work_of(linked, Steps(annotation, per_step))
     if events.is_empty():
         return LAUNCHERS.empty()
     order = [launcher.value for launcher in Launcher]
@@ -42,9 +37,7 @@ def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
         events.with_columns(_launcher(linked, events))
         .group_by("step", "launcher")
         .agg(pl.len().alias("kernels"), pl.col("dur_ns").sum().alias("device_ns"))
-        .with_columns(
-            (pl.col("device_ns") / pl.col("device_ns").sum().over("step")).fill_nan(0.0).alias("share"),
-        )
+        .with_columns(share_of("device_ns").alias("share"))
         .sort(pl.col("launcher").cast(pl.Enum(order)))
         .pipe(in_order_of_steps, linked, annotation)
         .pipe(lambda frame: answer(LAUNCHERS, frame, linked, annotation))
@@ -52,17 +45,11 @@ def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
 
 
 def _launcher(linked: LinkedTrace, events: pl.DataFrame) -> pl.Series:
-    host = linked.timeline.events
-    calls = host.select(pl.col("event_id").alias("call_event"), as_text("name").alias("call"))
-    ops = host.select(pl.col("event_id").alias("op_event"), as_text("category").alias("op"))
-    found = events.select("call_event", "op_event").join(
-        calls, on="call_event", how="left", maintain_order="left"
-    )
-    found = found.join(ops, on="op_event", how="left", maintain_order="left")
+    """Of each device event; `launch_calls` has them in the same order."""
     launcher = (
-        pl.when(pl.col("call").str.contains(_GRAPH_LAUNCH, literal=True))
+        pl.when(pl.col("call").str.contains(GRAPH_LAUNCH, literal=True))
         .then(pl.lit(Launcher.GRAPH.value))
-        .when(pl.col("op").is_in(categories_of(Role.OP)))
+        .when(pl.col("op_category").is_in(categories_of(Role.OP)))
         .then(pl.lit(Launcher.OP.value))
         .when(pl.col("op_event").is_not_null())
         .then(pl.lit(Launcher.ANNOTATION.value))
@@ -70,4 +57,5 @@ def _launcher(linked: LinkedTrace, events: pl.DataFrame) -> pl.Series:
         .then(pl.lit(Launcher.CALL.value))
         .otherwise(pl.lit(Launcher.UNKNOWN.value))
     )
+    found = events.select("call_event", "op_event", "op_category", launch_calls(linked).get_column("call"))
     return found.select(launcher.alias("launcher")).to_series()

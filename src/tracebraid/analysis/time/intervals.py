@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cover", "cover_of"]
+__all__ = ["Cover", "cover_of", "owned"]
 
 _Ints = NDArray[np.int64]
 
@@ -43,6 +43,33 @@ class Cover:
     def within(self, starts: _Ints, ends: _Ints) -> _Ints:
         """How much of the union lies in each window [start, end)."""
         return self.up_to(ends) - self.up_to(starts)
+
+    def shared_within(self, other: Cover, starts: _Ints, ends: _Ints) -> _Ints:
+        """How much of each window [start, end) both unions cover."""
+        shared = other.within(self.starts, self.ends)
+        before = np.cumsum(shared) - shared
+
+        def up_to(moments: _Ints) -> _Ints:
+            if not len(self.starts):
+                return np.zeros(len(moments), dtype=np.int64)
+            interval = np.maximum(np.searchsorted(self.starts, moments, side="right") - 1, 0)
+            reach = np.clip(moments, self.starts[interval], self.ends[interval])
+            covered: _Ints = before[interval] + other.within(self.starts[interval], reach)
+            return covered
+
+        return up_to(ends) - up_to(starts)
+
+
+def owned(starts: _Ints, ends: _Ints) -> tuple[_Ints, _Ints]:
+    """Of each interval the part in which none that starts before it runs; these parts are disjoint.
+
+    Args:
+        starts: starts, rising; of equal starts the first in order comes first.
+        ends: ends, none before its start.
+    """
+    reach = np.r_[starts[:1], np.maximum.accumulate(ends)[:-1]] if len(starts) else starts
+    first = np.maximum(starts, reach)
+    return first, np.maximum(ends, first)
 
 
 def cover_of(starts: _Ints, ends: _Ints) -> Cover:

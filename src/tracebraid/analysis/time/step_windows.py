@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP, step_events
 
-__all__ = ["in_order_of_steps", "step_of_moments", "step_windows"]
+__all__ = ["in_order_of_steps", "step_of_moments", "step_windows", "windows_of"]
+
+_FIRST, _LAST = -(2**62), 2**62
+"""Times before and after all of a trace, in ns."""
 
 
 def step_windows(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
@@ -24,8 +28,30 @@ def _step_windows(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     return step_events(linked.timeline, annotation)
 
 
+def windows_of(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
+    """The `step_windows`, or one window without a step that holds the whole trace."""
+    if per_step:
+        return step_windows(linked, annotation)
+    return pl.DataFrame(
+        {"step": [None], "start_ns": [_FIRST], "end_ns": [_LAST]},
+        schema={"step": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},
+    )
+
+
 def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
     """Add the column `step` to a frame: of the windows that hold its `ts_ns` the last to start; null outside of all."""
+    starts, ends = (windows.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    if not (ends[:-1] <= starts[1:]).all():
+        return _step_where_they_overlap(moments, windows)
+    moment = moments.get_column("ts_ns").to_numpy()
+    last = np.searchsorted(starts, moment, side="right") - 1
+    inside = (last >= 0) & (moment < np.r_[ends, 0][last])
+    names = windows.get_column("step").gather(np.where(inside, last, 0)) if inside.any() else None
+    step = pl.Series("step", [None] * len(moment), dtype=pl.String) if names is None else names
+    return moments.with_columns(pl.when(pl.Series(inside)).then(step).alias("step"))
+
+
+def _step_where_they_overlap(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
     found = moments.with_row_index("moment")
     enclosing = found.select("moment", "ts_ns").join_where(
         windows.with_row_index("window").select("window", "step", "start_ns", "end_ns"),

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.importers.execution_trace.op_schema import written_positions
+from tracebraid.model.op_schema import written_positions
 from tracebraid.model.schema import ET_TENSOR_EDGES, ET_TENSOR_USES, ET_TENSORS
 from tracebraid.model.tensor_graph import TensorGraph
 

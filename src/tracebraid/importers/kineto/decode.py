@@ -30,6 +30,7 @@ from tracebraid.importers.kineto.event_args import Extras, SeenKeys, decode_args
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME
 from tracebraid.model.column import INT64_NULL
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.schema.kineto import UNUSABLE_DURATIONS
 
 __all__ = ["EventColumns", "decode_events"]
 
@@ -191,8 +192,15 @@ def _durations(chunk: _Chunk, rows: list[Any], timed: list[int]) -> NDArray[np.i
         return _exact(chunk, "dur", dur, timed)
     complete = {code for code, phase in enumerate(chunk.phase.values) if phase == "X"}
     bad = [i for i, value in enumerate(dur) if not good[i] or value < 0]
-    reported = [timed[i] for i in bad if chunk.phase.codes[timed[i]] in complete]
-    chunk.report(FindingCode.EVENT_DURATION, reported)
+    reported = [i for i in bad if chunk.phase.codes[timed[i]] in complete]
+    if reported:
+        chunk.report(FindingCode.EVENT_DURATION, [timed[i] for i in reported])
+        # Not a number stands for a missing duration.
+        written = [None if dur[i] != dur[i] else str(dur[i]) for i in reported]
+        chunk.result.tables[UNUSABLE_DURATIONS.name] = TableData(
+            len(reported),
+            {"event_id": np.array(reported, dtype=np.int64), "duration": interned_column(written)},
+        )
     for i in bad:
         dur[i] = 0
     return _exact(chunk, "dur", dur, timed)

@@ -34,6 +34,7 @@ from tracebraid.model.schema.kineto import (
     OTHER_EVENTS,
     PYTHON_FUNCTIONS,
     SYNCS,
+    UNUSABLE_DURATIONS,
 )
 from tracebraid.model.schema.links import (
     DEPENDENCIES,
@@ -79,4 +80,5 @@ __all__ = [
     "PROCESS_GROUPS",
     "PYTHON_FUNCTIONS",
     "SYNCS",
+    "UNUSABLE_DURATIONS",
 ]

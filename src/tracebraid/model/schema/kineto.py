@@ -19,6 +19,7 @@ __all__ = [
     "OTHER_EVENTS",
     "PYTHON_FUNCTIONS",
     "SYNCS",
+    "UNUSABLE_DURATIONS",
 ]
 
 _INT, _FLOAT, _BOOL, _NAME, _JSON, _TEXT, _INT3, _INTS = (
@@ -243,6 +244,15 @@ EXTRA_ARGS = Table(
     ),
 )
 
+UNUSABLE_DURATIONS = Table(
+    "unusable_durations",
+    "One row per complete event whose duration cannot be used; it stands in `events` with duration 0.",
+    (
+        _EVENT_ID,
+        Column("duration", _TEXT, "as the file has it, in µs: negative, huge or no number; null: missing"),
+    ),
+)
+
 OTHER_EVENTS = Table(
     "other_events",
     "One row per event that fits none of the tables above: counters, unknown phases, no readable time.",
@@ -264,6 +274,7 @@ KINETO_TABLES = (
     MEMORY,
     FLOWS,
     EXTRA_ARGS,
+    UNUSABLE_DURATIONS,
     OTHER_EVENTS,
 )
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from tests.builders import Json, call, kernel, op
 from tests.unit.linking.made import linked_of
+from tracebraid.analysis.kernels import work
+from tracebraid.analysis.kernels.kernel_families import kernel_families
 from tracebraid.analysis.kernels.kernels import kernels
 from tracebraid.model.answers import KERNELS
 
@@ -101,3 +104,45 @@ def test_the_table_has_its_declared_schema() -> None:
     linked = linked_of([kernel("k", 0, 5, 1), op("ProfilerStep#1", 0, 5, cat="user_annotation")])
     for per_step in (False, True):
         assert dict(kernels(linked, per_step=per_step).schema) == KERNELS.polars_schema()
+
+
+def test_the_spread_is_that_of_a_sample() -> None:
+    linked = linked_of([kernel("k", 100 * i, d, i) for i, d in enumerate((10, 20, 30, 80))])
+    row = kernels(linked).row(0, named=True)
+    assert (row["median_ns"], row["p95_ns"]) == (25_000.0, pytest.approx(72_500.0))
+    assert row["std_ns"] == pytest.approx(31_091.26, abs=0.01)
+
+
+def test_one_run_has_no_spread() -> None:
+    assert kernels(linked_of([kernel("k", 0, 10, 1)])).get_column("std_ns").to_list() == [None]
+
+
+def test_the_family_is_that_of_most_of_its_time() -> None:
+    linked = linked_of(
+        [
+            op("aten::mm", 0, 10),
+            call("cudaLaunchKernel", 1, 2, 1),
+            op("aten::sum", 20, 10),
+            call("cudaLaunchKernel", 21, 2, 2),
+            kernel("k", 100, 10, 1),
+            kernel("k", 200, 11, 2),
+        ]
+    )
+    assert kernels(linked).select("name", "family", "count").rows() == [("k", "reduction", 2)]
+    assert kernel_families(linked).select("family", "total_ns", "by_op_ns").rows() == [
+        ("reduction", 11_000, 11_000),
+        ("gemm", 10_000, 10_000),
+    ]
+
+
+def test_means_leave_out_doubtful_steps_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    doubtful = pl.Series(["ProfilerStep#2"], dtype=pl.String)
+    monkeypatch.setattr(work, "doubtful_steps", lambda linked, annotation: doubtful)
+    marks = [op(f"ProfilerStep#{i}", 100 * i, 100, cat="user_annotation") for i in (1, 2)]
+    calls = [call("launch", 100 * i + 1, 2, i) for i in (1, 2)]
+    events = [*marks, *calls, kernel("k", 110, 10, 1), kernel("k", 210, 90, 2)]
+    row = kernels(linked_of(events)).row(0, named=True)
+    assert (row["count"], row["total_ns"], row["max_ns"]) == (2, 100_000, 90_000)
+    assert (row["mean_ns"], row["median_ns"], row["std_ns"]) == (10_000.0, 10_000.0, None)
+    assert kernels(linked_of(events), with_doubtful=True).row(0, named=True)["mean_ns"] == 50_000.0
+    assert kernels(linked_of(events), per_step=True).get_column("mean_ns").to_list() == [10_000.0, 90_000.0]

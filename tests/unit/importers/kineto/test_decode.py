@@ -33,6 +33,7 @@ def test_every_table_has_the_columns_and_types_of_the_schema(tmp_path: Path) -> 
         flow("s", 1, 1),
         {"ph": "C", "name": "n", "ts": 1},
         complete("x", "new", 1, 2, 1, 1, {"y": 1}),
+        op("negative", 1, -2),
     ]
     for events in (full, []):
         timeline = timeline_of(tmp_path, events)
@@ -189,6 +190,9 @@ def test_a_duration_that_cannot_be_counts_as_zero_and_is_said(tmp_path: Path, du
     timeline = timeline_of(tmp_path, [op("a", 1, 2), {**op("b", 3, 4), "dur": dur}])
     assert timeline.events.get_column("dur_ns").to_list() == [2000, 0]
     assert [(f.code, f.count) for f in timeline.findings] == [("event-duration", 1)]
+    unusable = timeline.tables["unusable_durations"]
+    assert unusable.get_column("event_id").to_list() == [1]
+    assert (unusable.get_column("duration").item() is None) == (dur in (None, "long"))
 
 
 def test_an_unknown_category_and_none_are_kept(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Set
 
 import pytest
 
-from tracebraid.importers.execution_trace.op_schema import written_positions
+from tracebraid.model.op_schema import argument_names, written_positions
 
 NONE: Set[int] = set()
 
@@ -40,3 +40,17 @@ def test_written_arguments_are_found_by_position(schema: str, inputs: Set[int], 
 @pytest.mark.parametrize("schema", ["", "aten::add_", "f(Tensor(a!) x", ")(", "f)( -> x", "a -> b", "(" * 99])
 def test_what_is_no_schema_writes_nothing(schema: str) -> None:
     assert written_positions(schema) == (NONE, NONE)
+
+
+@pytest.mark.parametrize(
+    ("schema", "names"),
+    [
+        ("aten::addmm(Tensor self, Tensor mat1, *, Scalar beta=1) -> Tensor", ("self", "mat1", "beta")),
+        ("aten::_foreach_add_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()", ("self", "scalar")),
+        ("aten::empty() -> Tensor", ()),
+        ("", ()),
+        ("broken(", ()),
+    ],
+)
+def test_arguments_have_their_names_by_position(schema: str, names: tuple[str, ...]) -> None:
+    assert argument_names(schema) == names

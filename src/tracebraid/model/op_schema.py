@@ -1,11 +1,14 @@
-"""Which arguments an operator writes, by its schema: `aten::add_.Tensor(Tensor(a!) self, ...) -> Tensor(a!)`."""
+"""The arguments of an operator by its schema, and which of them it writes.
+
+A schema is text such as `aten::add_.Tensor(Tensor(a!) self, ...) -> Tensor(a!)`.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
-__all__ = ["written_positions"]
+__all__ = ["argument_names", "written_positions"]
 
 _CHANGED = re.compile(r"\(\w+!(?:\s*->\s*[\w*|]+)?\)")
 
@@ -18,10 +21,23 @@ def written_positions(schema: str) -> tuple[frozenset[int], frozenset[int]]:
     returns = schema[end + 1 :].strip()
     if begin < 0 or end < 0 or not returns.startswith("->"):
         return frozenset(), frozenset()
-    inputs = [text for text in _split(schema[begin + 1 : end]) if text != "*"]
+    inputs = _inputs(schema)
     text = returns.removeprefix("->").strip()
     outputs = _split(text[1:-1]) if text.startswith("(") and text.endswith(")") else [text]
     return _changed(inputs), _changed(outputs)
+
+
+@lru_cache(maxsize=4096)
+def argument_names(schema: str) -> tuple[str, ...]:
+    """The names of the inputs, by position. A schema that does not parse has none."""
+    names = [text.partition("=")[0].split()[-1:] for text in _inputs(schema)]
+    return tuple(name for found in names for name in found or [""])
+
+
+def _inputs(schema: str) -> list[str]:
+    begin = schema.find("(")
+    end = _closing(schema, begin)
+    return [text for text in _split(schema[begin + 1 : end]) if text != "*"] if 0 <= begin < end else []
 
 
 def _closing(text: str, begin: int) -> int:

@@ -1,0 +1,1 @@
+"""Questions about memory: how much is allocated when, by what, what for, and what holds it."""

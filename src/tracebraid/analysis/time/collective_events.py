@@ -1,0 +1,120 @@
+"""What each collective of a rank communicates: which operation, process group, type and size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from tracebraid.analysis.time.message_sizes import MOST_ELEMENTS, elements_of, itemsize_of
+from tracebraid.analysis.time.work_events import HOST, work_events
+from tracebraid.model.device_kind import COMMUNICATION
+from tracebraid.model.expressions import as_text
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.op_tree import op_tree
+
+__all__ = ["collective_events"]
+
+_BACKEND_RANGE = r"^\w+:[^:]"
+"""Names that backends give to the range in which they communicate: `gloo:all_reduce`; ops have `::`."""
+
+
+def collective_events(linked: LinkedTrace) -> pl.DataFrame:
+    """The communicating `work_events`, in the order of starts: what each communicates.
+
+    Columns: event_id, device, lane, ts_ns, end_ns, stream (its number, or the thread's), name, process_group,
+    description, dtype, message_bytes, asks (whether it is a host op that only asks a backend to communicate).
+
+    Arguments are those of the event itself, else those of the innermost op around its launch that has any. Where
+    there are none: the name is that of the op, else of the kernel; type and size are those of the op's first input;
+    the process group is the only one of the file. A host op within another of its thread that communicates is left
+    out: the outer has its time.
+    """
+    return linked.derived(_collective_events)
+
+
+def _collective_events(linked: LinkedTrace) -> pl.DataFrame:
+    events = work_events(linked).filter(pl.col("kind") == COMMUNICATION)
+    events = _outermost(events).sort("ts_ns", "event_id")
+    lanes = linked.timeline.lanes.select(
+        "lane", pl.coalesce(as_text("tid"), pl.col("tid_text"), pl.lit("unknown")).alias("stream")
+    )
+    groups = linked.timeline.process_groups
+    only = groups.select("pg_name", "pg_desc").row(0) if groups.height == 1 else (None, None)
+    group, description = (pl.lit(text, dtype=pl.String) for text in only)
+    in_group = pl.col("pg_name").is_not_null()
+    asks = (pl.col("device") == HOST) & ~pl.col("name").str.contains(_BACKEND_RANGE)
+    return (
+        _with_arguments(events, linked)
+        .join(lanes, on="lane", how="left", maintain_order="left")
+        .select(
+            "event_id",
+            "device",
+            "lane",
+            "ts_ns",
+            (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
+            "stream",
+            pl.coalesce("collective_name", "op_name", "name").alias("name"),
+            pl.when(in_group).then("pg_name").otherwise(group).alias("process_group"),
+            pl.when(in_group).then("pg_desc").otherwise(description).alias("description"),
+            "dtype",
+            "message_bytes",
+            asks.alias("asks"),
+        )
+    )
+
+
+def _outermost(events: pl.DataFrame) -> pl.DataFrame:
+    """Without the host's ops that run wholly within another one of their thread."""
+    end = pl.col("ts_ns") + pl.col("dur_ns")
+    within = end <= end.cum_max().shift(1).over("lane")
+    ordered = events.sort(pl.col("ts_ns"), end, pl.col("event_id"), descending=[False, True, False])
+    return ordered.filter((pl.col("device") != HOST) | ~within.fill_null(value=False))
+
+
+def _with_arguments(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+    """The events with collective_name, pg_name, pg_desc, dtype, message_bytes and op_name; null where unknown."""
+    timeline = linked.timeline
+    given = timeline.collectives.select(
+        pl.col("event_id").alias("source"),
+        as_text("collective_name", "pg_name", "pg_desc", "dtype"),
+        pl.max_horizontal("in_msg_nelems", "out_msg_nelems").alias("elements"),
+    )
+    ops = timeline.host_ops.select(pl.col("event_id").alias("op_event"), as_text("input_dims", "input_types"))
+    names = timeline.events.select(pl.col("event_id").alias("op_event"), as_text("name").alias("op_name"))
+    found = (
+        events.with_columns(_source(events, linked))
+        .join(given, on="source", how="left", maintain_order="left")
+        .join(ops, on="op_event", how="left", maintain_order="left")
+        .join(names, on="op_event", how="left", maintain_order="left")
+        .with_columns(pl.col("input_types").str.json_path_match("$[0]").alias("first_type"))
+    )
+    is_type = _mapped(found.get_column("first_type"), itemsize_of).is_not_null()
+    found = found.with_columns(pl.coalesce("dtype", pl.when(is_type).then("first_type")))
+    by_shapes = _mapped(found.get_column("input_dims"), elements_of)
+    itemsize = _mapped(found.get_column("dtype"), itemsize_of)
+    elements = pl.coalesce("elements", by_shapes)
+    possible = elements.is_between(0, MOST_ELEMENTS)
+    return found.with_columns(pl.when(possible).then(elements * itemsize).alias("message_bytes"))
+
+
+def _source(events: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
+    """The event whose collective arguments are those of each event; -1: none."""
+    with_arguments = linked.timeline.collectives.get_column("event_id").to_numpy()
+    event = events.get_column("event_id").to_numpy()
+    tree = op_tree(linked.host_tree)
+    op = events.get_column("op_event").fill_null(-1).to_numpy()
+    known = np.isin(op, tree.event_id)
+    nearest = np.full(len(event), -1, dtype=np.int64)
+    if len(with_arguments) and known.any():
+        rows = tree.nearest(np.isin(tree.event_id, with_arguments))[tree.rows(op[known])]
+        nearest[known] = np.where(rows < 0, -1, tree.event_id[rows])
+    return pl.Series("source", np.where(np.isin(event, with_arguments), event, nearest))
+
+
+def _mapped(texts: pl.Series, function: Callable[[str], int | None]) -> pl.Series:
+    """A function of each text, each asked for once."""
+    found = {text: function(text) for text in texts.drop_nulls().unique().to_list()}
+    mapped: pl.Series = texts.replace_strict(found, default=None, return_dtype=pl.Int64)
+    return mapped

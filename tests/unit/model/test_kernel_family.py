@@ -1,0 +1,293 @@
+"""Families of kernels: by kind, by the op that launched them, by their names."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from tracebraid.model.kernel_family import family_of, family_of_kernel_name, family_of_op, kernel_families_of
+from tracebraid.model.kernel_family_rules import FAMILY_RULES, FamilyBasis, KernelFamily, RuleSubject
+
+F = KernelFamily
+
+KERNELS: dict[str, KernelFamily] = {
+    # GEMM
+    "volta_sgemm_128x32_nt": F.GEMM,
+    "ampere_gcgemm_64x64_nt": F.GEMM,
+    "nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT": F.GEMM,
+    "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel__5x_cublas": F.GEMM,
+    "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x2_tn_align8>(Params)": F.GEMM,
+    "void cublasLt::splitKreduce_kernel<32, 16, int, float, float>(cublasLt::cublasSplitKParams<float>)": F.GEMM,
+    "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float>(cublasGemvParams)": F.GEMM,
+    "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT16x32x512_MI16x16x1": F.GEMM,
+    "void gemv2T_kernel_val<int, int, __nv_bfloat16, 128, 16, 4>(cublasGemvParamsEx)": F.GEMM,
+    "void marlin::Marlin<__half, 256, 1, 8, 8, 4>(int4 const*)": F.GEMM,
+    "fused_moe_kernel": F.GEMM,
+    "triton_tem_fused_mm_3": F.GEMM,
+    "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn": F.GEMM,
+    "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int>>>(Params)": F.GEMM,
+    "void ck::kernel_gemm_xdl_cshuffle_v3<ck::GridwiseGemm_xdl_cshuffle_v3<float>>(int)": F.GEMM,
+    "_ZN5aiter41fmoe_bf16_blockscaleFp8_g1u1_vs_silu_1tg_E": F.GEMM,
+    "kgemm_4bit_inference_naive": F.GEMM,
+    "void wvSplitK_hf_sml_<__half, 64, 2>(int, int)": F.GEMM,
+    # attention
+    "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>>(Flash_fwd_params)": F.ATTENTION,
+    "void flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64>>(Params)": F.ATTENTION,
+    "fmha_cutlassF_f16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<cutlass::half_t>)": F.ATTENTION,
+    "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<...>>>(Params)": F.ATTENTION,
+    "attn_fwd": F.ATTENTION,
+    "void vllm::paged_attention_v1_kernel<unsigned short, unsigned short, 128, 16>(float*)": F.ATTENTION,
+    "_ZN7ck_tile6kentryILi1ENS_13FmhaFwdKernelINS_28BlockFmhaPipelineQRKSVSAsync": F.ATTENTION,
+    "kernel_unified_attention_2d": F.ATTENTION,
+    "void flashinfer::BatchDecodeWithPagedKVCacheKernel<(flashinfer::PosEncodingMode)0>(Params)": F.ATTENTION,
+    "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7": F.ATTENTION,
+    "triton_tem_fused_flex_attention_0": F.ATTENTION,
+    "_fwd_grouped_kernel_stage1": F.ATTENTION,
+    "_attn_bwd_dkdv": F.ATTENTION,
+    "_ZN5aiter24fmha_fwd_hd128_bf16_causalE": F.ATTENTION,
+    # convolution
+    "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16": F.CONVOLUTION,
+    "sm80_xmma_wgrad_implicit_gemm_indexed_tf32f32_execute_kernel_cudnn_train": F.CONVOLUTION,
+    "cudnn_infer_ampere_scudnn_128x64_relu_xregs_large_nn_v1": F.CONVOLUTION,
+    "void cutlass_cudnn_infer::Kernel<cutlass_tensorop_s1688dgrad_optimized_tf32_128x128_16x4>": F.CONVOLUTION,
+    "void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel<3, float>(int)": F.CONVOLUTION,
+    "miopenSp3AsmConv_v30_3_1_gfx9_fp32_f2x3_stride1": F.CONVOLUTION,
+    "igemm_fwd_gtcx3_nhwc_fp16_bx0_ex0_bt256x128x32": F.CONVOLUTION,
+    "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(int)": F.CONVOLUTION,
+    "void implicit_convolve_sgemm<float, float, 1024, 5, 5>(int)": F.CONVOLUTION,
+    "void cudnn::detail::dgrad2d_alg1_1<float, 0, 4>(int)": F.CONVOLUTION,
+    "void wgrad_alg0_engine<float, 128, 5, 5>(int)": F.CONVOLUTION,
+    "kernel_grouped_conv_fwd_xdl_cshuffle_v3": F.CONVOLUTION,
+    "void im2col_kernel<float>(long, float const*)": F.CONVOLUTION,
+    # normalisation
+    "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>(cudnnTensorStruct)": F.NORMALISATION,
+    "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>(int)": F.NORMALISATION,
+    "void at::native::(anonymous namespace)::RowwiseMomentsCUDAKernel<float>(long)": F.NORMALISATION,
+    "void vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*)": F.NORMALISATION,
+    "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16EEvPT0_": F.NORMALISATION,
+    "MIOpenBatchNormFwdTrainSpatial": F.NORMALISATION,
+    "void transformer_engine::normalization::ln_fwd_tuned_kernel<Kernel_traits<float>>(Params)": F.NORMALISATION,
+    "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(__nv_bfloat16*)": F.NORMALISATION,
+    "void at::native::(anonymous namespace)::ComputeInternalGradientsCUDAKernel<float>(long)": F.NORMALISATION,
+    # softmax, loss, embedding, pooling
+    "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, false>(float*)": F.SOFTMAX,
+    "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float, float>(float*)": F.SOFTMAX,
+    "void at::native::(anonymous namespace)::nll_loss_forward_reduce_cuda_kernel_2d<float>(float*)": F.LOSS,
+    "liger_cross_entropy_kernel": F.LOSS,
+    "void split_embedding_codegen_forward_unweighted_kernel<c10::Half, c10::Half>(int)": F.EMBEDDING,
+    "split_embedding_backward_codegen_rowwise_adagrad_unweighted_find_long_segments(int)": F.EMBEDDING,
+    "void at::native::(anonymous namespace)::EmbeddingBag_updateOutputKernel_sum_mean<float>(int)": F.EMBEDDING,
+    "void at::native::(anonymous namespace)::krn_partials_per_segment<long>(long*)": F.EMBEDDING,
+    "void cudnn::pooling_fw_4d_kernel<float, float>(int)": F.POOLING,
+    "void at::native::(anonymous namespace)::upsample_nearest2d_out_frame<float>(int)": F.POOLING,
+    "void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>(int)": F.POOLING,
+    # elementwise, reduction, copies, fills
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)": F.ELEMENTWISE,
+    "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<MulFunctor<float>>>": F.ELEMENTWISE,
+    "void op_generic_tensor_kernel<2, float, float, float, 256>(int)": F.ELEMENTWISE,
+    "void add_tensor_kernel_v3<2, float, float, 16, 16>(int)": F.ELEMENTWISE,
+    "void LSTM_elementWise_fp<float, float, float>(int)": F.ELEMENTWISE,
+    "kernelPointwiseApply2": F.ELEMENTWISE,
+    "void fused_rope_forward<float>(int)": F.ELEMENTWISE,
+    "void vllm::act_and_mul_kernel<c10::BFloat16, silu_kernel<c10::BFloat16>>(c10::BFloat16*)": F.ELEMENTWISE,
+    "void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)": F.ELEMENTWISE,
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<BinaryOpScalarFunctor<float>>": F.ELEMENTWISE,
+    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, MeanOps<float>>>(int)": F.REDUCTION,
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<LpNormFunctor<float>>": F.REDUCTION,
+    "void at::native::elementwise_kernel<128, 4, gpu_kernel_impl_nocast<direct_copy_kernel_cuda(int)>>": F.COPY,
+    "void at::native::vectorized_elementwise_kernel<4, bfloat16_copy_kernel_cuda(int)::{lambda(float)#1}>": F.COPY,
+    "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 64, 64>(float*)": F.COPY,
+    "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16>(int)": F.COPY,
+    "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int)": F.FILL,
+    "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>(int)": F.COPY,
+    "void at::native::(anonymous namespace)::roll_cuda_kernel<float>(float*)": F.COPY,
+    "void at::native::triu_tril_kernel<float, int, true>(int)": F.COPY,
+    "void at::native::(anonymous namespace)::reflection_pad2d_out_kernel<float>(float*)": F.COPY,
+    "void transformer_engine::detail::cast_transpose_general_kernel<8, 4>(int)": F.COPY,
+    "__amd_rocclr_copyBuffer": F.COPY,
+    "__amd_rocclr_fillBufferAligned": F.FILL,
+    "batched_transpose_32x16_dword": F.COPY,
+    "void (anonymous namespace)::elementwise_kernel_with_index<int, arange_cuda_out(int)>": F.FILL,
+    "void cub::DeviceReduceKernel<cub::DeviceReducePolicy<int>>(int)": F.REDUCTION,
+    # sorting, indexing, routing, randomness, the optimizer, quantisation
+    "void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, int, int>>(int)": F.SORT,
+    "void at_cuda_detail::cub::DeviceScanKernel<AgentScanPolicy<128, 15, long>>(int)": F.SORT,
+    "void rocprim::detail::trampoline_kernel<rocprim::detail::wrapped_scan_config<int>>(int)": F.SORT,
+    "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(int)": F.SORT,
+    "void at::native::tensor_kernel_scan_innermost_dim<float, std::plus<float>>(float*)": F.SORT,
+    "void at::native::bitonicSortKVInPlace<2, -1, 16, 16, float>(int)": F.SORT,
+    "void at::native::(anonymous namespace)::write_indices<long>(long*)": F.INDEX,
+    "void fbgemm_gpu::_block_bucketize_sparse_features_cuda_kernel1<int>(int)": F.INDEX,
+    "void at::native::index_elementwise_kernel<128, 4, gpu_index_kernel<int>>(int)": F.INDEX,
+    "void at::native::(anonymous namespace)::indexSelectLargeIndex<float, long>(int)": F.INDEX,
+    "void at::native::vectorized_gather_kernel<16, long>(char*)": F.INDEX,
+    "create_flashinfer_kv_indices_triton": F.INDEX,
+    "void fbgemm_gpu::permute_2D_lengths_kernel<int>(int)": F.INDEX,
+    "void vllm::moe::topkGatingSoftmax<8, 256, 4, 16>(float const*)": F.MOE,
+    "void vllm::moe::moe_align_block_size_kernel<int>(int*)": F.MOE,
+    "void at::native::(anonymous namespace)::distribution_elementwise_grid_stride_kernel<float, 4>(int)": F.RANDOM,
+    "void at::native::(anonymous namespace)::fused_dropout_kernel_vec<float, float>(int)": F.RANDOM,
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor<float>>": F.OPTIMIZER,
+    "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>(long)": F.OPTIMIZER,
+    "void fbgemm_gpu::(anonymous namespace)::_compute_FP8_quantize_cuda_kernel<float>(int)": F.QUANTISATION,
+    "void vllm::dynamic_per_token_scaled_fp8_quant_kernel<c10::BFloat16>(int)": F.QUANTISATION,
+    "void fft2d_r2c_32x32<float, false, 0u, false>(float2*)": F.FFT,
+    # Triton
+    "triton_poi_fused_add_cos_sin_0": F.TRITON,
+    "triton_red_fused__unsafe_view_add_mean_mul_pow_rsqrt_1": F.TRITON,
+    "triton_per_fused_native_layer_norm_2": F.TRITON,
+}
+
+UNKNOWN_KERNELS = ("at::cuda::(anonymous namespace)::spin_kernel(long)", "pe_exe", "remote", "my_kernel", "")
+
+OPS: dict[str, KernelFamily | None] = {
+    "aten::mm": F.GEMM,
+    "aten::addmm": F.GEMM,
+    "aten::_scaled_mm": F.GEMM,
+    "aten::_scaled_grouped_mm": F.GEMM,
+    "aten::linear": F.GEMM,
+    "_C::cutlass_scaled_mm": F.GEMM,
+    "deep_gemm::fp8_gemm_nt": F.GEMM,
+    "aten::_flash_attention_forward": F.ATTENTION,
+    "aten::_scaled_dot_product_efficient_attention_backward": F.ATTENTION,
+    "flash_attn::_flash_attn_varlen_forward": F.ATTENTION,
+    "FlashAttnFuncBackward": F.ATTENTION,
+    "xformers_flash3::flash_fwd": F.ATTENTION,
+    "vllm::unified_attention_with_output": F.ATTENTION,
+    "aiter::fmha_v3_fwd": F.ATTENTION,
+    "sgl_kernel::cutlass_mla_decode": F.ATTENTION,
+    "FusedAttnFuncBackward": F.ATTENTION,
+    "aten::cudnn_convolution": F.CONVOLUTION,
+    "aten::convolution_backward": F.CONVOLUTION,
+    "aten::_slow_conv2d_forward": F.CONVOLUTION,
+    "aten::miopen_depthwise_convolution": F.CONVOLUTION,
+    "aten::native_layer_norm_backward": F.NORMALISATION,
+    "aten::_fused_rms_norm": F.NORMALISATION,
+    "aten::miopen_batch_norm": F.NORMALISATION,
+    "sgl_kernel::fused_add_rmsnorm": F.NORMALISATION,
+    "_C::rms_norm": F.NORMALISATION,
+    "FusedLayerNormAffineFunction": F.NORMALISATION,
+    "aten::_log_softmax_backward_data": F.SOFTMAX,
+    "aten::embedding_dense_backward": F.EMBEDDING,
+    "fbgemm::split_embedding_codegen_lookup_adagrad_function": F.EMBEDDING,
+    "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>": F.EMBEDDING,
+    "aten::_fused_adamw_": F.OPTIMIZER,
+    "aten::_foreach_addcdiv_": F.ELEMENTWISE,
+    "aten::_foreach_norm": F.REDUCTION,
+    "aten::_foreach_copy_": F.COPY,
+    "aten::_foreach_zero_": F.FILL,
+    "aten::sum": F.REDUCTION,
+    "aten::linalg_vector_norm": F.REDUCTION,
+    "aten::copy_": F.COPY,
+    "aten::cat": F.COPY,
+    "fsdp::all_gather_copy_in": F.COPY,
+    "_C_cache_ops::reshape_and_cache_flash": F.COPY,
+    "aten::fill_": F.FILL,
+    "aten::zero_": F.FILL,
+    "aten::arange": F.FILL,
+    "aten::cumsum": F.SORT,
+    "aten::topk": F.SORT,
+    "aten::_index_put_impl_": F.INDEX,
+    "aten::gather_backward": F.INDEX,
+    "aten::max_pool2d_with_indices": F.POOLING,
+    "aten::upsample_bilinear2d": F.POOLING,
+    "aten::nll_loss_forward": F.LOSS,
+    "aten::uniform_": F.RANDOM,
+    "aten::native_dropout": F.RANDOM,
+    "_moe_C::topk_softmax": F.MOE,
+    "aten::linalg_eigh": F.LINEAR_ALGEBRA,
+    "aten::_fft_r2c": F.FFT,
+    "_C::rotary_embedding": F.ELEMENTWISE,
+    "_C::silu_and_mul": F.ELEMENTWISE,
+    "_C::dynamic_scaled_fp8_quant": F.QUANTISATION,
+    # Their kernels' names decide.
+    "aten::add": None,
+    "aten::mul": None,
+    "aten::max": None,
+    "aten::summary": None,
+    "aten::_cudnn_rnn": None,
+    "vllm::fused_moe": None,
+    "triton_poi_fused_add_0": None,
+    "_LayerNormLinear": None,
+    "my_library::frobnicate": None,
+    "AddBackward0": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_s_name_shows_its_family(name: str) -> None:
+    assert family_of_kernel_name(name) is KERNELS[name]
+
+
+@pytest.mark.parametrize("name", UNKNOWN_KERNELS)
+def test_a_name_of_nobody_shows_none(name: str) -> None:
+    assert family_of_kernel_name(name) is None
+    assert family_of(name, "compute", None) == (F.OTHER, None)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_an_op_s_name_shows_the_family_of_its_kernels(name: str) -> None:
+    assert family_of_op(name) is OPS[name]
+
+
+def test_the_node_of_autograd_around_an_op_is_as_the_op() -> None:
+    name = "torch::autograd::CppNode<SplitLookupFunction_Dense_Op>"
+    assert family_of_op(f"autograd::engine::evaluate_function: {name}") is F.EMBEDDING
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "op", "expected"),
+    [
+        ("Memset (Device)", "memory", "aten::mm", (F.FILL, FamilyBasis.KIND)),
+        ("Memcpy DtoD (Device -> Device)", "memory", "aten::mm", (F.COPY, FamilyBasis.KIND)),
+        ("ncclDevKernel_AllReduce", "communication", "aten::mm", (F.COMMUNICATION, FamilyBasis.KIND)),
+        ("event_wait", "wait", None, (F.WAIT, FamilyBasis.KIND)),
+        ("ampere_sgemm_128x64_nn", "compute", "aten::cudnn_convolution", (F.CONVOLUTION, FamilyBasis.OP)),
+        ("ampere_sgemm_128x64_nn", "compute", "aten::add", (F.GEMM, FamilyBasis.NAME)),
+        ("ampere_sgemm_128x64_nn", "compute", None, (F.GEMM, FamilyBasis.NAME)),
+        ("my_kernel", "compute", "aten::mm", (F.GEMM, FamilyBasis.OP)),
+    ],
+)
+def test_the_kind_decides_first_then_the_op_then_the_name(
+    name: str, kind: str, op: str | None, expected: tuple[KernelFamily, FamilyBasis]
+) -> None:
+    assert family_of(name, kind, op) == expected
+
+
+def test_what_stands_among_template_arguments_decides_nothing() -> None:
+    assert family_of_kernel_name("void my_kernel<softmax_functor<float>>(embedding*)") is None
+    assert family_of_kernel_name("void my_softmax<reduce_functor<float>>(float*)") is F.SOFTMAX
+
+
+def test_an_annotation_decides_nothing() -> None:
+    work = pl.DataFrame(
+        {
+            "name": ["my_kernel", "my_kernel", None],
+            "kind": ["compute"] * 3,
+            "op_name": ["aten::mm", "aten::mm", None],
+            "op_category": ["cpu_op", "user_annotation", None],
+        },
+        schema={"name": pl.String, "kind": pl.String, "op_name": pl.String, "op_category": pl.String},
+    )
+    found = kernel_families_of(work)
+    assert found.get_column("family").to_list() == ["gemm", "other", "other"]
+    assert found.get_column("family_by").to_list() == ["op", None, None]
+    assert kernel_families_of(work.clear()).is_empty()
+
+
+def test_a_name_of_any_length_is_read() -> None:
+    assert family_of_kernel_name("softmax" + "_" * 100_000) is F.SOFTMAX
+    assert family_of_op("aten::mm" * 50_000) is None
+
+
+def test_every_family_of_a_rule_is_tested_here() -> None:
+    by_op = {rule.family for rule in FAMILY_RULES if rule.subject is RuleSubject.OP}
+    by_name = {rule.family for rule in FAMILY_RULES if rule.subject is not RuleSubject.OP}
+    assert by_op <= set(OPS.values())
+    assert by_name - {F.LINEAR_ALGEBRA} <= set(KERNELS.values())
+
+
+@pytest.mark.parametrize("family", KernelFamily)
+def test_a_code_is_the_family_s_name_in_words(family: KernelFamily) -> None:
+    assert family.value == family.name.lower().replace("_", " ")
