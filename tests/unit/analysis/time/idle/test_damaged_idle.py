@@ -8,6 +8,7 @@ from tests.builders import Json, call, complete, kernel, op
 from tests.property.test_idle import assert_adds_up
 from tests.unit.analysis.time.idle.planted_idle import causes
 from tests.unit.linking.made import linked_of
+from tracebraid.analysis.time.idle.idle_blame import idle_blame
 from tracebraid.analysis.time.idle.stream_idle import stream_idle
 
 STEP = "user_annotation"
@@ -103,3 +104,15 @@ def test_work_before_its_launch_waited_for_a_host_that_had_not_launched() -> Non
 def test_a_call_of_the_length_of_the_trace_counts_up_to_the_work() -> None:
     found = causes(linked_of(DAMAGED["a launch that never ends"]))
     assert found == {("host-late", "outside-of-ops"): 7_000, ("host-late", "launched"): 10_000}
+
+
+def test_an_event_that_ends_inside_of_the_next_does_not_end_that() -> None:
+    """On one thread `a` runs from 0 to 20 µs, and `b` from 10 to 40: from 20 on the thread is in `b`."""
+    events = [
+        op("a", 0, 20),
+        op("b", 10, 30),
+        call("cudaLaunchKernel", 40, 5, 2),
+        kernel("before", 15, 5, 9),
+        kernel("behind", 50, 5, 2),
+    ]
+    assert idle_blame(linked_of(events)).select("op", "idle_ns").rows() == [("b", 20_000)]
