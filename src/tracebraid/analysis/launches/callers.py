@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.analysis.user_frames import is_user_frame
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -17,17 +18,12 @@ __all__ = ["callers", "with_callers"]
 _Ints = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
 
-_SOURCE_LINE = r"\.py\(\d+\)"
-"""In the name of a Python frame: the file and line of the function, which built-in functions lack."""
-_OF_TORCH = r"^torch/|/torch/|^<|site-packages"
-"""In the name of a frame that is no code of the user's."""
-
 
 def with_callers(calls: pl.DataFrame, linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """Add to calls what encloses each on its thread: `op_event`, and the names `op`, `top_op`, `annotation`, `frame`.
 
     `op` is the innermost op, `top_op` the outermost; `annotation` the innermost annotation that is no step; `frame` the
-    innermost Python function of a source file outside of torch, or where there is none, the innermost function.
+    innermost Python function of the user's (`is_user_frame`), or where there is none, the innermost function.
 
     Args:
         calls: have the column `call_event`.
@@ -78,7 +74,7 @@ def _callers(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 def _flags(events: pl.DataFrame, annotation: str) -> tuple[_Flags, _Flags, _Flags, _Flags]:
     name, category = pl.col("name"), pl.col("category")
     is_frame = category.is_in(categories_of(Role.PYTHON))
-    is_users = is_frame & name.str.contains(_SOURCE_LINE) & ~name.str.contains(_OF_TORCH)
+    is_users = is_frame & is_user_frame(name)
     is_mark = category.is_in(categories_of(Role.ANNOTATION)) & ~is_step_name(name, annotation)
     flags = [category.is_in(categories_of(Role.OP)), is_mark, is_frame, is_users]
     found = events.select(flag.fill_null(False).alias(str(i)) for i, flag in enumerate(flags))

@@ -10,7 +10,7 @@ from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["synchronising_calls"]
+__all__ = ["kinds_of_apis", "synchronising_calls"]
 
 _KINDS = (
     (SyncKind.EVENT, r"(?i)event(host)?_?synchronize|synchronizeevent|eventwait$"),
@@ -53,7 +53,7 @@ def synchronising_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     copying = copied(linked, annotation).filter(pl.col("host_wait").is_in(_AWAITED)).select("call_event")
     waiting_copy = pl.col("call_event").is_in(copying.get_column("call_event").implode())
     found = (
-        calls.join(_kinds(calls), on="api", maintain_order="left")
+        calls.join(kinds_of_apis(calls.get_column("api")), on="api", maintain_order="left")
         .with_columns(
             pl.when(waiting_copy).then(pl.lit(SyncKind.COPY.value)).otherwise("named_kind").alias("kind")
         )
@@ -68,14 +68,18 @@ def synchronising_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     )
 
 
-def _kinds(calls: pl.DataFrame) -> pl.DataFrame:
-    """The kind of each name; null for one that does not synchronise by itself."""
-    names = calls.select(pl.col("api").unique(maintain_order=True)).drop_nulls()
+def kinds_of_apis(names: pl.Series) -> pl.DataFrame:
+    """Columns `api`, each name once, and `named_kind`: null for one that does not synchronise by itself.
+
+    Args:
+        names: names of calls, as text.
+    """
+    distinct = pl.DataFrame({"api": names.unique(maintain_order=True).drop_nulls()})
     kind = pl.coalesce(
         pl.when(pl.col("api").str.contains(pattern)).then(pl.lit(kind.value)) for kind, pattern in _KINDS
     )
     waits = [SyncKind.EVENT.value, SyncKind.STREAM.value, SyncKind.DEVICE.value, SyncKind.QUERY.value]
     by_itself = ~pl.col("api").str.contains(_ASYNC) | pl.col("kind").is_in(waits)
-    return names.with_columns(kind.alias("kind")).select(
+    return distinct.with_columns(kind.alias("kind")).select(
         "api", pl.when(by_itself).then("kind").alias("named_kind")
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracebraid.analysis.time.breakdown import breakdown
 from tracebraid.analysis.time.exposed_collectives import exposed_collectives
+from tracebraid.analysis.time.idle.catalog import ANALYSES as IDLE
 from tracebraid.analysis.time.overlap import overlap
 from tracebraid.analysis.time.step_spread import step_spread
 from tracebraid.analysis.time.step_times import step_times
@@ -42,4 +43,5 @@ ANALYSES = (
         needs=(Need.COMMUNICATION,),
         uses=(*_WORK, Need.COLLECTIVES),
     ),
+    *IDLE,
 )

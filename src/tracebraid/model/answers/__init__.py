@@ -12,6 +12,16 @@ from tracebraid.model.answers.copies import (
 )
 from tracebraid.model.answers.counters import COUNTERS, CounterMethod
 from tracebraid.model.answers.efficiency import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE, Bound, OpFamily
+from tracebraid.model.answers.idle import (
+    IDLE_BLAME,
+    IDLE_CAUSES,
+    IDLE_GAPS,
+    STREAM_IDLE,
+    GapSize,
+    HostActivity,
+    IdleCause,
+    StreamGap,
+)
 from tracebraid.model.answers.inference import (
     BATCH_SIZES,
     GRAPH_REPLAYS,
@@ -92,6 +102,9 @@ __all__ = [
     "FULL_QUEUE",
     "GRAPH_KERNELS",
     "GRAPH_REPLAYS",
+    "IDLE_BLAME",
+    "IDLE_CAUSES",
+    "IDLE_GAPS",
     "INFERENCE_PHASES",
     "KERNELS",
     "KERNELS_BY_OP",
@@ -124,6 +137,7 @@ __all__ = [
     "STEP_OF_EVENT",
     "STEP_SPREAD",
     "STEP_TIMES",
+    "STREAM_IDLE",
     "SYNCS",
     "SYNC_CALLS",
     "TOKEN_TIMES",
@@ -138,7 +152,10 @@ __all__ = [
     "Direction",
     "Doubt",
     "FirstTimeWork",
+    "GapSize",
+    "HostActivity",
     "HostWait",
+    "IdleCause",
     "Launcher",
     "MemoryCategory",
     "MemorySource",
@@ -148,6 +165,7 @@ __all__ = [
     "Phase",
     "PhaseEvidence",
     "StepPart",
+    "StreamGap",
     "SyncKind",
     "TrainingPhase",
     "WaitMethod",

@@ -1,0 +1,92 @@
+"""How long does each stream wait between its work: for the host, or for the next kernel in its queue?"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.analysis.answering import answer
+from tracebraid.analysis.device_events import device_events, device_events_by_step
+from tracebraid.analysis.time.idle.stream_names import stream_names
+from tracebraid.analysis.time.step_windows import in_order_of_steps
+from tracebraid.model.answers import STREAM_IDLE, StreamGap
+from tracebraid.model.device_kind import WAIT
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
+
+__all__ = ["KERNEL_WAIT_NS", "stream_gaps", "stream_idle"]
+
+KERNEL_WAIT_NS = 30_000
+"""A shorter gap before work that was queued in time is what a stream takes from one kernel to the next: HTA's
+`consecutive_kernel_delay`, 30 µs."""
+
+_KEY = ["step", "device", "stream", "category"]
+
+
+def stream_idle(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+    """The gaps between consecutive work of each stream, by what it waited for: `model.answers.STREAM_IDLE`.
+
+    A gap is `host_wait` if the call that launched the next work began after all earlier work of the stream had ended;
+    else `kernel_wait` if it is shorter than `KERNEL_WAIT_NS`; else `other`. It is what HTA's
+    `get_idle_time_breakdown` answers. A stream may be idle while others are busy: `idle_causes` is about the device.
+
+    Args:
+        linked: one rank.
+        per_step: rows for each step in which the next work was launched, instead of over all.
+        annotation: what marks a step, see `steps`.
+    """
+    if per_step:
+        events = device_events_by_step(linked, annotation)
+    else:
+        events = device_events(linked).with_columns(pl.lit(None, dtype=pl.String).alias("step"))
+    gaps = stream_gaps(linked, events)
+    if gaps.is_empty():
+        return STREAM_IDLE.empty()
+    length, total = pl.col("gap_ns"), pl.col("idle_ns").sum().over("step", "device", "stream")
+    return (
+        gaps.group_by(_KEY)
+        .agg(
+            length.sum().alias("idle_ns"),
+            pl.len().alias("count"),
+            length.mean().alias("mean_ns"),
+            length.std().alias("std_ns"),
+            length.min().alias("min_ns"),
+            *(length.quantile(p / 100, "linear").alias(f"p{p}_ns") for p in (25, 50, 75)),
+            length.max().alias("max_ns"),
+        )
+        .with_columns(pl.when(total > 0).then(pl.col("idle_ns") / total).alias("share"))
+        .sort(
+            *(part for name in ("device", "stream") for part in (pl.col(name).str.len_bytes(), name)),
+            pl.col("category").cast(pl.Enum([gap.value for gap in StreamGap])),
+        )
+        .pipe(in_order_of_steps, linked, annotation)
+        .pipe(lambda frame: answer(STREAM_IDLE, frame, linked, annotation))
+    )
+
+
+def stream_gaps(linked: LinkedTrace, events: pl.DataFrame) -> pl.DataFrame:
+    """The gap before each event but the first of a stream, with `stream`, `gap_ns` and `category` (`StreamGap`).
+
+    Args:
+        linked: the rank.
+        events: rows of `device_events`; those that only wait are left out.
+    """
+    calls = linked.timeline.events.get_column("ts_ns")
+    work = events.filter(pl.col("kind") != WAIT).sort("lane", "ts_ns", "event_id")
+    previous = (pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).over("lane")
+    return (
+        work.with_columns(
+            stream_names(linked).gather(work.get_column("lane")),
+            calls.gather(work.get_column("call_event")).alias("called_ns"),
+            previous.alias("previous_ns"),
+        )
+        .filter(pl.col("previous_ns").is_not_null())
+        .with_columns((pl.col("ts_ns") - pl.col("previous_ns")).clip(lower_bound=0).alias("gap_ns"))
+        .with_columns(
+            pl.when(pl.col("called_ns") > pl.col("previous_ns"))
+            .then(pl.lit(StreamGap.HOST_WAIT.value))
+            .when(pl.col("gap_ns") < KERNEL_WAIT_NS)
+            .then(pl.lit(StreamGap.KERNEL_WAIT.value))
+            .otherwise(pl.lit(StreamGap.OTHER.value))
+            .alias("category")
+        )
+    )
