@@ -19,6 +19,7 @@ if _TYPE_CHECKING:
         allocator_calls,
         analyses,
         analyze,
+        annotation_kernels,
         batch_sizes,
         breakdown,
         build_recorder,
@@ -33,6 +34,9 @@ if _TYPE_CHECKING:
         full_queue,
         graph_kernels,
         graph_replays,
+        idle_blame,
+        idle_causes,
+        idle_gaps,
         inference_phases,
         info,
         kernel_durations,
@@ -52,11 +56,13 @@ if _TYPE_CHECKING:
         memory_peak,
         memory_timeline,
         mfu,
+        modules,
         op_costs,
         op_kernel_sequences,
         open,
         ops,
         overlap,
+        python_frames,
         queue_lengths,
         queue_series,
         read_execution_trace,
@@ -68,9 +74,11 @@ if _TYPE_CHECKING:
         step_spread,
         step_times,
         steps,
+        stream_idle,
         sync_calls,
         syncs,
         token_times,
+        user_annotations,
         validity,
         write_et_plus,
     )
@@ -148,6 +156,7 @@ __all__ = [
     "allocator_calls",
     "analyses",
     "analyze",
+    "annotation_kernels",
     "batch_sizes",
     "breakdown",
     "build_recorder",
@@ -162,6 +171,9 @@ __all__ = [
     "full_queue",
     "graph_kernels",
     "graph_replays",
+    "idle_blame",
+    "idle_causes",
+    "idle_gaps",
     "inference_phases",
     "info",
     "kernel_durations",
@@ -181,11 +193,13 @@ __all__ = [
     "memory_peak",
     "memory_timeline",
     "mfu",
+    "modules",
     "op_costs",
     "op_kernel_sequences",
     "open",
     "ops",
     "overlap",
+    "python_frames",
     "queue_lengths",
     "queue_series",
     "read_execution_trace",
@@ -197,23 +211,26 @@ __all__ = [
     "step_spread",
     "step_times",
     "steps",
+    "stream_idle",
     "sync_calls",
     "syncs",
     "token_times",
+    "user_annotations",
     "validity",
     "write_et_plus",
 ]
 
 _HOMES = {
     "tracebraid.api": (
-        "activations allocations allocator allocator_calls analyses analyze batch_sizes breakdown "
-        "build_recorder capture check copies copy_bandwidth copy_bandwidth_series counters demo_path "
-        "exposed_collectives full_queue graph_kernels graph_replays inference_phases info kernel_durations "
-        "kernel_families kernel_pace kernel_sequences kernels kernels_by_op launch_bound launch_events "
-        "launchers launches link memory_at_peak memory_growth memory_kept memory_peak memory_timeline mfu "
-        "op_costs op_kernel_sequences open ops overlap queue_lengths queue_series read_execution_trace "
-        "read_timeline recomputation repair roofline short_kernels step_spread step_times steps sync_calls "
-        "syncs token_times validity write_et_plus"
+        "activations allocations allocator allocator_calls analyses analyze annotation_kernels batch_sizes "
+        "breakdown build_recorder capture check copies copy_bandwidth copy_bandwidth_series counters "
+        "demo_path exposed_collectives full_queue graph_kernels graph_replays idle_blame idle_causes "
+        "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
+        "kernels kernels_by_op launch_bound launch_events launchers launches link memory_at_peak "
+        "memory_growth memory_kept memory_peak memory_timeline mfu modules op_costs op_kernel_sequences open "
+        "ops overlap python_frames queue_lengths queue_series read_execution_trace read_timeline "
+        "recomputation repair roofline short_kernels step_spread step_times steps stream_idle sync_calls "
+        "syncs token_times user_annotations validity write_et_plus"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "

@@ -50,9 +50,17 @@ from tracebraid.analysis.memory.memory_kept import memory_kept as _memory_kept
 from tracebraid.analysis.memory.memory_peak import memory_peak as _memory_peak
 from tracebraid.analysis.memory.memory_timeline import memory_timeline as _memory_timeline
 from tracebraid.analysis.needs import lacking
+from tracebraid.analysis.ops.annotation_kernels import annotation_kernels as _annotation_kernels
+from tracebraid.analysis.ops.modules import modules as _modules
 from tracebraid.analysis.ops.ops import ops as _ops
+from tracebraid.analysis.ops.python_frames import python_frames as _python_frames
+from tracebraid.analysis.ops.user_annotations import user_annotations as _user_annotations
 from tracebraid.analysis.time.breakdown import breakdown as _breakdown
 from tracebraid.analysis.time.exposed_collectives import exposed_collectives as _exposed_collectives
+from tracebraid.analysis.time.idle.idle_blame import idle_blame as _idle_blame
+from tracebraid.analysis.time.idle.idle_causes import idle_causes as _idle_causes
+from tracebraid.analysis.time.idle.idle_gaps import idle_gaps as _idle_gaps
+from tracebraid.analysis.time.idle.stream_idle import stream_idle as _stream_idle
 from tracebraid.analysis.time.overlap import overlap as _overlap
 from tracebraid.analysis.time.step_spread import step_spread as _step_spread
 from tracebraid.analysis.time.step_times import step_times as _step_times
@@ -71,6 +79,7 @@ __all__ = [
     "allocator_calls",
     "analyses",
     "analyze",
+    "annotation_kernels",
     "batch_sizes",
     "breakdown",
     "check_options",
@@ -82,6 +91,9 @@ __all__ = [
     "full_queue",
     "graph_kernels",
     "graph_replays",
+    "idle_blame",
+    "idle_causes",
+    "idle_gaps",
     "inference_phases",
     "kernel_durations",
     "kernel_families",
@@ -99,10 +111,12 @@ __all__ = [
     "memory_peak",
     "memory_timeline",
     "mfu",
+    "modules",
     "op_costs",
     "op_kernel_sequences",
     "ops",
     "overlap",
+    "python_frames",
     "queue_lengths",
     "queue_series",
     "recomputation",
@@ -111,9 +125,11 @@ __all__ = [
     "step_spread",
     "step_times",
     "steps",
+    "stream_idle",
     "sync_calls",
     "syncs",
     "token_times",
+    "user_annotations",
     "validity",
 ]
 
@@ -149,6 +165,10 @@ step_spread = _over_ranks(_step_spread)
 breakdown = _over_ranks(_breakdown)
 overlap = _over_ranks(_overlap)
 exposed_collectives = _over_ranks(_exposed_collectives)
+idle_causes = _over_ranks(_idle_causes)
+idle_blame = _over_ranks(_idle_blame)
+idle_gaps = _over_ranks(_idle_gaps)
+stream_idle = _over_ranks(_stream_idle)
 kernels = _over_ranks(_kernels)
 kernel_families = _over_ranks(_kernel_families)
 kernels_by_op = _over_ranks(_kernels_by_op)
@@ -160,6 +180,10 @@ kernel_sequences = _over_ranks(_kernel_sequences)
 op_kernel_sequences = _over_ranks(_op_kernel_sequences)
 graph_kernels = _over_ranks(_graph_kernels)
 ops = _over_ranks(_ops)
+user_annotations = _over_ranks(_user_annotations)
+annotation_kernels = _over_ranks(_annotation_kernels)
+modules = _over_ranks(_modules)
+python_frames = _over_ranks(_python_frames)
 launches = _over_ranks(_launches)
 launch_events = _over_ranks(_launch_events)
 launch_bound = _over_ranks(_launch_bound)
