@@ -72,7 +72,7 @@ def _counted_ops(linked: LinkedTrace) -> pl.DataFrame:
     own_time = tree.get_column("op_exclusive_ns").fill_null(0).to_numpy()
     host = np.zeros(len(owner), dtype=np.int64)
     np.add.at(host, owner, own_time)
-    costs = ("flops", "causal_flops", "bytes", "precision")
+    costs = ("flops", "causal_flops", "repeated_flops", "bytes", "precision")
     is_counted = pl.Series("is_counted", counted[rows])
     unknown = pl.lit(OpFamily.UNKNOWN.value)
     found = on_tree.with_columns(

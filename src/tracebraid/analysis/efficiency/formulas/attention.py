@@ -74,7 +74,9 @@ def _attention(op: Operands, at: _Arguments) -> Cost:
     causal = None
     if at.causal is not None and op.has_scalar(at.causal) and op.flags(at.causal)[0]:
         causal = whole * causal_pairs(sizes.queries, sizes.keys, at.ends_aligned)
-    return Cost(flops, _bytes(op, at, sizes), precision_of(query.dtype), causal)
+    scores = 2 * sizes.batch * sizes.heads * sizes.queries * sizes.keys * d
+    repeated = 0 if at.gradient is None else scores
+    return Cost(flops, _bytes(op, at, sizes), precision_of(query.dtype), causal, repeated)
 
 
 def _sizes(op: Operands, at: _Arguments, query: Tensor, key: Tensor) -> _Sizes:
