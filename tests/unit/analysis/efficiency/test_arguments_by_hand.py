@@ -145,7 +145,7 @@ def test_arguments_count(name: str, arguments: list[Any], flops: int, size: int)
 def test_a_product_with_lists_of_scales_computes_as_much_as_with_one_scale() -> None:
     scales = ("TensorList", [[1]], [[1]])
     fp8 = "c10::Float8_e4m3fn"
-    arguments = [
+    arguments: list[Any] = [
         tensor(fp8, 16, 32),
         tensor(fp8, 32, 16),
         scales,
@@ -163,7 +163,7 @@ def test_a_product_with_lists_of_scales_computes_as_much_as_with_one_scale() -> 
 def test_grouped_products_with_lists_of_scales_multiply_each_row_once() -> None:
     scales = ("TensorList", [[1]], [[1]])
     factors = [tensor(FP4, 12, 32), tensor(FP4, 3, 32, 16)]
-    arguments = [*factors, scales, "[0]", "[0]", scales, "[0]", "[0]", tensor("int", 3)]
+    arguments: list[Any] = [*factors, scales, "[0]", "[0]", scales, "[0]", "[0]", tensor("int", 3)]
     assert cost_of("aten::_scaled_grouped_mm_v2", *arguments)[0] == 2 * 12 * 64 * 16
 
 
