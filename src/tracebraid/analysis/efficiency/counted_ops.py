@@ -22,8 +22,10 @@ __all__ = ["counted_ops", "counted_ops_by_step"]
 _BETWEEN_MEMORIES = r"Memcpy (HtoD|DtoH|PtoP)|CopyHostToDevice|CopyDeviceToHost"
 """Names of copies that leave a device's memory, or come into it."""
 _TF32_KERNEL = r"(?i)tf32|s1688|s64x\d+x8gemm|^nvjet_"
-"""Names of kernels that multiply fp32 on tensor cores, which is TF32: `s1688` and `s64x...x8` are CUTLASS's and cuBLAS's
-shapes of such a product, and cuBLAS's `nvjet` has no kernels but those of tensor cores."""
+"""Names of kernels that multiply fp32 on tensor cores, which is TF32.
+
+`s1688` and `s64x...x8` are shapes of such a product in CUTLASS and cuBLAS; all of cuBLAS's `nvjet` run on tensor cores.
+"""
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
