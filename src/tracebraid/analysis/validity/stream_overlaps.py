@@ -36,14 +36,16 @@ def impossible_overlaps(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     Work of one launch (the nodes of a graph) may run in parallel. Where a kernel may start early by a programmatic
     dependent launch, it still ends after its predecessor: there, and where the device is unknown, an event is
     doubted only when later work ends before it does. Streams of ROCm may share a queue, which is what the file has as
-    the stream: there, communication and other work may overlap.
+    the stream: there, communication and other work may overlap. Streams of two contexts may have the same number.
     """
     work = _serial(device_work(linked, annotation).filter(pl.col("dur_ns") > 0), linked)
     rocm = _is_rocm(linked.timeline)
     communicates = pl.lit(rocm) & (pl.col("kind") == COMMUNICATION)
-    queue = (2 * pl.col("lane") + communicates.cast(pl.Int64)).alias("queue")
+    contexts = linked.timeline.device_work.select("event_id", "context")
+    queue = pl.struct("lane", "context", communicates).rank("dense").cast(pl.Int64).alias("queue")
     columns = ["event_id", "ts_ns", "end_ns", "dur_ns", "step"]
-    work = work.select(queue, *columns).sort("queue", "ts_ns", "event_id")
+    work = work.join(contexts, on="event_id", how="left").select(queue, *columns)
+    work = work.sort("queue", "ts_ns", "event_id")
     before, found = _running_before(work)
     ends = work.get_column("end_ns").to_numpy()
     starts = work.get_column("ts_ns").to_numpy()
