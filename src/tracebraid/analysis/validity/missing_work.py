@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events_by_step
+from tracebraid.analysis.device_events import device_events, device_events_by_step
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.analysis.validity.doubts import DOUBTS
 from tracebraid.analysis.validity.launch_calls import launch_calls
@@ -41,7 +41,7 @@ def missing_work(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 
 def _of_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    calls = launch_calls(linked, annotation)
+    calls = _without_cut_off(launch_calls(linked, annotation), linked)
     lost = ~pl.col("has_work")
     most = pl.col("count") >= _MOST * pl.col("launches")
     # In no step are few launches, before and behind the steps: they count among those of the whole trace.
@@ -66,6 +66,22 @@ def _of_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         )
         .select(DOUBTS.names())
     )
+
+
+def _without_cut_off(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+    """Without the last launches of no step whose work still lay in the queue when the profiler stopped.
+
+    The device went on to start earlier work after these calls; where their work is lost, it had none left.
+    """
+    last_launch = calls.filter("has_work").get_column("ts_ns").max()
+    last_start = device_events(linked).get_column("ts_ns").max()
+    cut_off = (
+        pl.col("step").is_null()
+        & ~pl.col("has_work")
+        & (pl.col("ts_ns") > pl.lit(last_launch, dtype=pl.Int64))
+        & (pl.col("ts_ns") < pl.lit(last_start, dtype=pl.Int64))
+    )
+    return calls.filter(~cut_off.fill_null(value=False))
 
 
 def _of_counts(linked: LinkedTrace, annotation: str) -> pl.DataFrame:

@@ -118,3 +118,32 @@ def test_streams_of_two_contexts_may_have_the_same_number(context: int, expected
         call = host.call("cudaLaunchKernel")
         stream.run("other", 100_000, call=call, at=first.ts + 50_000, args={"context": context})
     assert [doubt for _, doubt in doubts(scene)] == expected
+
+
+# --- launches whose work had not started when the profiler stopped ------------------------------------------
+
+
+@pytest.mark.parametrize(("kernel_ns", "expected"), [(10_000, []), (1_000, ["launch-without-work"])])
+def test_the_last_launches_may_still_be_queued_when_the_profiler_stops(
+    kernel_ns: int, expected: list[str]
+) -> None:
+    """Without steps. With short kernels the queue was empty when the last calls were made: their work was lost."""
+    scene = Scene()
+    host, stream = scene.thread(), scene.stream(7)
+    for _ in range(200):
+        with host.op("aten::mm"):
+            host.launch(stream, "gemm", kernel_ns)
+    for _ in range(20):
+        with host.op("aten::mm"):
+            host.call("cudaLaunchKernel")
+    assert [doubt for _, doubt in doubts(scene)] == expected
+
+
+def test_launches_of_a_step_count_even_if_they_were_queued() -> None:
+    scene = Scene()
+    host, stream = scene.thread(), scene.stream(7)
+    with host.step(1):
+        for _ in range(30):
+            host.launch(stream, "gemm", 10_000)
+        host.call("cudaLaunchKernel")
+    assert doubts(scene) == [("ProfilerStep#1", "launch-without-work")]
