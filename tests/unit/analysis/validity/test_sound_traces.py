@@ -147,3 +147,22 @@ def test_launches_of_a_step_count_even_if_they_were_queued() -> None:
             host.launch(stream, "gemm", 10_000)
         host.call("cudaLaunchKernel")
     assert doubts(scene) == [("ProfilerStep#1", "launch-without-work")]
+
+
+# --- steps of which a part was not recorded -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("span_ns", "expected"), [(10 * MS, []), (1 * MS, [("ProfilerStep#1", "outlasts-trace")])]
+)
+def test_a_step_that_goes_on_when_the_profiler_has_stopped_is_doubted(
+    span_ns: int, expected: list[tuple[str, str]]
+) -> None:
+    scene = Scene()
+    host, stream = scene.thread(), scene.stream(7)
+    with host.step(1):
+        many_small(host, stream)
+        host.spend(10 * MS)
+    span = {"ph": "X", "name": "PyTorch Profiler (0)", "cat": "Trace", "ts": 0, "dur": span_ns / 1000}
+    scene.raw({**span, "pid": "Spans", "tid": "PyTorch Profiler"})
+    assert doubts(scene) == expected
