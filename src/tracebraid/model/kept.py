@@ -41,12 +41,13 @@ class KeptValues:
         """The value of a key, computed where it is not kept."""
         with self._lock:
             stage: Stage[T] = self._stages.setdefault(key, Stage(compute))
-            self._stages.move_to_end(key)
         value = stage()
-        if key not in self._sizes:
-            size = size_of(value)
-            with self._lock:
-                if self._stages.get(key) is stage:
+        size = None if key in self._sizes else size_of(value)
+        with self._lock:
+            if self._stages.get(key) is stage:
+                # Behind what it asked for itself, which is needed less now.
+                self._stages.move_to_end(key)
+                if size is not None:
                     self._sizes[key] = size
                     self._let_go(key)
         return value

@@ -64,6 +64,20 @@ def test_a_value_may_ask_for_others_and_outlive_them() -> None:
     assert kept.get("outer", outer) == 10
 
 
+def test_what_a_value_asked_for_goes_before_it() -> None:
+    kept, counted = KeptValues(25 * _ROW_BYTES), Counted()
+
+    def outer() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        asked(kept, counted, "inner")
+        return counted.array("outer", 10)
+
+    kept.get("outer", outer)
+    asked(kept, counted, "other")
+    kept.get("outer", outer)
+    asked(kept, counted, "inner")
+    assert counted.made == ["inner", "outer", "other", "inner"]
+
+
 def test_threads_that_ask_together_wait_for_one_computation() -> None:
     kept, counted, may_end = KeptValues(), Counted(), Event()
 
