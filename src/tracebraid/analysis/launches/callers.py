@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -66,7 +68,7 @@ def _callers(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 def _flags(events: pl.DataFrame, annotation: str) -> tuple[_Flags, _Flags, _Flags, _Flags]:
     name, category = events.get_column("name"), events.get_column("category")
     is_op, is_annotation, is_frame = (
-        flags_by_name(category, lambda text, role=role: text.is_in(categories_of(role)))
+        flags_by_name(category, partial(pl.Expr.is_in, other=categories_of(role)))
         for role in (Role.OP, Role.ANNOTATION, Role.PYTHON)
     )
     is_step = flags_by_name(name, lambda text: is_step_name(text, annotation))
@@ -95,4 +97,5 @@ def _at(rows: _Ints, values: pl.Series) -> pl.Series:
 
 
 def _texts(rows: _Ints, names: pl.Series) -> pl.Series:
-    return _at(rows, names).cast(pl.String)
+    texts: pl.Series = _at(rows, names).cast(pl.String)
+    return texts
