@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tracebraid.analysis.event_columns import event_columns
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.op_tree import OpTree
+from tracebraid.model.op_tree import OpTree, op_tree
 
-__all__ = ["host_names", "host_parents"]
+__all__ = ["host_names", "host_parents", "op_rows"]
 
 
 def host_parents(linked: LinkedTrace) -> OpTree:
@@ -25,11 +26,21 @@ def _host_parents(linked: LinkedTrace) -> OpTree:
     return OpTree(event_id, enclosing, tree.get_column("depth").to_numpy())
 
 
+def op_rows(linked: LinkedTrace) -> OpTree:
+    """The rows of `host_tree` as a tree of ops, kept with the linked trace."""
+    return linked.derived(_op_rows)
+
+
+def _op_rows(linked: LinkedTrace) -> OpTree:
+    return op_tree(linked.host_tree)
+
+
 def host_names(linked: LinkedTrace) -> pl.DataFrame:
     """The host events in the order of `host_tree`: event_id, name and category (categoricals), lane, ts_ns."""
     return linked.derived(_host_names)
 
 
 def _host_names(linked: LinkedTrace) -> pl.DataFrame:
-    events = linked.timeline.events.select("event_id", "name", "category", "lane", "ts_ns")
-    return linked.host_tree.select("event_id").join(events, on="event_id", how="left", maintain_order="left")
+    event = linked.host_tree.get_column("event_id")
+    columns = ("name", "category", "lane", "ts_ns")
+    return pl.DataFrame([event, *event_columns(linked.timeline, event, **{name: name for name in columns})])

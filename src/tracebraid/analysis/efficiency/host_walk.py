@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from tracebraid.analysis.host_parents import op_rows
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.op_tree import OpTree, op_tree
+from tracebraid.model.op_tree import OpTree
 
 __all__ = ["host_walk"]
 
 
 def host_walk(linked: LinkedTrace) -> OpTree:
     """The tree of `linked.host_tree`, made once."""
-    return linked.derived(_host_walk)
-
-
-def _host_walk(linked: LinkedTrace) -> OpTree:
-    return op_tree(linked.host_tree)
+    return op_rows(linked)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.analysis.host_parents import host_names, host_parents
 from tracebraid.analysis.user_frames import is_user_frame
 from tracebraid.model.category import Role, categories_of
-from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.name_rules import flags_by_name
 from tracebraid.model.nearest import nearest_rows
 from tracebraid.model.step import is_step_name
 
@@ -39,53 +42,39 @@ def callers(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 
 def _callers(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    tree = linked.host_tree
-    event_id = tree.get_column("event_id").to_numpy()
-    events = tree.select("event_id").join(
-        linked.timeline.events.select("event_id", as_text("name", "category")),
-        on="event_id",
-        how="left",
-        maintain_order="left",
-    )
+    events = host_names(linked)
     is_op, is_annotation, is_frame, is_users = _flags(events, annotation)
-    calls = (
-        events.select("event_id")
-        .with_row_index("row")
-        .join(linked.timeline.host_calls.select("event_id"), on="event_id", how="semi")
-    )
-    row = calls.get_column("row").to_numpy()
-    parent = _parents(tree, event_id)
+    tree = host_parents(linked)
+    all_calls = linked.timeline.host_calls.get_column("event_id").to_numpy()
+    row = tree.rows(all_calls[np.isin(all_calls, tree.event_id, assume_unique=True)])
+    is_root = tree.enclosing == np.arange(len(tree.enclosing))
+    parent = np.where(is_root, -1, tree.enclosing)
     ids, names = events.get_column("event_id"), events.get_column("name")
     op, top_op = nearest_rows(parent, is_op), _outermost(parent, is_op)
-    frames = _at(nearest_rows(parent, is_frame)[row], names)
-    of_user = _at(nearest_rows(parent, is_users)[row], names)
+    frames = _texts(nearest_rows(parent, is_frame)[row], names)
+    of_user = _texts(nearest_rows(parent, is_users)[row], names)
     return pl.DataFrame(
         {
-            "call_event": calls.get_column("event_id"),
+            "call_event": tree.event_id[row],
             "op_event": _at(op[row], ids),
-            "op": _at(op[row], names),
-            "top_op": _at(top_op[row], names),
-            "annotation": _at(nearest_rows(parent, is_annotation)[row], names),
+            "op": _texts(op[row], names),
+            "top_op": _texts(top_op[row], names),
+            "annotation": _texts(nearest_rows(parent, is_annotation)[row], names),
             "frame": of_user.zip_with(of_user.is_not_null(), frames),
         }
     )
 
 
 def _flags(events: pl.DataFrame, annotation: str) -> tuple[_Flags, _Flags, _Flags, _Flags]:
-    name, category = pl.col("name"), pl.col("category")
-    is_frame = category.is_in(categories_of(Role.PYTHON))
-    is_users = is_frame & is_user_frame(name)
-    is_mark = category.is_in(categories_of(Role.ANNOTATION)) & ~is_step_name(name, annotation)
-    flags = [category.is_in(categories_of(Role.OP)), is_mark, is_frame, is_users]
-    found = events.select(flag.fill_null(False).alias(str(i)) for i, flag in enumerate(flags))
-    is_op, is_annotation, frame, users = (found.get_column(str(i)).to_numpy() for i in range(4))
-    return is_op, is_annotation, frame, users
-
-
-def _parents(tree: pl.DataFrame, event_id: _Ints) -> _Ints:
-    parent = tree.get_column("parent_event").fill_null(-1).to_numpy()
-    found: _Ints = np.where(parent < 0, -1, np.searchsorted(event_id, parent))
-    return found
+    name, category = events.get_column("name"), events.get_column("category")
+    is_op, is_annotation, is_frame = (
+        flags_by_name(category, partial(pl.Expr.is_in, other=categories_of(role)))
+        for role in (Role.OP, Role.ANNOTATION, Role.PYTHON)
+    )
+    is_step = flags_by_name(name, lambda text: is_step_name(text, annotation))
+    is_users = is_frame & flags_by_name(name, is_user_frame) if is_frame.any() else is_frame
+    named = name.is_not_null().to_numpy()
+    return is_op, is_annotation & ~is_step & named, is_frame, is_users
 
 
 def _outermost(parent: _Ints, wanted: _Flags) -> _Ints:
@@ -105,3 +94,8 @@ def _at(rows: _Ints, values: pl.Series) -> pl.Series:
     known = pl.Series(rows, dtype=pl.Int64)
     found: pl.Series = values.gather(known.set(known < 0, None))
     return found
+
+
+def _texts(rows: _Ints, names: pl.Series) -> pl.Series:
+    texts: pl.Series = _at(rows, names).cast(pl.String)
+    return texts

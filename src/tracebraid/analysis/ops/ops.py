@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.host_parents import op_rows
 from tracebraid.analysis.ops.op_keys import KEY_COLUMNS, op_keys, with_keys
-from tracebraid.analysis.ops.op_times import op_rows, op_times
+from tracebraid.analysis.ops.op_times import op_times
 from tracebraid.analysis.ops.spread import spread
 from tracebraid.analysis.ops.step_options import StepOptions, by_start
 from tracebraid.analysis.time.step_windows import in_order_of_steps

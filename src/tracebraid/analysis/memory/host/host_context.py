@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.analysis.host_parents import host_names, host_parents
 from tracebraid.analysis.memory.host.host_names import kinds_of_names
-from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.nearest import nearest_ancestors, nearest_rows
 
@@ -103,13 +103,11 @@ def host_context(linked: LinkedTrace) -> HostContext:
 
 
 def _host_context(linked: LinkedTrace) -> HostContext:
-    tree = linked.host_tree.select("event_id", "parent_event", "depth", "inclusive_ns")
-    events = linked.timeline.events.select("event_id", as_text("name", "category"), "ts_ns", "lane")
-    rows = tree.join(events, on="event_id", how="left", maintain_order="left")
+    tree, rows = linked.host_tree, host_names(linked)
     kinds = kinds_of_names(rows)
     event_id = _ints(rows, "event_id")
-    enclosing = tree.get_column("parent_event").fill_null(_NONE).to_numpy()
-    parent = np.where(enclosing >= 0, np.searchsorted(event_id, enclosing), _NONE)
+    enclosing = host_parents(linked).enclosing
+    parent = np.where(enclosing == np.arange(len(enclosing)), _NONE, enclosing)
     start = _ints(rows, "ts_ns")
     is_op = kinds.is_op
     any_op = nearest_rows(parent, is_op)
@@ -119,9 +117,9 @@ def _host_context(linked: LinkedTrace) -> HostContext:
     return HostContext(
         event_id=event_id,
         start_ns=start,
-        end_ns=start + _ints(rows, "inclusive_ns"),
+        end_ns=start + _ints(tree, "inclusive_ns"),
         lane=_ints(rows, "lane"),
-        depth=_ints(rows, "depth"),
+        depth=_ints(tree, "depth"),
         parent=parent,
         any_op=any_op,
         op=np.where(op == _NONE, any_op, op),

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from tracebraid.model.answers import TrainingPhase
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.device_kind import host_op_communicates
+from tracebraid.model.expressions import as_text
+from tracebraid.model.name_rules import distinct_pairs
 from tracebraid.model.step import is_profiler_step
 
 __all__ = ["HostKinds", "kinds_of_names", "phase_code", "phase_names"]
@@ -85,10 +87,11 @@ def kinds_of_names(events: pl.DataFrame) -> HostKinds:
     """What names and categories say of host events.
 
     Args:
-        events: columns `name` and `category`, as text.
+        events: columns `name` and `category`.
     """
     key = ["name", "category"]
-    unique = events.select(key).unique(maintain_order=True)
+    pairs, row = distinct_pairs(events.get_column("name"), events.get_column("category"))
+    unique = pairs.with_columns(as_text(*key))
     name, category = pl.col("name").fill_null(""), pl.col("category")
     # Until 2022 annotations were ops.
     named = is_profiler_step(name) | pl.any_horizontal(
@@ -111,7 +114,7 @@ def kinds_of_names(events: pl.DataFrame) -> HostKinds:
         host_op_communicates(unique).alias("communicates"),
         pl.coalesce(*marks, -1).cast(pl.Int64).alias("phase"),
     )
-    found = events.select(key).join(flags, on=key, how="left", nulls_equal=True, maintain_order="left")
+    found = flags.drop(key).select(pl.all().gather(pl.Series(row)))
     bools = ("is_op", "is_annotation", "is_module", "allocates", "communicates")
     columns = {name: found.get_column(name).fill_null(value=False).to_numpy() for name in bools}
     return HostKinds(**columns, phase=found.get_column("phase").fill_null(-1).to_numpy())
