@@ -1,0 +1,195 @@
+"""Answers of analyses as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import polars as pl
+from rich.console import RenderableType
+from rich.text import Text
+
+from tracebraid.model.analysis import Analysis, Answer
+from tracebraid.model.answer_sentences import (
+    CODE_SENTENCES,
+    CODES_OF_COLUMNS,
+    NO_ROWS_SENTENCES,
+    code_name,
+)
+from tracebraid.model.answers.columns import STEP
+from tracebraid.model.sentences import NEED_SENTENCES
+from tracebraid.reports.answer_cells import MOMENTS, cell_text, heading, least_width
+from tracebraid.reports.fitting import Shown, fitted
+from tracebraid.reports.shown_columns import CONTEXT, SHOWN
+from tracebraid.reports.terminal import table_of
+from tracebraid.reports.text import cell
+
+__all__ = ["answer_parts", "lacks_lines", "no_rows_line"]
+
+_NOTHING = "there is nothing of that kind"
+_IN_NO_MODULE = "(in no module)"
+_TIMES_OF_MODULES = (
+    ("device_forward_total_ns", "device_backward_total_ns"),
+    (
+        "host_forward_total_ns",
+        "host_backward_total_ns",
+    ),
+)
+"""What says which modules matter: device time, or host time where there is none."""
+
+
+def answer_parts(
+    answer: Answer, top: int, width: int, starts: Mapping[int, int] | None = None
+) -> list[RenderableType]:
+    """The first rows of an answer, and what helps to read them.
+
+    Args:
+        answer: has rows.
+        top: how many rows to show, of each rank.
+        width: characters in a line.
+        starts: when the trace of each rank began, on the unix clock in ns; moments are shown from there.
+    """
+    rows = _top_rows(answer, top)
+    names = _names(answer)
+    context = sum(name in CONTEXT for name in names)
+    columns = [_shown(answer.analysis, name, rows, starts or {}) for name in names]
+    shown = fitted(columns, width, context + 1)
+    table = table_of("", [(column.heading, "left" if column.is_text else "right") for column in shown])
+    for drawn, column in zip(table.columns, shown, strict=True):
+        drawn.width = column.width
+    ranks = rows.get_column("rank").to_list()
+    for index, cells in enumerate(zip(*(column.cells for column in shown), strict=True)):
+        if index and ranks[index] != ranks[index - 1]:
+            table.add_section()
+        table.add_row(*map(cell, cells))
+    title = Text(answer.analysis.question, style="bold")
+    return [title, table, *_rest_lines(answer, rows, [c.name for c in shown], top), *_legend(rows, shown)]
+
+
+def lacks_lines(answer: Answer) -> list[str]:
+    """What the traces lack for an answer, and how to capture it; a line each."""
+    lines = []
+    for need, ranks in answer.ranks_by_need.items():
+        lacks, capture = NEED_SENTENCES[need]
+        empty = need in answer.analysis.needs
+        if answer.is_unanswerable and answer.frame.is_empty() and not empty:
+            continue
+        consequence = "cannot answer without" if empty else "answers in part without"
+        some = len(ranks) < len(answer.lacks)
+        which = f" (rank {', '.join(map(str, ranks))})" if some else ""
+        lines.append(f"note: {answer.analysis.name} {consequence} {need.value}{which}: {lacks}. {capture}")
+    return lines
+
+
+def no_rows_line(answer: Answer, step: str | None = None) -> str:
+    """What it means that an answer has no rows; of a step, if it was asked for alone."""
+    name = answer.analysis.name
+    of_step = "" if step is None else f" of step {step}"
+    return cell(f"{name}{of_step} has no rows: {NO_ROWS_SENTENCES.get(name, _NOTHING)}.")
+
+
+def _top_rows(answer: Answer, top: int) -> pl.DataFrame:
+    """The first rows of each rank; of a tree those with the most time, in the tree's order."""
+    frame, order = answer.frame, pl.int_range(pl.len())
+    if answer.analysis.name == "modules":
+        device, host = (pl.sum_horizontal(columns) for columns in _TIMES_OF_MODULES)
+        order = pl.struct(device, host.alias("host")).rank("ordinal", descending=True) - 1
+    return frame.filter(order.over("rank") < top)
+
+
+def _names(answer: Answer) -> list[str]:
+    """The columns to show, if the width allows: those that say something."""
+    frame = answer.frame
+    context = [
+        name for name in CONTEXT if name in frame.columns and _tells_rows_apart(frame.get_column(name))
+    ]
+    wanted = SHOWN[answer.analysis.name].split()
+    said = [name for name in wanted if _says_something(frame.get_column(name))]
+    return context + (said or wanted[:1])
+
+
+def _tells_rows_apart(values: pl.Series) -> bool:
+    if values.name == "doubtful":
+        return bool(values.any())
+    return values.n_unique() > 1
+
+
+def _says_something(values: pl.Series) -> bool:
+    """Whether some value is neither null nor zero."""
+    return values.null_count() < len(values) and not _is_zero(values)
+
+
+def _is_zero(values: pl.Series) -> bool:
+    return values.dtype.is_numeric() and values.name not in MOMENTS and bool((values.drop_nulls() == 0).all())
+
+
+def _shown(analysis: Analysis, name: str, rows: pl.DataFrame, starts: Mapping[int, int]) -> Shown:
+    """A column with the text of its cells."""
+    values = rows.get_column(name)
+    is_text = values.dtype == pl.String
+    null = _null(analysis, name)
+    if name == "path" and "depth" in rows.columns:
+        cells = list(map(_in_tree, values, rows.get_column("depth")))
+    else:
+        ranks = rows.get_column("rank")
+        cells = [
+            cell_text(name, value, starts.get(rank, 0), null)
+            for value, rank in zip(values, ranks, strict=True)
+        ]
+    return Shown(name, heading(name), is_text, cells, least_width(name))
+
+
+def _null(analysis: Analysis, name: str) -> str:
+    """What stands for null in a column."""
+    if name == "step":
+        return "all" if analysis.table.column("step") is STEP else "none"
+    return "all" if (analysis.name, name) == ("overlap", "stream") else "-"
+
+
+def _in_tree(path: str | None, depth: int | None) -> str:
+    if path is None:
+        return _IN_NO_MODULE
+    return "  " * (depth or 0) + path.rpartition("/")[2]
+
+
+def _rest_lines(answer: Answer, rows: pl.DataFrame, shown: Sequence[str], top: int) -> list[str]:
+    """What is not in the table: rows, and columns by their names."""
+    lines, frame = [], answer.frame
+    if frame.height > rows.height:
+        each = " of each rank" if frame.get_column("rank").n_unique() > 1 else ""
+        lines.append(
+            f"{frame.height - rows.height:,} more rows; shown are {top:,}{each}: --top shows more, --csv and --json all"
+        )
+    hidden = [name for name in frame.columns if name not in shown and name not in CONTEXT and name != "depth"]
+    zero = [
+        name
+        for name in hidden
+        if frame.get_column(name).null_count() == 0 and _is_zero(frame.get_column(name))
+    ]
+    other = [name for name in hidden if _says_something(frame.get_column(name))]
+    if zero:
+        lines.append(f"0 in all rows: {', '.join(zero)}")
+    if other:
+        lines.append(f"Also in --csv and --json: {', '.join(other)}")
+    return lines
+
+
+def _legend(rows: pl.DataFrame, shown: Iterable[Shown]) -> list[str]:
+    """The meaning of what is shown, where it needs words."""
+    lines = []
+    for column in shown:
+        values = set(rows.get_column(column.name).drop_nulls().to_list()) if column.is_text else set()
+        lines += [f"{code_name(code)}: {CODE_SENTENCES[code]}" for code in _explained(column.name, values)]
+    names = {column.name for column in shown}
+    if names & MOMENTS:
+        lines.append("Moments are counted from the start of the rank's trace")
+    if "doubtful" in names:
+        lines.append("doubtful: do not trust these figures; `tracebraid analyze validity` says why")
+    return [cell(line) for line in lines]
+
+
+def _explained(column: str, values: set[Any]) -> list[Enum]:
+    """The codes among the values of a column that need an explanation."""
+    codes = [code for kind in CODES_OF_COLUMNS.get(column, ()) for code in kind]
+    return [code for code in codes if code.value in values and code in CODE_SENTENCES]
