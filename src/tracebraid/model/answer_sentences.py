@@ -69,8 +69,6 @@ CODE_NAMES: Mapping[Enum, str] = {
     GapSize.MACRO: "long",
     StreamGap.HOST_WAIT: "host",
     StreamGap.KERNEL_WAIT: "next kernel",
-    StepPart.EXPOSED_COMMUNICATION: "exposed communication",
-    StepPart.EXPOSED_MEMORY: "exposed copies",
     StepPart.GAP: "gap to the next",
     FirstTimeWork.DEVICE_MALLOC: "device memory allocated",
     FirstTimeWork.MODULE_LOAD: "kernels loaded",

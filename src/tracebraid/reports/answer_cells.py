@@ -46,6 +46,7 @@ _UNITS: tuple[tuple[str, Callable[[Any], str]], ...] = (
 
 _HEADINGS = {
     "bandwidth_bytes_per_s": "bandwidth",
+    "bytes_per_s": "bandwidth",
     "communication_ns": "comm",
     "count_of_all": "of runs",
     "dur_ns": "length",

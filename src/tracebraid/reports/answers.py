@@ -21,22 +21,19 @@ from tracebraid.model.answers.columns import STEP
 from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.answer_cells import MOMENTS, cell_text, heading, least_width
 from tracebraid.reports.fitting import Shown, fitted
-from tracebraid.reports.shown_columns import CONTEXT, SHOWN
+from tracebraid.reports.shown_columns import CONTEXT, PICKED_BY, SHOWN
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell
 
 __all__ = ["answer_parts", "lacks_lines", "no_rows_line"]
 
 _NOTHING = "there is nothing of that kind"
-_IN_NO_MODULE = "(in no module)"
-_TIMES_OF_MODULES = (
-    ("device_forward_total_ns", "device_backward_total_ns"),
-    (
-        "host_forward_total_ns",
-        "host_backward_total_ns",
-    ),
-)
-"""What says which modules matter: device time, or host time where there is none."""
+_NULLS = {
+    ("overlap", "stream"): "all",
+    ("python_frames", "name"): "(in no Python function)",
+    ("modules", "path"): "(in no module)",
+}
+"""What stands for null in a column of an analysis, where that is not `-`."""
 
 
 def answer_parts(
@@ -90,12 +87,12 @@ def no_rows_line(answer: Answer, step: str | None = None) -> str:
 
 
 def _top_rows(answer: Answer, top: int) -> pl.DataFrame:
-    """The first rows of each rank; of a tree those with the most time, in the tree's order."""
-    frame, order = answer.frame, pl.int_range(pl.len())
-    if answer.analysis.name == "modules":
-        device, host = (pl.sum_horizontal(columns) for columns in _TIMES_OF_MODULES)
-        order = pl.struct(device, host.alias("host")).rank("ordinal", descending=True) - 1
-    return frame.filter(order.over("rank") < top)
+    """The rows of each rank that are shown, in the answer's order."""
+    order = pl.int_range(pl.len())
+    if picked_by := PICKED_BY.get(answer.analysis.name):
+        sums = [pl.sum_horizontal(names.split()).alias(names) for names in picked_by]
+        order = pl.struct(sums).rank("ordinal", descending=True) - 1
+    return answer.frame.filter(order.over("rank") < top)
 
 
 def _names(answer: Answer) -> list[str]:
@@ -105,7 +102,11 @@ def _names(answer: Answer) -> list[str]:
         name for name in CONTEXT if name in frame.columns and _tells_rows_apart(frame.get_column(name))
     ]
     wanted = SHOWN[answer.analysis.name].split()
-    said = [name for name in wanted if _says_something(frame.get_column(name))]
+    said = [
+        name.rstrip("!")
+        for name in wanted
+        if _says_something(frame.get_column(name.rstrip("!")), even_zero=name.endswith("!"))
+    ]
     return context + (said or wanted[:1])
 
 
@@ -115,13 +116,16 @@ def _tells_rows_apart(values: pl.Series) -> bool:
     return values.n_unique() > 1
 
 
-def _says_something(values: pl.Series) -> bool:
-    """Whether some value is neither null nor zero."""
-    return values.null_count() < len(values) and not _is_zero(values)
+def _says_something(values: pl.Series, even_zero: bool = False) -> bool:
+    """Whether some value is not null, and not zero or, if asked for, even zero."""
+    return values.null_count() < len(values) and (even_zero or not _is_zero(values))
 
 
 def _is_zero(values: pl.Series) -> bool:
-    return values.dtype.is_numeric() and values.name not in MOMENTS and bool((values.drop_nulls() == 0).all())
+    """Whether all values are zero, but for nulls, and there is some."""
+    known = values.drop_nulls()
+    numbers = values.dtype.is_numeric() and values.name not in MOMENTS and not known.is_empty()
+    return numbers and bool((known == 0).all())
 
 
 def _shown(analysis: Analysis, name: str, rows: pl.DataFrame, starts: Mapping[int, int]) -> Shown:
@@ -130,7 +134,8 @@ def _shown(analysis: Analysis, name: str, rows: pl.DataFrame, starts: Mapping[in
     is_text = values.dtype == pl.String
     null = _null(analysis, name)
     if name == "path" and "depth" in rows.columns:
-        cells = list(map(_in_tree, values, rows.get_column("depth")))
+        depths = rows.get_column("depth")
+        cells = [_in_tree(path, depth, null) for path, depth in zip(values, depths, strict=True)]
     else:
         ranks = rows.get_column("rank")
         cells = [
@@ -144,13 +149,11 @@ def _null(analysis: Analysis, name: str) -> str:
     """What stands for null in a column."""
     if name == "step":
         return "all" if analysis.table.column("step") is STEP else "none"
-    return "all" if (analysis.name, name) == ("overlap", "stream") else "-"
+    return _NULLS.get((analysis.name, name), "-")
 
 
-def _in_tree(path: str | None, depth: int | None) -> str:
-    if path is None:
-        return _IN_NO_MODULE
-    return "  " * (depth or 0) + path.rpartition("/")[2]
+def _in_tree(path: str | None, depth: int | None, null: str) -> str:
+    return null if path is None else "  " * (depth or 0) + path.rpartition("/")[2]
 
 
 def _rest_lines(answer: Answer, rows: pl.DataFrame, shown: Sequence[str], top: int) -> list[str]:
@@ -158,9 +161,9 @@ def _rest_lines(answer: Answer, rows: pl.DataFrame, shown: Sequence[str], top: i
     lines, frame = [], answer.frame
     if frame.height > rows.height:
         each = " of each rank" if frame.get_column("rank").n_unique() > 1 else ""
-        lines.append(
-            f"{frame.height - rows.height:,} more rows; shown are {top:,}{each}: --top shows more, --csv and --json all"
-        )
+        picked = " with the most time or size" if answer.analysis.name in PICKED_BY else ""
+        more = f"{frame.height - rows.height:,} more rows; shown are {top:,}{each}{picked}"
+        lines.append(f"{more}: --top shows more, --csv and --json all")
     hidden = [name for name in frame.columns if name not in shown and name not in CONTEXT and name != "depth"]
     zero = [
         name

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.model.analysis import Analysis, Answer, Need
@@ -36,6 +37,8 @@ def rendered(answer: Answer, top: int = 20, width: int = 160, starts: Mapping[in
     console = Console(file=io.StringIO(), width=width)
     for part in answer_parts(answer, top, width, starts):
         console.print(part, soft_wrap=isinstance(part, str))
+        if isinstance(part, Table):
+            console.print()
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -57,7 +60,7 @@ def full(analysis: Analysis) -> Answer:
 
 @pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.name)
 def test_each_analysis_says_which_of_its_columns_people_see(analysis: Analysis) -> None:
-    shown = SHOWN[analysis.name].split()
+    shown = [name.rstrip("!") for name in SHOWN[analysis.name].split()]
     columns = {column.name for column in analysis.table.columns}
     assert set(shown) <= columns - set(CONTEXT)
     assert len(set(shown)) == len(shown)
@@ -108,8 +111,25 @@ def test_columns_that_say_nothing_are_left_out() -> None:
 def test_columns_of_zeros_are_named_below_the_table() -> None:
     row = {"span_ns": 5, "compute_ns": 5, "communication_ns": 0, "overlap_ns": 0, "idle_ns": 0}
     table, *below = rendered(answer_of(row, name="breakdown")).split("\n\n", 1)
-    assert "comm" not in table
+    assert "overlap" not in table
     assert "communication_ns, overlap_ns" in below[0]
+
+
+def test_zero_is_shown_where_it_is_the_answer() -> None:
+    rows = [
+        {"step": step, "start_bytes": 5, "end_bytes": 5, "growth_bytes": growth}
+        for step, growth in [("a", None), ("b", 0)]
+    ]
+    table = rendered(answer_of(*rows, name="memory_growth")).split("\n\n")[0]
+    assert "growth" in table
+
+
+def test_of_rows_in_the_order_of_time_those_that_last_longest_are_shown() -> None:
+    rows = [{"gap": i, "dur_ns": length, "start_ns": i} for i, length in enumerate([1, 90_000, 2, 80_000])]
+    text = rendered(answer_of(*rows, name="idle_gaps"), top=2)
+    assert text.index("90.00 µs") < text.index("80.00 µs")
+    assert "2 more" in text
+    assert "1 ns" not in text
 
 
 def test_null_is_a_dash_and_zero_is_no_null() -> None:
