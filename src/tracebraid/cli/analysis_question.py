@@ -14,15 +14,17 @@ import typer
 from tracebraid import api
 from tracebraid.errors import ArgumentError
 from tracebraid.model.analysis import Analysis, Answer
+from tracebraid.model.category import Role
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["Question", "question_of"]
 
 _LIKENESS = 0.6
 """How alike a name must be to be suggested, 0 to 1: the default of difflib."""
-_STEPS_NAMED = 12
-"""Of more steps the first and the last are named in an error."""
+_NAMES_LISTED = 12
+"""Of more names the first and the last stand in an error."""
 
 
 @dataclass
@@ -34,7 +36,8 @@ class Question:
         options: its options.
         step: only this step, by number or whole name; None for all.
         annotation: what marks a step.
-        steps_seen: names of the steps of all ranks so far; only where `step` is given.
+        steps_seen: names of the steps of all ranks so far; only where `step` or another annotation is given.
+        annotations_seen: names of what could mark steps instead, of ranks that have no steps; likewise.
         starts: start of each rank's trace, in ns.
     """
 
@@ -43,6 +46,7 @@ class Question:
     step: str | None
     annotation: str
     steps_seen: list[str] = field(default_factory=list)
+    annotations_seen: list[str] = field(default_factory=list)
     starts: dict[int, int] = field(default_factory=dict)
 
     def of_rank(self, findings: list[Finding], linked: LinkedTrace) -> Answer:
@@ -51,33 +55,42 @@ class Question:
         findings += linked.known_findings
         span = linked.timeline.span_ns
         self.starts[linked.rank] = span[0] if span else 0
-        if self.step is None:
+        if self.step is None and self.annotation == PROFILER_STEP:
             return answer
         names = api.steps(linked, self.annotation).get_column("step")
         self.steps_seen += [name for name in names.to_list() if name not in self.steps_seen]
+        if names.is_empty():
+            marks = linked.timeline.of_role(Role.ANNOTATION).get_column("name").cast(pl.String)
+            found = marks.str.replace(r"#\d+$", "").unique(maintain_order=True).to_list()
+            self.annotations_seen += [name for name in found if name not in self.annotations_seen]
+        if self.step is None:
+            return answer
         frame = answer.frame.filter(pl.col("step").is_in(self._step_names))
         return Answer(answer.analysis, frame, answer.lacks)
 
-    def check_step(self) -> None:
-        """Refuse a step that no rank has.
+    def check_steps(self) -> None:
+        """Refuse a step or an annotation that no rank has.
 
         Raises:
-            BadParameter: names the steps that there are.
+            BadParameter: names the steps, or what could mark them.
         """
+        asked = self.step is not None or self.annotation != PROFILER_STEP
+        if asked and not self.steps_seen:
+            have = _listed(self.annotations_seen) or "none"
+            raise typer.BadParameter(f"no step is marked by {self.annotation}; --annotation could be: {have}")
         if self.step is not None and not set(self._step_names) & set(self.steps_seen):
-            seen = self.steps_seen
-            if len(seen) > _STEPS_NAMED:
-                seen = [*seen[: _STEPS_NAMED - 2], "...", seen[-1]]
-            have = (
-                f"there are: {', '.join(seen)}"
-                if seen
-                else "there is none; --annotation names what marks them"
-            )
-            raise typer.BadParameter(f"there is no step {self.step}; {have}")
+            raise typer.BadParameter(f"there is no step {self.step}; there are: {_listed(self.steps_seen)}")
 
     @property
     def _step_names(self) -> list[str]:
         return [self.step or "", f"{self.annotation}#{self.step}"]
+
+
+def _listed(names: list[str]) -> str:
+    """The names; of many the first and the last."""
+    if len(names) > _NAMES_LISTED:
+        names = [*names[: _NAMES_LISTED - 2], "...", names[-1]]
+    return ", ".join(names)
 
 
 def question_of(

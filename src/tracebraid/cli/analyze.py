@@ -115,7 +115,7 @@ def _ask(
         answers = list(ask_ranks(job, ranks, partial(question.of_rank, findings), update, findings))
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
-    question.check_step()
+    question.check_steps()
     lacks = {rank: needs for answer in answers for rank, needs in answer.lacks.items()}
     return Answer(answers[0].analysis, pl.concat(answer.frame for answer in answers), lacks)
 

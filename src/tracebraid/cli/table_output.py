@@ -13,7 +13,7 @@ import polars as pl
 import typer
 
 from tracebraid.errors import OutputError
-from tracebraid.files import refuse_existing, write_whole
+from tracebraid.files import write_whole
 from tracebraid.reports.machine import rows_json
 
 __all__ = ["Format", "Target", "target_of", "write_table"]
@@ -45,12 +45,14 @@ class Target:
         Raises:
             OutputError: the file is there already, or its folder is not.
         """
-        if self.out is not None:
-            refuse_existing([self.out])
-            if not self.out.parent.is_dir():
-                raise OutputError(
-                    self.out, "its folder is not there", "Create the folder, or name another file"
-                )
+        if self.out is None:
+            return
+        if self.out.is_dir():
+            raise OutputError(str(self.out), "this is a folder", "Name a new file in it")
+        if self.out.is_file():
+            raise OutputError(str(self.out), "this file is there already", "Name another, or delete it first")
+        if not self.out.parent.is_dir():
+            raise OutputError(str(self.out), "its folder is not there", "Create it, or name another file")
 
 
 def target_of(csv: bool, json: bool, parquet: bool, out: Path | None) -> Target:

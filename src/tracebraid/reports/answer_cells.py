@@ -22,6 +22,8 @@ _IDS = ("_id", "_event", "rank", "correlation", "graph", "node", "gap")
 _NO_UNIT = ("_ns", "_bytes", "_per_s")
 _FRAMES = frozenset({"frame", "call_site"})
 """Columns that hold `folder/file(line): function`; the folder is not shown."""
+_CATEGORIES = {"cpu_op": "op", "user_annotation": "annotation"}
+"""What people call categories of host events."""
 _LEAST_TEXT, _LEAST_FRAME = 20, 34
 """Characters of a text, and of a frame, that are shown at least: a frame's file and function are both needed."""
 _MODULE_EVENT = "nn.Module: "
@@ -113,8 +115,10 @@ def cell_text(name: str, value: Any, start_ns: int, null: str = "-") -> str:
 def _names(column: str, text: str) -> str:
     """The text of a cell: codes by their names, lists of names joined."""
     codes = {str(code.value): code for kind in CODES_OF_COLUMNS.get(column, ()) for code in kind}
-    if codes:
+    if any(part in codes for part in text.split(",")):
         return ", ".join(code_name(codes[part]) if part in codes else part for part in text.split(","))
+    if column in ("category", "op_category"):
+        return _CATEGORIES.get(text, text)
     if column == "module":
         return text.removeprefix(_MODULE_EVENT)
     if column in _FRAMES:

@@ -23,7 +23,7 @@ from tracebraid.reports.answer_cells import MOMENTS, cell_text, heading, least_w
 from tracebraid.reports.fitting import Shown, fitted
 from tracebraid.reports.shown_columns import CONTEXT, PICKED_BY, SHOWN
 from tracebraid.reports.terminal import table_of
-from tracebraid.reports.text import cell
+from tracebraid.reports.text import cell, printable
 
 __all__ = ["answer_parts", "lacks_lines", "no_rows_line"]
 
@@ -60,7 +60,7 @@ def answer_parts(
         if index and ranks[index] != ranks[index - 1]:
             table.add_section()
         table.add_row(*map(cell, cells))
-    title = Text(answer.analysis.question, style="bold")
+    title = Text(_title(answer), style="bold")
     return [title, table, *_rest_lines(answer, rows, [c.name for c in shown], top), *_legend(rows, shown)]
 
 
@@ -84,6 +84,13 @@ def no_rows_line(answer: Answer, step: str | None = None) -> str:
     name = answer.analysis.name
     of_step = "" if step is None else f" of step {step}"
     return cell(f"{name}{of_step} has no rows: {NO_ROWS_SENTENCES.get(name, _NOTHING)}.")
+
+
+def _title(answer: Answer) -> str:
+    """The question; with the step, where all rows are of one."""
+    question, frame = answer.analysis.question, answer.frame
+    steps = frame.get_column("step").unique().to_list() if "step" in frame.columns else []
+    return printable(f"{question} In {steps[0]}" if len(steps) == 1 and steps[0] else question)
 
 
 def _top_rows(answer: Answer, top: int) -> pl.DataFrame:
