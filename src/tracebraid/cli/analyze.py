@@ -131,7 +131,8 @@ def _show(answer: Answer, question: Question, target: Target, top: int) -> None:
     elif answer.frame.is_empty():
         say(no_rows_line(answer, question.step))
     else:
-        say(*answer_parts(answer, top, output_width(), question.starts))
+        width = output_width()
+        say(*answer_parts(answer, top, width, question.starts), width=width)
 
 
 def _list(name: str | None, target: Target) -> None:

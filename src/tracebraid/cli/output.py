@@ -26,9 +26,16 @@ _WIDTH_OF_FILES = 160
 """Characters in a line of output that goes to a file or pipe: the widest table fits."""
 
 
-def say(*parts: RenderableType) -> None:
-    """Print results for people; into a file or pipe without colours and with room for wide tables."""
-    console = Console(highlight=False, emoji=False, width=output_width())
+def say(*parts: RenderableType, width: int | None = None) -> None:
+    """Print results for people; into a file or pipe without colours and with room for wide tables.
+
+    Args:
+        parts: texts and tables.
+        width: characters in a line; None: those of the terminal, or in a file or pipe so many that tables fit.
+    """
+    if width is None and not sys.stdout.isatty():
+        width = _WIDTH_OF_FILES
+    console = Console(highlight=False, emoji=False, width=width)
     for part in parts:
         console.print(part, soft_wrap=isinstance(part, str | Text))
         if not isinstance(part, str | Text):

@@ -106,7 +106,7 @@ def _names(answer: Answer) -> list[str]:
     """The columns to show, if the width allows: those that say something."""
     frame = answer.frame
     context = [
-        name for name in CONTEXT if name in frame.columns and _tells_rows_apart(frame.get_column(name))
+        name for name in CONTEXT if name in frame.columns and _distinguishes_rows(frame.get_column(name))
     ]
     wanted = SHOWN[answer.analysis.name].split()
     said = [
@@ -117,7 +117,7 @@ def _names(answer: Answer) -> list[str]:
     return context + (said or wanted[:1])
 
 
-def _tells_rows_apart(values: pl.Series) -> bool:
+def _distinguishes_rows(values: pl.Series) -> bool:
     if values.name == "doubtful":
         return bool(values.any())
     return values.n_unique() > 1
