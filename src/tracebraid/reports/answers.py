@@ -87,10 +87,17 @@ def no_rows_line(answer: Answer, step: str | None = None) -> str:
 
 
 def _title(answer: Answer) -> str:
-    """The question; with the step, where all rows are of one."""
-    question, frame = answer.analysis.question, answer.frame
-    steps = frame.get_column("step").unique().to_list() if "step" in frame.columns else []
-    return printable(f"{question} In {steps[0]}" if len(steps) == 1 and steps[0] else question)
+    """The question; with the step, and the host instead of a device, where all rows are of one."""
+    step, device = (_single(answer.frame, name) for name in ("step", "device"))
+    host = "on the CPU" if device == "cpu" else None
+    context = ", ".join(text for text in (step, host) if text)
+    return printable(f"{answer.analysis.question} ({context})" if context else answer.analysis.question)
+
+
+def _single(frame: pl.DataFrame, name: str) -> str | None:
+    """The value that all rows have in a column; None where they differ, or there is no such column."""
+    values = frame.get_column(name).unique().to_list() if name in frame.columns else []
+    return values[0] if len(values) == 1 else None
 
 
 def _top_rows(answer: Answer, top: int) -> pl.DataFrame:

@@ -191,6 +191,15 @@ def test_a_step_without_a_name_is_all_or_none() -> None:
     assert "none" in kernels
 
 
+def test_a_step_or_a_host_that_all_rows_share_is_in_the_title() -> None:
+    row = {"step": "Iteration#4", "device": "cpu", "cause": IdleCause.HOST_LATE.value, "idle_ns": 1}
+    title, heads = rendered(answer_of(row, name="idle_causes")).splitlines()[:2]
+    assert "Iteration#4" in title
+    assert "CPU" in title
+    assert "device" not in heads
+    assert "CPU" not in rendered(answer_of(row | {"device": "0"}, name="idle_causes")).splitlines()[0]
+
+
 def test_codes_are_named_and_explained_once() -> None:
     rows = [{"cause": IdleCause.HOST_LATE.value, "idle_ns": i + 1} for i in range(2)]
     text = rendered(answer_of(*rows, name="idle_causes"))
