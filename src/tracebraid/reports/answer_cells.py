@@ -48,6 +48,7 @@ _UNITS: tuple[tuple[str, Callable[[Any], str]], ...] = (
 
 _HEADINGS = {
     "bandwidth_bytes_per_s": "bandwidth",
+    "blocked_ns": "blocked for",
     "bytes_per_s": "bandwidth",
     "communication_ns": "comm",
     "count_of_all": "of runs",
@@ -57,8 +58,13 @@ _HEADINGS = {
     "hfu": "HFU",
     "input_dims": "shapes",
     "mean_bytes_per_s": "mean",
+    "p50_bytes_per_s": "p50",
+    "min_bytes_per_s": "min",
+    "max_bytes_per_s": "max",
+    "std_bytes_per_s": "std",
     "mfu": "MFU",
     "ns_per_token": "per token",
+    "op_ns": "op time",
     "device_ns_per_token": "device per token",
     "ts_ns": "at",
     "peak_ns": "at",
@@ -73,6 +79,9 @@ def heading(name: str) -> str:
     """The heading of a column: its name without its unit, which stands in the cells."""
     if name in _HEADINGS:
         return _HEADINGS[name]
+    for end, rate in (("_flops_per_s", "_FLOP/s"), ("_bytes_per_s", "_B/s")):
+        if name.endswith(end):
+            return name.replace(end, rate).replace("_", " ")
     for end in _NO_UNIT:
         name = name.removesuffix(end)
     return name.replace("_bytes", "").replace("_", " ")

@@ -112,9 +112,7 @@ def _top_rows(answer: Answer, top: int) -> pl.DataFrame:
 def _names(answer: Answer) -> list[str]:
     """The columns to show, if the width allows: those that say something."""
     frame = answer.frame
-    context = [
-        name for name in CONTEXT if name in frame.columns and _distinguishes_rows(frame.get_column(name))
-    ]
+    context = [name for name in CONTEXT if name in frame.columns and _distinguishes_rows(frame, name)]
     wanted = SHOWN[answer.analysis.name].split()
     said = [
         name.rstrip("!")
@@ -124,10 +122,13 @@ def _names(answer: Answer) -> list[str]:
     return context + (said or wanted[:1])
 
 
-def _distinguishes_rows(values: pl.Series) -> bool:
-    if values.name == "doubtful":
-        return bool(values.any())
-    return values.n_unique() > 1
+def _distinguishes_rows(frame: pl.DataFrame, name: str) -> bool:
+    """Whether a column of context says something: of devices, whether some rank has several."""
+    if name == "doubtful":
+        return bool(frame.get_column(name).any())
+    if name == "device":
+        return frame.select("rank", name).unique().height > frame.get_column("rank").n_unique()
+    return frame.get_column(name).n_unique() > 1
 
 
 def _says_something(values: pl.Series, even_zero: bool = False) -> bool:

@@ -15,6 +15,7 @@ from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.model.analysis import Analysis, Answer, Need
 from tracebraid.model.answer_sentences import CODE_SENTENCES, CODES_OF_COLUMNS, NO_ROWS_SENTENCES, code_name
 from tracebraid.model.answers import IdleCause
+from tracebraid.reports.answer_cells import heading
 from tracebraid.reports.answers import answer_parts, lacks_lines, no_rows_line
 from tracebraid.reports.shown_columns import CONTEXT, SHOWN
 
@@ -145,6 +146,18 @@ def test_rows_are_counted_for_each_rank() -> None:
     assert "kernel3" not in text
     assert "54 more" in text
     assert "27 more" in rendered(answer_of(*rows[:30]), top=3)
+
+
+def test_devices_are_named_where_a_rank_has_several() -> None:
+    rows = [{"rank": rank, "device": str(device), "span_ns": 1} for rank, device in [(0, 0), (1, 1)]]
+    assert "device" not in rendered(answer_of(*rows, name="breakdown"))
+    assert "device" in rendered(answer_of(*rows, {"rank": 1, "device": "2", "span_ns": 1}, name="breakdown"))
+
+
+@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.name)
+def test_no_two_columns_have_the_same_heading(analysis: Analysis) -> None:
+    headings = [heading(name.rstrip("!")) for name in SHOWN[analysis.name].split()]
+    assert len(set(headings)) == len(headings)
 
 
 def test_moments_are_shown_from_the_start_of_their_trace() -> None:
