@@ -141,7 +141,7 @@ def _list(name: str | None, target: Target) -> None:
     if target.out is None and target.form is Format.JSON:
         say_json(analyses_data(api.analyses()))
     elif target.out is None and target.form is None:
-        say(analyses_table(api.analyses()))
+        say(analyses_table(api.analyses()), width=output_width())
     else:
         raise typer.BadParameter("--list goes with --json only")
 
