@@ -20,9 +20,10 @@ from tests.integration.command import (
     succeed,
     write_pair,
 )
+from tracebraid.model.answer_sentences import code_name
 from tracebraid.model.answers import IdleCause
 from tracebraid.model.reason import OrphanReason
-from tracebraid.model.sentences import IDLE_CAUSE_WORDS, reason_sentence
+from tracebraid.model.sentences import reason_sentence
 
 
 def test_info_says_what_each_file_is(job: Path) -> None:
@@ -250,7 +251,7 @@ def test_the_installed_command_is_the_same() -> None:
 
 def test_summary_says_why_the_device_is_idle(job: Path) -> None:
     text = succeed("summary", job, "--rank", 0)
-    assert IDLE_CAUSE_WORDS[IdleCause.UNKNOWN] in text
+    assert code_name(IdleCause.UNKNOWN) in text
     (rank,) = json.loads(succeed("summary", job, "--rank", 0, "--json"))["ranks"]
     idle_ns = [row["idle_ns"] for row in rank["breakdown"] if row["step"] is None]
     assert sum(idle_ns) > 0

@@ -10,7 +10,7 @@ import polars as pl
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracebraid.model.analysis import Analysis, Answer
+from tracebraid.model.analysis import Analysis, Answer, Need
 from tracebraid.model.answer_sentences import (
     CODE_SENTENCES,
     CODES_OF_COLUMNS,
@@ -70,13 +70,19 @@ def lacks_lines(answer: Answer) -> list[str]:
     for need, ranks in answer.ranks_by_need.items():
         lacks, capture = NEED_SENTENCES[need]
         empty = need in answer.analysis.needs
-        if answer.is_unanswerable and answer.frame.is_empty() and not empty:
+        if not empty and (_is_no_fault(need, answer) or (answer.is_unanswerable and answer.frame.is_empty())):
             continue
         consequence = "cannot answer without" if empty else "answers in part without"
         some = len(ranks) < len(answer.lacks)
         which = f" (rank {', '.join(map(str, ranks))})" if some else ""
         lines.append(f"note: {answer.analysis.name} {consequence} {need.value}{which}: {lacks}. {capture}")
     return lines
+
+
+def _is_no_fault(need: Need, answer: Answer) -> bool:
+    """Whether no capture of the same program would have more: it runs on the CPU."""
+    on_host = [Need.DEVICE_WORK in lacks for lacks in answer.lacks.values()]
+    return need is Need.DEVICE_WORK or (need is Need.SYNC_EVENTS and all(on_host))
 
 
 def no_rows_line(answer: Answer, step: str | None = None) -> str:

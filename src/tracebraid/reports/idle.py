@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 from rich.table import Table
 
+from tracebraid.model.answer_sentences import code_name
 from tracebraid.model.answers import HostActivity, IdleCause
-from tracebraid.model.sentences import HOST_ACTIVITY_WORDS, IDLE_CAUSE_WORDS
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell, shortened
 from tracebraid.reports.units import duration, percent
@@ -56,11 +56,10 @@ def _table(causes: pl.DataFrame, blame: pl.DataFrame, device: str, top: int) -> 
 
 
 def _why(cause: str, activity: str | None, device: str) -> str:
-    words = IDLE_CAUSE_WORDS[IdleCause(cause)]
     if activity is None:
-        return words
-    did = HOST_ACTIVITY_WORDS[HostActivity(activity)]
-    return f"the host {did}" if device == "cpu" else f"{words}: it {did}"
+        return code_name(IdleCause(cause))
+    did = code_name(HostActivity(activity))
+    return f"host {did}" if device == "cpu" else f"{code_name(IdleCause(cause))}: {did}"
 
 
 def _mostly(blame: pl.DataFrame) -> dict[str, str]:

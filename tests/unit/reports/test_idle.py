@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
-import pytest
 from rich.console import Console
 
+from tracebraid.model.answer_sentences import code_name
 from tracebraid.model.answers import IDLE_BLAME, IDLE_CAUSES, HostActivity, IdleCause
 from tracebraid.model.column import Table
-from tracebraid.model.sentences import HOST_ACTIVITY_WORDS, IDLE_CAUSE_WORDS
 from tracebraid.reports.idle import idle_tables
 
 LATE, LATENCY = IdleCause.HOST_LATE.value, IdleCause.LAUNCH_LATENCY.value
@@ -47,7 +46,7 @@ def test_sizes_of_gaps_are_added_up_and_the_longest_cause_comes_first() -> None:
     )
     assert text.index("700 ns") < text.index("300 ns")
     assert "70.0 %" in text
-    assert HOST_ACTIVITY_WORDS[HostActivity.COMPUTED] in text
+    assert code_name(HostActivity.COMPUTED) in text
 
 
 def test_a_line_of_python_is_named_before_an_op() -> None:
@@ -79,13 +78,3 @@ def test_what_is_not_shown_is_counted() -> None:
 
 def test_no_idle_time_makes_no_table() -> None:
     assert idle_tables(IDLE_CAUSES.empty(), IDLE_BLAME.empty(), 5) == []
-
-
-@pytest.mark.parametrize("cause", IdleCause)
-def test_every_cause_has_words(cause: IdleCause) -> None:
-    assert IDLE_CAUSE_WORDS[cause]
-
-
-@pytest.mark.parametrize("activity", HostActivity)
-def test_every_activity_has_words(activity: HostActivity) -> None:
-    assert HOST_ACTIVITY_WORDS[activity]
