@@ -7,6 +7,7 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device_events import device_events_by_step
 from tracebraid.analysis.inference.graph_work import GRAPH_LAUNCH, graph_events, has_graphs
+from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
 from tracebraid.model.answers.inference import GRAPH_REPLAYS
 from tracebraid.model.category import Role
@@ -36,8 +37,7 @@ def graph_replays(
     replays = _replays(linked, annotation)
     device = device_events_by_step(linked, annotation).select("step", "dur_ns")
     if not per_step:
-        overall = pl.lit(None, dtype=pl.String).alias("step")
-        replays, device = replays.with_columns(overall), device.with_columns(overall)
+        replays, device = replays.with_columns(NO_STEP), device.with_columns(NO_STEP)
     total = device.group_by("step").agg(pl.col("dur_ns").sum().alias("total_ns"))
     device_ns = pl.col("device_ns")
     return (
@@ -85,7 +85,7 @@ def _replays(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     others = events.filter(pl.col("call_event").is_null()).group_by("correlation").agg(work)
     columns = ["step", "api", "graph_id", "kernels_per_replay", "host_ns", "device_ns"]
     unknown = others.with_columns(
-        pl.lit(None, dtype=pl.String).alias("step"),
+        NO_STEP,
         pl.lit(None, dtype=pl.String).alias("api"),
         pl.lit(None, dtype=pl.Int64).alias("host_ns"),
     )

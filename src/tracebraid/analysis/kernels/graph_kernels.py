@@ -7,8 +7,8 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.kernels.graph_captures import Joined, captures, join_captures
 from tracebraid.analysis.kernels.graph_nodes import graph_nodes
-from tracebraid.analysis.kernels.statistics import mean_of
-from tracebraid.analysis.kernels.work import Steps
+from tracebraid.analysis.statistics import mean_of
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import GRAPH_KERNELS
 from tracebraid.model.device_kind import MEMORY
@@ -39,7 +39,7 @@ def graph_kernels(
         annotation: what marks a step, see `steps`.
         with_doubtful: count the work of doubtful steps in the mean, too.
     """
-    work = graph_nodes(linked, Steps(annotation, per_step, with_doubtful))
+    work = graph_nodes(linked, StepOptions(annotation, per_step, with_doubtful))
     if work.is_empty():
         return GRAPH_KERNELS.empty()
     joined = _joined(linked, work)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.kernels.launch_calls import launch_calls
-from tracebraid.analysis.kernels.work import Steps, device_work_of
+from tracebraid.analysis.kernels.work import device_work_of
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["GRAPH_LAUNCH", "graph_nodes"]
@@ -14,7 +15,7 @@ GRAPH_LAUNCH = "GraphLaunch"
 """Part of the names of the calls that launch a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`."""
 
 
-def graph_nodes(linked: LinkedTrace, steps: Steps) -> pl.DataFrame:
+def graph_nodes(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
     """The device events of graphs, by graph, launch and node.
 
     A graph is what has the same graph id; without ids, launches that ran the same kernels, in the same order on each
@@ -29,7 +30,7 @@ def graph_nodes(linked: LinkedTrace, steps: Steps) -> pl.DataFrame:
     )
     calls = launch_calls(linked).select("event_id", "call", "call_ns")
     work = (
-        device_work_of(linked, steps)
+        device_work_of(linked, options)
         .join(ids, on="event_id", how="left", maintain_order="left")
         .join(calls, on="event_id", how="left", maintain_order="left")
         .filter(

@@ -13,7 +13,8 @@ from tracebraid.analysis.answering import answer
 from tracebraid.analysis.kernels.launch_calls import launch_calls
 from tracebraid.analysis.kernels.repeats import Repeats, maximal_repeats, separated, without_overlap
 from tracebraid.analysis.kernels.stream_gaps import stream_gaps
-from tracebraid.analysis.kernels.work import Steps, device_work_of
+from tracebraid.analysis.kernels.work import device_work_of
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import KERNEL_SEQUENCES
 from tracebraid.model.device_kind import COMMUNICATION
@@ -60,7 +61,7 @@ def kernel_sequences(
         per_step: sequences of each step in which they were launched, instead of over all.
         annotation: what marks a step, see `steps`.
     """
-    work = _in_stream_order(linked, op, Steps(annotation, per_step))
+    work = _in_stream_order(linked, op, StepOptions(annotation, per_step))
     rows: list[dict[str, object]] = []
     for part in work.partition_by("step", maintain_order=True):
         rows += _rows_of(part, max(min_length, 2))
@@ -103,10 +104,10 @@ class _Stretches:
     sums: dict[str, _Ints]
 
 
-def _in_stream_order(linked: LinkedTrace, op: str | None, steps: Steps) -> pl.DataFrame:
+def _in_stream_order(linked: LinkedTrace, op: str | None, options: StepOptions) -> pl.DataFrame:
     """Device events in the order of their streams, with `instance`: the op that was asked for, -1 for any."""
     communicates = pl.col("kind") == COMMUNICATION
-    found = device_work_of(linked, steps).select("event_id", "name", "kind", "step", "op_event")
+    found = device_work_of(linked, options).select("event_id", "name", "kind", "step", "op_event")
     calls = launch_calls(linked).select("event_id", "launch_ns")
     work = (
         stream_gaps(linked)

@@ -7,7 +7,9 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.kernels.graph_nodes import GRAPH_LAUNCH
 from tracebraid.analysis.kernels.launch_calls import launch_calls
-from tracebraid.analysis.kernels.work import Steps, device_work_of, share_of
+from tracebraid.analysis.kernels.work import device_work_of
+from tracebraid.analysis.statistics import share_of
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import LAUNCHERS, Launcher
 from tracebraid.model.category import Role, categories_of
@@ -29,7 +31,7 @@ def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
         per_step: rows for each step in which the work was launched, instead of over all.
         annotation: what marks a step, see `steps`.
     """
-    events = device_work_of(linked, Steps(annotation, per_step))
+    events = device_work_of(linked, StepOptions(annotation, per_step))
     if events.is_empty():
         return LAUNCHERS.empty()
     order = [launcher.value for launcher in Launcher]

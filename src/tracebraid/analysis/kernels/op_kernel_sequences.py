@@ -7,7 +7,8 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.kernels.kernel_sequences import MOST_NAMES, pattern_text
 from tracebraid.analysis.kernels.launch_calls import launch_calls
-from tracebraid.analysis.kernels.work import Steps, device_work_of
+from tracebraid.analysis.kernels.work import device_work_of
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import OP_KERNEL_SEQUENCES
 from tracebraid.model.linked_trace import LinkedTrace
@@ -34,7 +35,7 @@ def op_kernel_sequences(
         annotation: what marks a step, see `steps`.
         with_doubtful: count the ops of doubtful steps in the mean delays, too.
     """
-    runs = _runs(linked, Steps(annotation, per_step, with_doubtful))
+    runs = _runs(linked, StepOptions(annotation, per_step, with_doubtful))
     if runs.is_empty():
         return OP_KERNEL_SEQUENCES.empty()
     counted = pl.col("in_means")
@@ -66,14 +67,14 @@ def op_kernel_sequences(
     )
 
 
-def _runs(linked: LinkedTrace, steps: Steps) -> pl.DataFrame:
+def _runs(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
     """One row per op that launched something itself."""
     started = linked.timeline.events.select(
         pl.col("event_id").alias("op_event"), pl.col("ts_ns").alias("op_ns")
     )
     calls = launch_calls(linked).select("event_id", "call_ns")
     work = (
-        device_work_of(linked, steps)
+        device_work_of(linked, options)
         .filter(pl.col("op_event").is_not_null())
         .join(calls, on="event_id", how="left", maintain_order="left")
         .sort(pl.coalesce("call_ns", "ts_ns"), "ts_ns", "event_id")

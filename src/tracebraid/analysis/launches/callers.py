@@ -6,12 +6,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.user_frames import is_user_frame
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.nearest import nearest_rows
 from tracebraid.model.step import is_step_name
+from tracebraid.model.user_frame import is_user_frame
 
 __all__ = ["callers", "with_callers"]
 

@@ -6,7 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.launches.copied import copied
-from tracebraid.analysis.launches.doubt import in_rows_of_steps
+from tracebraid.analysis.step_rows import StepOptions, by_step
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import COPIES
 from tracebraid.model.linked_trace import LinkedTrace
@@ -40,7 +40,7 @@ def copies(
     if events.is_empty():
         return COPIES.empty()
     return (
-        in_rows_of_steps(events, linked, annotation, per_step, with_doubtful)
+        by_step(events, linked, StepOptions(annotation, per_step, with_doubtful))
         .drop("kind")
         .rename({"copy_kind": "kind"})
         .group_by("step", *_KEY)
@@ -59,18 +59,18 @@ def copies(
 
 def _sums() -> list[pl.Expr]:
     size = pl.col("size_bytes")
-    timed = pl.col("counts") & pl.col("bandwidth").is_not_null()
-    kineto = pl.col("kineto_bandwidth").filter("counts")
+    timed = pl.col("in_means") & pl.col("bandwidth").is_not_null()
+    kineto = pl.col("kineto_bandwidth").filter("in_means")
     return [
         pl.len().alias("count"),
         (pl.col("returned_ns") >= pl.col("end_ns")).sum().alias("awaited"),
         size.is_not_null().sum().alias("sized"),
         size.sum().alias("bytes"),
-        size.filter("counts").mean().alias("mean_bytes"),
+        size.filter("in_means").mean().alias("mean_bytes"),
         pl.col("dur_ns").sum().alias("total_ns"),
         size.filter(timed).sum().alias("timed_bytes"),
         pl.col("dur_ns").filter(timed).sum().alias("timed_ns"),
-        pl.col("bandwidth").filter("counts").max().alias("max_bandwidth_bytes_per_s"),
+        pl.col("bandwidth").filter("in_means").max().alias("max_bandwidth_bytes_per_s"),
         kineto.mean().alias("kineto_bandwidth_bytes_per_s"),
         kineto.max().alias("kineto_max_bandwidth_bytes_per_s"),
     ]

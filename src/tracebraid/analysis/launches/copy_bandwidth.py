@@ -6,15 +6,14 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.launches.bandwidths import SORT_OF_COPY, bandwidth_changes
-from tracebraid.analysis.launches.doubt import in_rows_of_steps
+from tracebraid.analysis.statistics import max_of, mean_of, min_of, quartiles_of, std_of
+from tracebraid.analysis.step_rows import StepOptions, by_step
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import COPY_BANDWIDTH
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["copy_bandwidth"]
-
-_QUARTILES = (("p25_bytes_per_s", 0.25), ("p50_bytes_per_s", 0.5), ("p75_bytes_per_s", 0.75))
 
 
 def copy_bandwidth(
@@ -37,17 +36,17 @@ def copy_bandwidth(
     changes = bandwidth_changes(linked, annotation).filter(pl.col("bytes_per_s") > 0)
     if changes.is_empty():
         return COPY_BANDWIDTH.empty()
-    rate = pl.col("bytes_per_s").filter("counts")
+    rate = pl.col("bytes_per_s").filter("in_means")
     return (
-        in_rows_of_steps(changes, linked, annotation, per_step, with_doubtful)
+        by_step(changes, linked, StepOptions(annotation, per_step, with_doubtful))
         .group_by("step", *SORT_OF_COPY)
         .agg(
             pl.len().alias("count"),
-            rate.mean().alias("mean_bytes_per_s"),
-            rate.std().alias("std_bytes_per_s"),
-            rate.min().alias("min_bytes_per_s"),
-            *(rate.quantile(quantile, "linear").alias(name) for name, quantile in _QUARTILES),
-            rate.max().alias("max_bytes_per_s"),
+            mean_of(rate, "mean_bytes_per_s"),
+            std_of(rate, "std_bytes_per_s"),
+            min_of(rate, "min_bytes_per_s"),
+            *quartiles_of(rate, "_bytes_per_s"),
+            max_of(rate, "max_bytes_per_s"),
         )
         .sort(pl.col("device").str.len_bytes(), *SORT_OF_COPY)
         .pipe(in_order_of_steps, linked, annotation)

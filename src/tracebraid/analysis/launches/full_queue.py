@@ -7,6 +7,7 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.launches.launched_work import STREAM, by_stream_number, launched_work
 from tracebraid.analysis.launches.queues import queue_changes_of
+from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_windows
 from tracebraid.model.answers import FULL_QUEUE
 from tracebraid.model.linked_trace import LinkedTrace
@@ -47,8 +48,7 @@ def full_queue(
         return FULL_QUEUE.empty()
     began = _began_nearly_full(linked, annotation, changes, max_queue_length)
     if not per_step:
-        no_step = pl.lit(None, dtype=pl.String).alias("step")
-        changes, began = changes.with_columns(no_step), began.with_columns(no_step)
+        changes, began = changes.with_columns(NO_STEP), began.with_columns(NO_STEP)
     found = _summed(changes, began, max_queue_length).join(
         _spans(linked, annotation), on="step", how="left", nulls_equal=True, maintain_order="left"
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.launches.doubt import in_rows_of_steps
 from tracebraid.analysis.launches.launched_work import STREAM, by_stream_number
 from tracebraid.analysis.launches.queues import queue_changes_of
+from tracebraid.analysis.statistics import max_of, mean_of, min_of, quartiles_of, std_of
+from tracebraid.analysis.step_rows import StepOptions, by_step
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import QUEUE_LENGTHS
 from tracebraid.model.linked_trace import LinkedTrace
@@ -40,28 +41,24 @@ def queue_lengths(
     lasting = changes.with_columns(
         (pl.col("ts_ns").shift(-1).over(STREAM) - pl.col("ts_ns")).fill_null(0).alias("lasted_ns")
     )
-    rows = in_rows_of_steps(lasting, linked, annotation, per_step, with_doubtful)
+    rows = by_step(lasting, linked, StepOptions(annotation, per_step, with_doubtful))
     found = in_order_of_steps(summary_of_queues(rows), linked, annotation)
     return answer(QUEUE_LENGTHS, found, linked, annotation)
 
 
 def summary_of_queues(changes: pl.DataFrame) -> pl.DataFrame:
-    """Statistics of changes with the columns `length`, `lasted_ns`, `step` and `counts`; by device and stream."""
-    length = pl.col("length").filter("counts")
-    lasted = pl.col("lasted_ns").filter("counts")
-    quartiles = [
-        length.quantile(quantile, "linear").alias(name)
-        for name, quantile in (("p25", 0.25), ("p50", 0.5), ("p75", 0.75))
-    ]
+    """Statistics of changes with the columns `length`, `lasted_ns`, `step` and `in_means`; by device and stream."""
+    length = pl.col("length").filter("in_means")
+    lasted = pl.col("lasted_ns").filter("in_means")
     return (
         changes.group_by("step", *STREAM)
         .agg(
             pl.len().alias("count"),
-            length.mean().alias("mean"),
-            length.std().alias("std"),
-            length.min().alias("min"),
-            *quartiles,
-            length.max().alias("max"),
+            mean_of(length, "mean"),
+            std_of(length, "std"),
+            min_of(length, "min"),
+            *quartiles_of(length, ""),
+            max_of(length, "max"),
             (length * lasted).sum().alias("weighted"),
             lasted.sum().alias("lasted_ns"),
         )

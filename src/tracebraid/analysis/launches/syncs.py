@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.launches.doubt import in_rows_of_steps
 from tracebraid.analysis.launches.sync_calls import sync_calls
+from tracebraid.analysis.statistics import max_of, mean_of
+from tracebraid.analysis.step_rows import StepOptions, by_step
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import SYNCS
 from tracebraid.model.linked_trace import LinkedTrace
@@ -47,17 +48,17 @@ def syncs(
     calls = sync_calls(linked, annotation)
     if calls.is_empty():
         return SYNCS.empty()
-    counted = pl.col("host_ns").filter("counts")
+    counted = pl.col("host_ns").filter("in_means")
     return (
-        in_rows_of_steps(calls, linked, annotation, per_step, with_doubtful)
+        by_step(calls, linked, StepOptions(annotation, per_step, with_doubtful))
         .group_by("step", *_KEY)
         .agg(
             pl.len().alias("count"),
             (pl.col("blocked_ns") > 0).sum().alias("waits"),
             pl.col("host_ns").sum(),
             pl.col("blocked_ns").sum(),
-            counted.mean().alias("mean_ns"),
-            counted.max().alias("max_ns"),
+            mean_of(counted),
+            max_of(counted),
             pl.col("confidence").min(),
         )
         .sort("host_ns", *_KEY, descending=[True, *([False] * len(_KEY))])

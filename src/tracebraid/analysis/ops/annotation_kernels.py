@@ -8,7 +8,8 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.ops.annotation_tree import annotation_paths
 from tracebraid.analysis.ops.launch_rows import launched
-from tracebraid.analysis.ops.step_options import StepOptions
+from tracebraid.analysis.statistics import max_of, mean_of, min_of
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import ANNOTATION_KERNELS
 from tracebraid.model.linked_trace import LinkedTrace
@@ -47,9 +48,9 @@ def annotation_kernels(
         .agg(
             pl.len().cast(pl.Int64).alias("count"),
             duration.sum().alias("total_ns"),
-            duration.filter("in_means").mean().alias("mean_ns"),
-            duration.min().alias("min_ns"),
-            duration.max().alias("max_ns"),
+            mean_of(duration.filter("in_means")),
+            min_of(duration),
+            max_of(duration),
         )
         .join(names, on="path", how="left")
         .with_columns(pl.when(of_step > 0).then(total / of_step).alias("share"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.ops.step_options import StepOptions, by_start
+from tracebraid.analysis.statistics import max_of, mean_of, min_of
+from tracebraid.analysis.step_rows import StepOptions, by_start
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -34,9 +35,9 @@ def device_ranges(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
     return ranges.group_by("step", "name").agg(
         pl.len().cast(pl.Int64).alias("device_ranges"),
         duration.sum().alias("device_range_ns"),
-        duration.filter("in_means").mean().alias("device_range_mean_ns"),
-        duration.min().alias("device_range_min_ns"),
-        duration.max().alias("device_range_max_ns"),
+        mean_of(duration.filter("in_means"), "device_range_mean_ns"),
+        min_of(duration, "device_range_min_ns"),
+        max_of(duration, "device_range_max_ns"),
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events, device_events_by_step
+from tracebraid.analysis.device_events import device_events
 from tracebraid.analysis.host_parents import host_names, host_parents
-from tracebraid.analysis.ops.step_options import StepOptions, by_start, with_step
+from tracebraid.analysis.step_rows import StepOptions, by_launch, by_start
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["host_times", "launched"]
@@ -24,10 +24,7 @@ def launched(linked: LinkedTrace, options: StepOptions | None = None) -> pl.Data
     """
     events = device_events(linked)
     if options is not None:
-        name = options.annotation
-        events = with_step(
-            events, linked, options, lambda: device_events_by_step(linked, name).get_column("step")
-        )
+        events = by_launch(events, linked, options)
     launcher = pl.coalesce("call_event", "op_event").alias("launcher")
     rows = pl.DataFrame({"launcher": host_parents(linked).event_id}).with_row_index("row")
     return (

@@ -9,7 +9,7 @@ from tracebraid.analysis.answering import answer
 from tracebraid.analysis.ops.launch_rows import host_times, launched
 from tracebraid.analysis.ops.module_rows import ModuleTree
 from tracebraid.analysis.ops.module_tree import module_tree
-from tracebraid.analysis.ops.step_options import StepOptions
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import MODULES
 from tracebraid.model.linked_trace import LinkedTrace

@@ -10,8 +10,8 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.ops.op_keys import KEY_COLUMNS, op_keys, with_keys
 from tracebraid.analysis.ops.op_times import op_rows, op_times
-from tracebraid.analysis.ops.spread import spread
-from tracebraid.analysis.ops.step_options import StepOptions, by_start
+from tracebraid.analysis.statistics import extremes, spread
+from tracebraid.analysis.step_rows import StepOptions, by_start
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import OPS, OpKey
 from tracebraid.model.linked_trace import LinkedTrace
@@ -58,10 +58,12 @@ def ops(
             pl.col("op_exclusive_ns").sum().alias("host_self_ns"),
             pl.col("host_ns").sum().alias("host_total_ns"),
             *spread("host_ns", "host"),
+            *extremes("host_ns", "host"),
             pl.col("kernels").sum(),
             pl.col("device_self_ns").sum(),
             pl.col("device_ns").sum().alias("device_total_ns"),
             *spread("device_ns", "device"),
+            *extremes("device_ns", "device"),
         )
         .sort("device_self_ns", "host_self_ns", *KEY_COLUMNS, descending=[True, True] + [False] * 9)
         .pipe(in_order_of_steps, linked, annotation)

@@ -13,8 +13,8 @@ from tracebraid.analysis.ops.busy import busy_times
 from tracebraid.analysis.ops.device_ranges import device_ranges
 from tracebraid.analysis.ops.launch_rows import host_times, launched
 from tracebraid.analysis.ops.op_times import launched_by_rows
-from tracebraid.analysis.ops.spread import spread
-from tracebraid.analysis.ops.step_options import StepOptions
+from tracebraid.analysis.statistics import extremes, spread
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import USER_ANNOTATIONS
 from tracebraid.model.expressions import as_text
@@ -55,6 +55,7 @@ def user_annotations(
             pl.col("host_self_ns").sum(),
             pl.col("host_ns").sum().alias("host_total_ns"),
             *spread("host_ns", "host"),
+            *extremes("host_ns", "host"),
             pl.col("kernels").sum(),
             pl.col("device_self_ns").sum(),
             pl.col("kernels_total").filter("outermost").sum(),

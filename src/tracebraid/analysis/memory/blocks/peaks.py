@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.memory.blocks.pairing import CPU
 from tracebraid.analysis.memory.blocks.usage import usage
+from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -29,9 +30,7 @@ def usage_by_step(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.Da
 def _usage_by_step(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
     changes = usage(linked, annotation)
     if not per_step:
-        return changes.with_columns(
-            pl.lit(None, dtype=pl.String).alias("step"), pl.lit(0, dtype=pl.Int64).alias("window")
-        )
+        return changes.with_columns(NO_STEP, pl.lit(0, dtype=pl.Int64).alias("window"))
     windows = step_windows(linked, annotation).with_columns(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("window")
     )

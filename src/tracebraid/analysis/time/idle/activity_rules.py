@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.launches.synchronising import kinds_of_apis
-from tracebraid.analysis.user_frames import is_user_frame
 from tracebraid.model.answers import SyncKind
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
+from tracebraid.model.user_frame import is_user_frame
 
 __all__ = ["name_rules"]
 

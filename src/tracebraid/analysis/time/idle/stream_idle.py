@@ -5,7 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.device_events import device_events, device_events_by_step
+from tracebraid.analysis.device_events import device_events_by_step
+from tracebraid.analysis.statistics import max_of, mean_of, min_of, quartiles_of, std_of
+from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.idle.stream_names import stream_names
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import STREAM_IDLE, StreamGap
@@ -34,11 +36,8 @@ def stream_idle(linked: LinkedTrace, per_step: bool = False, annotation: str = P
         per_step: rows for each step in which the next work was launched, instead of over all.
         annotation: what marks a step, see `steps`.
     """
-    if per_step:
-        events = device_events_by_step(linked, annotation)
-    else:
-        events = device_events(linked).with_columns(pl.lit(None, dtype=pl.String).alias("step"))
-    gaps = stream_gaps(linked, events)
+    events = device_events_by_step(linked, annotation)
+    gaps = stream_gaps(linked, events if per_step else events.with_columns(NO_STEP))
     if gaps.is_empty():
         return STREAM_IDLE.empty()
     length, total = pl.col("gap_ns"), pl.col("idle_ns").sum().over("step", "device", "stream")
@@ -47,11 +46,11 @@ def stream_idle(linked: LinkedTrace, per_step: bool = False, annotation: str = P
         .agg(
             length.sum().alias("idle_ns"),
             pl.len().alias("count"),
-            length.mean().alias("mean_ns"),
-            length.std().alias("std_ns"),
-            length.min().alias("min_ns"),
-            *(length.quantile(p / 100, "linear").alias(f"p{p}_ns") for p in (25, 50, 75)),
-            length.max().alias("max_ns"),
+            mean_of(length),
+            std_of(length),
+            min_of(length),
+            *quartiles_of(length),
+            max_of(length),
         )
         .with_columns(pl.when(total > 0).then(pl.col("idle_ns") / total).alias("share"))
         .sort(

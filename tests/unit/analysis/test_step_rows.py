@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from tests.planted import CALL_NS, Scene
+from tracebraid.analysis import step_rows
 from tracebraid.analysis.answering import doubtful_steps
-from tracebraid.analysis.ops import step_options
 from tracebraid.analysis.ops.annotation_kernels import annotation_kernels
 from tracebraid.analysis.ops.ops import ops
 from tracebraid.analysis.ops.user_annotations import user_annotations
@@ -29,7 +29,7 @@ def linked() -> LinkedTrace:
 @pytest.fixture
 def _doubts(monkeypatch: pytest.MonkeyPatch) -> None:
     """`validity` has a doubt about step 2."""
-    monkeypatch.setattr(step_options, "doubtful_steps", lambda *_: pl.Series("step", ["ProfilerStep#2"]))
+    monkeypatch.setattr(step_rows, "doubtful_steps", lambda *_: pl.Series("step", ["ProfilerStep#2"]))
 
 
 def row(answer: Any, name: str, **options: Any) -> dict[str, Any]:
