@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 from tests.planted import Scene
 from tests.planted.random_scenes import scenes
+from tracebraid.analysis.device.stream_gaps import stream_gaps
 from tracebraid.analysis.device_events import device_events
 from tracebraid.analysis.kernels.catalog import ANALYSES
 from tracebraid.analysis.kernels.kernel_durations import kernel_durations
@@ -18,7 +19,6 @@ from tracebraid.analysis.kernels.kernels import kernels
 from tracebraid.analysis.kernels.kernels_by_op import kernels_by_op
 from tracebraid.analysis.kernels.op_kernel_sequences import op_kernel_sequences
 from tracebraid.analysis.kernels.short_kernels import short_kernels
-from tracebraid.analysis.kernels.stream_gaps import stream_gaps
 
 SOME = settings(deadline=None, derandomize=True, max_examples=25)
 """Each example is written, read and linked."""

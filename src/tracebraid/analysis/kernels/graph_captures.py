@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracebraid.model.answers import CaptureMatch
+from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.kernel_family import family_of_kernel_name, family_of_op
@@ -40,7 +41,6 @@ _ALSO: dict[KernelFamily, tuple[KernelFamily, ...]] = {
     _F.COPY: (_F.ELEMENTWISE,),
 }
 """What an op of a family launches, too, by the kernels' names: cuDNN multiplies matrices for a convolution."""
-_BEGIN, _END = "StreamBeginCapture", "StreamEndCapture"
 _KERNEL, _COPY, _FILL = "kernel", "copy", "fill"
 
 
@@ -81,8 +81,8 @@ def captures(linked: LinkedTrace) -> list[Capture]:
     then those of its own thread.
     """
     calls = linked.timeline.of_role(Role.CALL).with_columns(as_text("name"))
-    begins = calls.filter(pl.col("name").str.contains(_BEGIN, literal=True)).sort("ts_ns", "event_id")
-    ends = calls.filter(pl.col("name").str.contains(_END, literal=True)).sort("ts_ns", "event_id")
+    begins = calls.filter(call_does(pl.col("name"), CallAction.BEGIN_CAPTURE)).sort("ts_ns", "event_id")
+    ends = calls.filter(call_does(pl.col("name"), CallAction.END_CAPTURE)).sort("ts_ns", "event_id")
     if begins.is_empty() or ends.is_empty():
         return []
     windows = begins.select("lane", (pl.col("ts_ns") + pl.col("dur_ns")).alias("start_ns")).join_asof(
@@ -111,13 +111,12 @@ def captures(linked: LinkedTrace) -> list[Capture]:
 def _launches_without_work(linked: LinkedTrace, calls: pl.DataFrame) -> pl.DataFrame:
     worked = linked.launches.select(pl.col("call_event").alias("event_id")).drop_nulls().unique()
     name = pl.col("name")
-    is_kernel = name.str.contains("Launch", literal=True) & ~name.str.contains("Graph|HostFunc")
     sort = (
-        pl.when(is_kernel)
+        pl.when(call_does(name, CallAction.LAUNCH_KERNEL))
         .then(pl.lit(_KERNEL))
-        .when(name.str.contains("(?i)memcpy") & ~name.str.contains("Graph"))
+        .when(call_does(name, CallAction.COPY))
         .then(pl.lit(_COPY))
-        .when(name.str.contains("(?i)memset") & ~name.str.contains("Graph"))
+        .when(call_does(name, CallAction.FILL))
         .then(pl.lit(_FILL))
     )
     events = linked.timeline.events

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.kernels.launch_calls import launch_calls
+from tracebraid.analysis.device.graph_events import graph_events
+from tracebraid.analysis.device.launch_calls import launch_calls
 from tracebraid.analysis.kernels.work import device_work_of
 from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["GRAPH_LAUNCH", "graph_nodes"]
-
-GRAPH_LAUNCH = "GraphLaunch"
-"""Part of the names of the calls that launch a graph: `cudaGraphLaunch`, `cuGraphLaunch`, `hipGraphLaunch`."""
+__all__ = ["graph_nodes"]
 
 
 def graph_nodes(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
@@ -25,29 +23,18 @@ def graph_nodes(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
         Columns of `device_work_of`, and: launch (a number), graph (a number, in the order of first launches),
         graph_id, graph_node_id, node.
     """
-    ids = linked.timeline.device_work.select(
-        "event_id", "correlation", _given("graph_id"), _given("graph_node_id")
-    )
+    graphs = graph_events(linked).select("event_id", "correlation", "graph_id", "graph_node_id")
     calls = launch_calls(linked).select("event_id", "call", "call_ns")
     work = (
         device_work_of(linked, options)
-        .join(ids, on="event_id", how="left", maintain_order="left")
+        .join(graphs, on="event_id", maintain_order="left")
         .join(calls, on="event_id", how="left", maintain_order="left")
-        .filter(
-            pl.col("call").str.contains(GRAPH_LAUNCH, literal=True).fill_null(value=False)
-            | pl.col("graph_id").is_not_null()
-        )
     )
     launch = pl.struct("call_event", pl.when(pl.col("call_event").is_null()).then("correlation"))
     launched = work.with_columns(launch.rank("dense").cast(pl.Int64).alias("launch")).sort(
         "launch", "lane", "ts_ns", "event_id"
     )
     return launched.pipe(_with_graph).pipe(_with_node)
-
-
-def _given(column: str) -> pl.Expr:
-    """An id; writers put 0 where there is none."""
-    return pl.when(pl.col(column) != 0).then(pl.col(column)).alias(column)
 
 
 def _with_graph(work: pl.DataFrame) -> pl.DataFrame:

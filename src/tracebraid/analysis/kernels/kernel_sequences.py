@@ -10,9 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.kernels.launch_calls import launch_calls
+from tracebraid.analysis.device.launch_calls import launch_calls
+from tracebraid.analysis.device.stream_gaps import stream_gaps
 from tracebraid.analysis.kernels.repeats import Repeats, maximal_repeats, separated, without_overlap
-from tracebraid.analysis.kernels.stream_gaps import stream_gaps
 from tracebraid.analysis.kernels.work import device_work_of
 from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps

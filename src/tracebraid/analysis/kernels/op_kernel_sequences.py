@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.device.launch_calls import launch_calls
 from tracebraid.analysis.kernels.kernel_sequences import MOST_NAMES, pattern_text
-from tracebraid.analysis.kernels.launch_calls import launch_calls
 from tracebraid.analysis.kernels.work import device_work_of
 from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.kernels.stream_gaps import stream_gaps
+from tracebraid.analysis.device.stream_gaps import stream_gaps
 from tracebraid.analysis.kernels.work import device_work_of
 from tracebraid.analysis.statistics import mean_of
 from tracebraid.analysis.step_rows import StepOptions

@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.launches.launched_work import launched_work
 from tracebraid.model.answers import CopyKind, Direction, HostWait
+from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.device_kind import MEMORY
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -28,8 +29,6 @@ _SIZES_OF_CALLS = ["bytes", "size"]
 _DIRECTION = "direction"
 """Argument that holds the direction on MTIA's events."""
 
-_COPIES = r"(?i)memcpy"
-_ASYNC = r"(?i)async"
 _WAITS_FOR_ITS_STREAM = "WithStream"
 """Part of the name of HIP's copy that synchronises with its stream before it returns."""
 _PAGEABLE, _PINNED = "Pageable", "Pinned"
@@ -143,9 +142,9 @@ def _host_wait() -> pl.Expr:
     direction, api = pl.col("direction"), pl.col("api")
     from_host, to_host = direction.str.starts_with("H"), direction.str.ends_with("H")
     pageable = _host_memory() == _PAGEABLE
-    is_async = api.str.contains(_ASYNC)
+    is_async = call_does(api, CallAction.ASYNCHRONOUS)
     return (
-        pl.when(~api.str.contains(_COPIES) | direction.is_null() | api.is_null())
+        pl.when(~call_does(api, CallAction.COPY) | direction.is_null() | api.is_null())
         .then(None)
         .when((from_host & to_host) | api.str.contains(_WAITS_FOR_ITS_STREAM, literal=True))
         .then(pl.lit(HostWait.COMPLETE.value))

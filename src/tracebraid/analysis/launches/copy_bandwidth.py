@@ -10,6 +10,7 @@ from tracebraid.analysis.statistics import max_of, mean_of, min_of, quartiles_of
 from tracebraid.analysis.step_rows import StepOptions, by_step
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import COPY_BANDWIDTH
+from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -48,7 +49,7 @@ def copy_bandwidth(
             *quartiles_of(rate, "_bytes_per_s"),
             max_of(rate, "max_bytes_per_s"),
         )
-        .sort(pl.col("device").str.len_bytes(), *SORT_OF_COPY)
+        .sort(*by_number("device"), *SORT_OF_COPY[1:])
         .pipe(in_order_of_steps, linked, annotation)
         .pipe(lambda frame: answer(COPY_BANDWIDTH, frame, linked, annotation))
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.launches.launched_work import STREAM, by_stream_number, launched_work
+from tracebraid.analysis.launches.launched_work import STREAM, launched_work
 from tracebraid.analysis.launches.queues import queue_changes_of
 from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_windows
 from tracebraid.model.answers import FULL_QUEUE
+from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -71,7 +72,7 @@ def _summed(changes: pl.DataFrame, began: pl.DataFrame, max_queue_length: int) -
         .agg(pl.col("launches").max().alias("longest"), pl.col("full_ns").sum())
         .join(blocked, on=key, how="left", nulls_equal=True)
         .with_columns(pl.col("launches", "blocked", "blocked_ns").fill_null(0))
-        .sort(*by_stream_number())
+        .sort(*by_number(*STREAM))
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.launches.launched_work import STREAM, by_stream_number
+from tracebraid.analysis.launches.launched_work import STREAM
 from tracebraid.analysis.launches.queues import queue_changes_of
 from tracebraid.analysis.statistics import max_of, mean_of, min_of, quartiles_of, std_of
 from tracebraid.analysis.step_rows import StepOptions, by_step
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import QUEUE_LENGTHS
+from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -67,5 +68,5 @@ def summary_of_queues(changes: pl.DataFrame) -> pl.DataFrame:
             .then(pl.col("weighted") / pl.col("lasted_ns"))
             .alias("mean_over_time")
         )
-        .sort(*by_stream_number())
+        .sort(*by_number(*STREAM))
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.launches.launched_work import by_stream_number
 from tracebraid.analysis.launches.queues import queue_changes_of
 from tracebraid.model.answers import QUEUE_SERIES
+from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -24,4 +24,4 @@ def queue_series(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Dat
         annotation: what marks a step, see `steps`.
     """
     changes = queue_changes_of(linked, annotation)
-    return answer(QUEUE_SERIES, changes.sort(*by_stream_number(), maintain_order=True), linked, annotation)
+    return answer(QUEUE_SERIES, changes.sort(*by_number(*STREAM), maintain_order=True), linked, annotation)

@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.launches.copied import copied
 from tracebraid.model.answers import HostWait, SyncKind
+from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -13,23 +14,15 @@ from tracebraid.model.linked_trace import LinkedTrace
 __all__ = ["kinds_of_apis", "synchronising_calls"]
 
 _KINDS = (
-    (SyncKind.EVENT, r"(?i)event(host)?_?synchronize|synchronizeevent|eventwait$"),
-    (
-        SyncKind.STREAM,
-        r"(?i)(stream|queue|fence|commandlist)(host)?_?synchronize|synchronizestream|(queue|stream)_?finish",
-    ),
-    (SyncKind.DEVICE, r"(?i)synchronize"),
-    (SyncKind.QUERY, r"(?i)(event|stream)_?query|queryevent"),
-    (
-        SyncKind.ALLOCATION,
-        r"(?i)^(cuda|hip|cu|mtia|ze|sycl|ur)?(mem)?(host|array|3d)?(malloc|alloc|free|release$)"
-        r"|^(cuda|hip)(host|ipc)?(un)?register",
-    ),
-    (SyncKind.COPY, r"(?i)memcpy"),
+    (SyncKind.EVENT, CallAction.WAIT_FOR_EVENT),
+    (SyncKind.STREAM, CallAction.WAIT_FOR_STREAM),
+    (SyncKind.DEVICE, CallAction.WAIT),
+    (SyncKind.QUERY, CallAction.QUERY),
+    (SyncKind.ALLOCATION, CallAction.MANAGE_MEMORY),
+    (SyncKind.COPY, CallAction.COPY),
 )
-"""The first that fits a call's name counts. The names are those of CUDA, HIP, MTIA, Level Zero and Unified Runtime."""
+"""The first that fits a call's name counts."""
 
-_ASYNC = r"(?i)async"
 _AWAITED = [HostWait.COMPLETE.value, HostWait.STAGED.value]
 
 
@@ -76,10 +69,10 @@ def kinds_of_apis(names: pl.Series) -> pl.DataFrame:
     """
     distinct = pl.DataFrame({"api": names.unique(maintain_order=True).drop_nulls()})
     kind = pl.coalesce(
-        pl.when(pl.col("api").str.contains(pattern)).then(pl.lit(kind.value)) for kind, pattern in _KINDS
+        pl.when(call_does(pl.col("api"), action)).then(pl.lit(kind.value)) for kind, action in _KINDS
     )
     waits = [SyncKind.EVENT.value, SyncKind.STREAM.value, SyncKind.DEVICE.value, SyncKind.QUERY.value]
-    by_itself = ~pl.col("api").str.contains(_ASYNC) | pl.col("kind").is_in(waits)
+    by_itself = ~call_does(pl.col("api"), CallAction.ASYNCHRONOUS) | pl.col("kind").is_in(waits)
     return distinct.with_columns(kind.alias("kind")).select(
         "api", pl.when(by_itself).then("kind").alias("named_kind")
     )

@@ -8,6 +8,7 @@ from tracebraid.analysis.answering import answer
 from tracebraid.analysis.statistics import max_of, mean_of, median_of, min_of, p95_of, std_of
 from tracebraid.analysis.time.step_times import step_times
 from tracebraid.model.answers import STEP_SPREAD, StepPart
+from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -54,6 +55,6 @@ def step_spread(
             pl.when(mean != 0).then(std / mean).alias("variation"),
         )
         .join(left_out, on="device", how="left", maintain_order="left")
-        .sort(pl.col("device").str.len_chars(), "device", pl.col("part").cast(pl.Enum(order)))
+        .sort(*by_number("device"), pl.col("part").cast(pl.Enum(order)))
         .pipe(lambda frame: answer(STEP_SPREAD, frame, linked, annotation))
     )

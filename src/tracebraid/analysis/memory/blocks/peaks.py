@@ -8,6 +8,7 @@ from tracebraid.analysis.memory.blocks.pairing import CPU
 from tracebraid.analysis.memory.blocks.usage import usage
 from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["peaks", "usage_by_step"]
@@ -68,5 +69,5 @@ def _peaks(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame
     return (
         by_step.group_by("window", "step", "device", maintain_order=True)
         .agg(pl.exclude("window", "step", "device").get(pl.col("allocated_bytes").arg_max()))
-        .sort("window", pl.col("device") == CPU, pl.col("device").str.len_chars(), "device")
+        .sort("window", pl.col("device") == CPU, *by_number("device"))
     )

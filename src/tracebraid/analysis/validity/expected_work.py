@@ -5,19 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
+from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["launch_calls"]
+__all__ = ["expected_work"]
 
-_LAUNCH = "Launch(?:[^H]|$)"
-"""In the names of the calls that launch a kernel or a graph; a host function is none."""
 _LAUNCHING = ["cuda_runtime", "cuda_driver"]
 """Categories of the calls of which names say so: CUDA and ROCm, which write both."""
-_BEGIN_CAPTURE, _END_CAPTURE = "StreamBeginCapture", "StreamEndCapture"
-_INSTANTIATE = "GraphInstantiate"
-"""Makes a graph of what was captured; stands for the end of the capture where that is not in the trace."""
 
 _USUAL_SHARE = 0.9
 """Share of an API's calls in the other steps that have work, from which on its calls are expected to have it."""
@@ -25,7 +21,7 @@ _LOST_SHARE = 0.5
 """Below this part of that share, its calls in a step are said to lack it: copies and fills of no bytes have none."""
 
 
-def launch_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+def expected_work(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """Calls that should have work: event_id, ts_ns, dur_ns, step, has_work.
 
     A call that launches a kernel or a graph should, unless it is recorded into a graph, or another call inside it or
@@ -52,11 +48,14 @@ def _of_launching_apis(linked: LinkedTrace) -> pl.DataFrame:
         .select("event_id", "name", "category", "lane", "ts_ns", "dur_ns")
         .with_columns(pl.col("event_id").is_in(with_work.implode()).alias("has_work"))
     )
-    named = as_text("name").str.contains(_LAUNCH).fill_null(value=False)
+    name = as_text("name")
+    named = call_does(name, CallAction.LAUNCH_KERNEL) | call_does(name, CallAction.LAUNCH_GRAPH)
     apis = (
         calls.group_by("name", "category")
         .agg(pl.col("has_work").any().alias("works"))
-        .with_columns((named & as_text("category").is_in(_LAUNCHING)).alias("launches"))
+        .with_columns(
+            (named.fill_null(value=False) & as_text("category").is_in(_LAUNCHING)).alias("launches")
+        )
         .filter(pl.col("works") | pl.col("launches"))
     )
     return calls.join(
@@ -70,13 +69,14 @@ def _not_recorded(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
         return calls
     name = as_text("name")
     made = linked.timeline.of_role(Role.CALL).select("ts_ns", name)
-    marks = made.filter(name.str.contains(f"{_BEGIN_CAPTURE}|{_END_CAPTURE}"))
+    begins = call_does(name, CallAction.BEGIN_CAPTURE)
+    marks = made.filter(begins | call_does(name, CallAction.END_CAPTURE))
     if marks.is_empty():
-        marks = made.filter(name.str.contains(_INSTANTIATE, literal=True))
+        # Stands for the end of a capture that is not in the trace.
+        marks = made.filter(call_does(name, CallAction.MAKE_GRAPH))
     if marks.is_empty():
         return calls
-    opens = name.str.contains(_BEGIN_CAPTURE, literal=True)
-    depth = pl.when(opens).then(1).otherwise(-1).cum_sum()
+    depth = pl.when(begins).then(1).otherwise(-1).cum_sum()
     captures = marks.sort("ts_ns").select("ts_ns", depth.alias("open"))
     # A trace that begins within a capture has one end more than begins.
     before = max(0, -int(captures.get_column("open").min() or 0))  # type: ignore[arg-type]
