@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.launches.launched_work import STREAM
 from tracebraid.analysis.launches.queues import queue_changes_of
 from tracebraid.model.answers import QUEUE_SERIES
 from tracebraid.model.expressions import by_number
