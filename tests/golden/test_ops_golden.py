@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from tests.golden.test_analyze_golden import FILES
-from tracebraid.analysis.call_sites import call_sites
 from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.host.call_sites import call_sites
 from tracebraid.analysis.ops.annotation_kernels import annotation_kernels
 from tracebraid.analysis.ops.catalog import ANALYSES
 from tracebraid.analysis.ops.modules import modules

@@ -7,9 +7,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.device_events import device_events
-from tracebraid.analysis.efficiency.host_walk import host_walk
 from tracebraid.analysis.efficiency.recomputed import recomputed_rows
 from tracebraid.analysis.efficiency.signatures import calls_with_costs
+from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.answers.efficiency import OpFamily
@@ -59,7 +59,7 @@ def _by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 def _counted_ops(linked: LinkedTrace) -> pl.DataFrame:
     tree = linked.host_tree
-    walk = host_walk(linked)
+    walk = host_ops(linked)
     calls = calls_with_costs(linked)
     on_tree = (
         tree.select("event_id", "op_exclusive_ns")

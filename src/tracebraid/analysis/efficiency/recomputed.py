@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.efficiency.host_walk import host_walk
+from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.op_tree import OpTree
@@ -37,7 +37,7 @@ def recomputed_rows(linked: LinkedTrace) -> _Bools:
 
 
 def _recomputed_rows(linked: LinkedTrace) -> _Bools:
-    walk = host_walk(linked)
+    walk = host_ops(linked)
     name, numbered, backward = _columns(linked)
     node = np.where(backward, -1, walk.nearest(backward))
     counts = _backward_of_checkpoints(walk, name, numbered, backward)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device.launch_calls import launch_calls
 from tracebraid.analysis.device.stream_gaps import stream_gaps
+from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.analysis.kernels.repeats import Repeats, maximal_repeats, separated, without_overlap
 from tracebraid.analysis.kernels.work import device_work_of
 from tracebraid.analysis.step_rows import StepOptions
@@ -19,7 +20,6 @@ from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import KERNEL_SEQUENCES
 from tracebraid.model.device_kind import COMMUNICATION
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.op_tree import op_tree
 from tracebraid.model.step import PROFILER_STEP, is_step_name
 
 __all__ = ["LONGEST_GAP_NS", "MOST_NAMES", "MOST_SEQUENCES", "kernel_sequences", "pattern_text"]
@@ -128,7 +128,7 @@ def _in_stream_order(linked: LinkedTrace, op: str | None, options: StepOptions) 
 
 def _instances(linked: LinkedTrace, op: str) -> pl.DataFrame:
     """For each op in one of that name, itself included: the outermost such, and how long that took on the host."""
-    walk = op_tree(linked.host_tree)
+    walk = host_ops(linked)
     named = linked.timeline.events.filter(is_step_name(pl.col("name").cast(pl.String), op)).select("event_id")
     tree = linked.host_tree.filter(pl.col("op_exclusive_ns").is_not_null())
     events = named.join(tree, on="event_id", how="semi").get_column("event_id").to_numpy()

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.analysis.launches.callers import with_callers
 from tracebraid.analysis.launches.launched_work import launched_work, with_steps
 from tracebraid.model.answers import COUNTERS, CounterMethod
@@ -15,7 +16,6 @@ from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.op_tree import op_tree
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["counters"]
@@ -133,7 +133,7 @@ def _with_op_stacks(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
 
 def _stacks(ops: list[int], linked: LinkedTrace) -> dict[int, str]:
     """Text by op. Walks up from each op that launched a profiled kernel: profiled runs are short."""
-    walk = op_tree(linked.host_tree)
+    walk = host_ops(linked)
     names = dict(
         linked.timeline.events.filter(as_text("category").is_in(categories_of(Role.OP)))
         .select("event_id", as_text("name"))

@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.host_parents import host_names
+from tracebraid.analysis.host.host_trees import host_names, host_ops
 from tracebraid.analysis.ops.name_paths import Paths, paths_of
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.nearest import nearest_ancestors, nearest_rows
-from tracebraid.model.op_tree import OpTree, op_tree
+from tracebraid.model.op_tree import OpTree
 from tracebraid.model.step import is_step_name
 
 __all__ = ["AnnotationTree", "annotation_paths", "annotation_tree"]
@@ -46,7 +46,7 @@ def annotation_tree(linked: LinkedTrace) -> AnnotationTree:
 
 
 def _annotation_tree(linked: LinkedTrace) -> AnnotationTree:
-    on_thread = op_tree(linked.host_tree)
+    on_thread = host_ops(linked)
     names = host_names(linked)
     is_annotation = (
         names.select(as_text("category").is_in(categories_of(Role.ANNOTATION)).fill_null(value=False))

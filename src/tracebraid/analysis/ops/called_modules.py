@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.analysis.host_parents import host_names, host_parents
-from tracebraid.analysis.ops.backward_ops import backward_ops
+from tracebraid.analysis.host.backward_ops import backward_ops
+from tracebraid.analysis.host.host_trees import host_names, host_parents
 from tracebraid.analysis.ops.module_calls import ModuleCalls
 from tracebraid.analysis.ops.module_rows import NEVER, ModuleTree, first_starts, rows_at
 from tracebraid.analysis.ops.name_paths import paths_of

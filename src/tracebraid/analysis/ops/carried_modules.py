@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.host_parents import host_parents
-from tracebraid.analysis.ops.backward_ops import backward_ops
+from tracebraid.analysis.host.backward_ops import backward_ops
+from tracebraid.analysis.host.host_trees import host_parents
 from tracebraid.analysis.ops.module_rows import ModuleTree, first_starts, rows_at
 from tracebraid.analysis.ops.name_paths import Paths
 from tracebraid.analysis.ops.recorded_modules import Module, recorded_modules

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.host_parents import host_names, host_parents
+from tracebraid.analysis.host.host_trees import host_names, host_parents
 from tracebraid.model.answers import ModuleSource
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.analysis.host_parents import host_names
+from tracebraid.analysis.host.host_trees import host_names
 from tracebraid.analysis.ops.name_paths import Paths
 from tracebraid.model.answers import ModuleSource
 from tracebraid.model.linked_trace import LinkedTrace

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.call_sites import call_sites
+from tracebraid.analysis.host.call_sites import call_sites
 from tracebraid.analysis.ops.annotation_tree import annotation_paths
 from tracebraid.analysis.ops.module_tree import module_tree
 from tracebraid.errors import ArgumentError

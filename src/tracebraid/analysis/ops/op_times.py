@@ -7,22 +7,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.device_events import device_events
-from tracebraid.analysis.host_parents import host_names
+from tracebraid.analysis.host.host_trees import host_names, host_ops
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.op_tree import OpTree, op_tree
+from tracebraid.model.op_tree import OpTree
 
-__all__ = ["launched_by_rows", "op_rows", "op_times"]
+__all__ = ["launched_by_rows", "op_times"]
 
 _Ints = NDArray[np.int64]
-
-
-def op_rows(linked: LinkedTrace) -> OpTree:
-    """The rows of `host_tree` as a tree of ops, kept with the linked trace."""
-    return linked.derived(_op_rows)
-
-
-def _op_rows(linked: LinkedTrace) -> OpTree:
-    return op_tree(linked.host_tree)
 
 
 def op_times(linked: LinkedTrace) -> pl.DataFrame:
@@ -36,7 +27,7 @@ def op_times(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _op_times(linked: LinkedTrace) -> pl.DataFrame:
-    tree = op_rows(linked)
+    tree = host_ops(linked)
     launched = device_events(linked).filter(pl.col("op_event").is_not_null())
     kernels, device = launched_by_rows(launched, tree.rows(launched.get_column("op_event").to_numpy()), tree)
     return (

@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.host_parents import host_names
+from tracebraid.analysis.host.host_trees import host_names
 from tracebraid.analysis.ops.annotation_tree import annotation_tree
 from tracebraid.analysis.ops.busy import busy_times
 from tracebraid.analysis.ops.device_ranges import device_ranges

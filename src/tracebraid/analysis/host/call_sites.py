@@ -6,11 +6,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.host_parents import host_names, host_parents
+from tracebraid.analysis.host.backward_ops import with_forward
+from tracebraid.analysis.host.host_trees import host_names, host_parents
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.nearest import nearest_rows
 from tracebraid.model.user_frame import is_line_frame, is_user_frame
 
 __all__ = ["call_sites"]
@@ -63,23 +63,7 @@ def _frame_rows(linked: LinkedTrace, names: pl.DataFrame, frames: NDArray[np.boo
     tree = host_parents(linked)
     innermost = tree.nearest(user)
     site = np.where(innermost >= 0, innermost, tree.nearest(line))
-    return _with_forward(linked, site)
-
-
-def _with_forward(linked: LinkedTrace, site: _Ints) -> _Ints:
-    """The same, where events without a frame have the frame of the forward op of the backward op that they are in."""
-    tree = host_parents(linked)
-    pairs = linked.forward_backward.select("backward_event", "forward_event").unique(
-        "backward_event", keep="first", maintain_order=True
-    )
-    backward, forward = (tree.rows(pairs.get_column(name).to_numpy()) for name in pairs.columns)
-    of_forward = np.full(len(site), -1, dtype=np.int64)
-    of_forward[backward] = site[forward]
-    marked = np.zeros(len(site), dtype=np.bool_)
-    marked[backward] = True
-    nearest = nearest_rows(tree.enclosing, marked)
-    inherited = np.where(nearest >= 0, of_forward[np.maximum(nearest, 0)], -1)
-    return np.where(site >= 0, site, inherited)
+    return with_forward(linked, site)
 
 
 def _of_stacks(linked: LinkedTrace) -> pl.DataFrame:

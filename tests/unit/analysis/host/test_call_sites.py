@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.builders import op
 from tests.planted import Scene
 from tests.unit.linking.made import linked_of
-from tracebraid.analysis.call_sites import call_sites
+from tracebraid.analysis.host.call_sites import call_sites
 from tracebraid.model.linked_trace import LinkedTrace
 
 TORCH = "/x/site-packages/torch/nn/functional.py(1): f"

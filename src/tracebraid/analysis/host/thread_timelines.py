@@ -8,43 +8,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from tracebraid.analysis.host.host_rows import NO_ROW, HostRows, host_rows
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["NO_ROW", "HostRows", "ThreadTimeline", "host_rows", "thread_timelines"]
+__all__ = ["ThreadTimeline", "by_lane", "innermost_at", "thread_timelines"]
 
 _Ints = NDArray[np.int64]
-
-NO_ROW = -1
-"""Stands for no host event."""
-
-
-@dataclass(frozen=True)
-class HostRows:
-    """The host events, a row for each of `host_tree`.
-
-    Args:
-        event_id: the event of each row, rising.
-        parent: row of the innermost event that encloses it; -1 for none.
-        lane: its thread.
-        start: its start, ns.
-        end: its end, cut at its parent's, ns.
-        depth: number of events that enclose it.
-    """
-
-    event_id: _Ints
-    parent: _Ints
-    lane: _Ints
-    start: _Ints
-    end: _Ints
-    depth: _Ints
-
-    def rows(self, events: _Ints) -> _Ints:
-        """The rows of some events; -1 for those that are no host events with a row."""
-        if not len(self.event_id):
-            return np.full(len(events), NO_ROW, dtype=np.int64)
-        rows = np.minimum(np.searchsorted(self.event_id, events), len(self.event_id) - 1)
-        found: _Ints = np.where(self.event_id[rows] == events, rows, NO_ROW)
-        return found
 
 
 @dataclass(frozen=True)
@@ -76,29 +45,32 @@ class ThreadTimeline:
         return index, self.moments[first[index] + offset]
 
 
-def host_rows(linked: LinkedTrace) -> HostRows:
-    """The host events of a rank, computed once."""
-    return linked.derived(_host_rows)
-
-
 def thread_timelines(linked: LinkedTrace) -> dict[int, ThreadTimeline]:
     """The timeline of each thread that has host events, by its lane."""
     return linked.derived(_thread_timelines)
 
 
-def _host_rows(linked: LinkedTrace) -> HostRows:
-    tree, events = linked.host_tree, linked.timeline.events
-    event_id = tree.get_column("event_id").to_numpy()
-    parents = tree.get_column("parent_event").fill_null(-1).to_numpy()
-    start = events.get_column("ts_ns").to_numpy()[event_id]
-    return HostRows(
-        event_id,
-        np.where(parents < 0, NO_ROW, np.searchsorted(event_id, parents)),
-        events.get_column("lane").to_numpy()[event_id],
-        start,
-        start + tree.get_column("inclusive_ns").to_numpy(),
-        tree.get_column("depth").to_numpy(),
-    )
+def innermost_at(linked: LinkedTrace, lanes: _Ints, moments: _Ints) -> _Ints:
+    """Row of the innermost host event that each moment of a thread lies in; -1 where there is none.
+
+    Args:
+        linked: one rank.
+        lanes: the threads.
+        moments: for each of them a moment, in ns.
+    """
+    rows = np.full(len(lanes), NO_ROW, dtype=np.int64)
+    timelines = thread_timelines(linked)
+    for lane, members in by_lane(lanes):
+        if lane in timelines:
+            rows[members] = timelines[lane].at(moments[members])
+    return rows
+
+
+def by_lane(lanes: _Ints) -> list[tuple[int, _Ints]]:
+    """Each lane with the indices at which it stands."""
+    order = np.argsort(lanes, kind="stable")
+    bounds = np.flatnonzero(np.diff(lanes[order])) + 1
+    return [(int(lanes[members[0]]), members) for members in np.split(order, bounds) if len(members)]
 
 
 def _thread_timelines(linked: LinkedTrace) -> dict[int, ThreadTimeline]:
@@ -107,11 +79,11 @@ def _thread_timelines(linked: LinkedTrace) -> dict[int, ThreadTimeline]:
     An end that lies in the next event of the same parent changes nothing: siblings may overlap in damaged traces.
     """
     host = host_rows(linked)
-    order = np.lexsort((host.event_id, host.depth, host.start, host.lane))
-    order = order[host.end[order] > host.start[order]]
+    order = np.lexsort((host.event_id, host.depth, host.start_ns, host.lane))
+    order = order[host.end_ns[order] > host.start_ns[order]]
     ending = order[~_ends_in_sibling(host, order)][::-1]
     lanes = np.r_[host.lane[ending], host.lane[order]]
-    moments = np.r_[host.end[ending], host.start[order]]
+    moments = np.r_[host.end_ns[ending], host.start_ns[order]]
     rows = np.r_[host.parent[ending], order]
     # Ends stand before starts, inner ends first and outer starts first: of equal moments the last counts.
     by_time = np.lexsort((moments, lanes))
@@ -134,6 +106,6 @@ def _ends_in_sibling(host: HostRows, order: _Ints) -> NDArray[np.bool_]:
     rows = order[by_parent]
     inside = np.zeros(len(order), dtype=np.bool_)
     inside[by_parent[:-1]] = (parent[by_parent][1:] == parent[by_parent][:-1]) & (
-        host.start[rows][1:] < host.end[rows][:-1]
+        host.start_ns[rows][1:] < host.end_ns[rows][:-1]
     )
     return inside

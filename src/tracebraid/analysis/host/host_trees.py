@@ -1,4 +1,4 @@
-"""The host events of a rank as a tree in which Python functions and runtime calls count too."""
+"""The host events of a rank as trees: of ops alone, and with Python functions and runtime calls."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.op_tree import OpTree
+from tracebraid.model.op_tree import OpTree, op_tree
 
-__all__ = ["host_names", "host_parents"]
+__all__ = ["host_names", "host_ops", "host_parents"]
 
 
 def host_parents(linked: LinkedTrace) -> OpTree:
@@ -23,6 +23,15 @@ def _host_parents(linked: LinkedTrace) -> OpTree:
     rows = np.searchsorted(event_id, parent)
     enclosing = np.where(parent < 0, np.arange(len(event_id)), rows)
     return OpTree(event_id, enclosing, tree.get_column("depth").to_numpy())
+
+
+def host_ops(linked: LinkedTrace) -> OpTree:
+    """All rows of `host_tree`, each in the innermost op that encloses it on its thread."""
+    return linked.derived(_host_ops)
+
+
+def _host_ops(linked: LinkedTrace) -> OpTree:
+    return op_tree(linked.host_tree)
 
 
 def host_names(linked: LinkedTrace) -> pl.DataFrame:
