@@ -20,8 +20,9 @@ from tests.integration.command import (
     succeed,
     write_pair,
 )
+from tracebraid.model.answers import IdleCause
 from tracebraid.model.reason import OrphanReason
-from tracebraid.model.sentences import reason_sentence
+from tracebraid.model.sentences import IDLE_CAUSE_WORDS, reason_sentence
 
 
 def test_info_says_what_each_file_is(job: Path) -> None:
@@ -245,3 +246,12 @@ def test_the_installed_command_is_the_same() -> None:
         pytest.skip("the package is not installed beside this Python")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == succeed("--version", by=run_process)
+
+
+def test_summary_says_why_the_device_is_idle(job: Path) -> None:
+    text = succeed("summary", job, "--rank", 0)
+    assert IDLE_CAUSE_WORDS[IdleCause.UNKNOWN] in text
+    (rank,) = json.loads(succeed("summary", job, "--rank", 0, "--json"))["ranks"]
+    idle_ns = [row["idle_ns"] for row in rank["breakdown"] if row["step"] is None]
+    assert sum(idle_ns) > 0
+    assert sum(row["idle_ns"] for row in rank["idle_causes"] if row["step"] is None) == sum(idle_ns)

@@ -17,8 +17,12 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
+from tracebraid.reports.idle import idle_tables
 from tracebraid.reports.machine import coverage_data, finding_data, rows_data
 from tracebraid.reports.terminal import breakdown_table, kernels_table, launchers_line, ops_table
+
+_CAUSES_SHOWN = 5
+"""Causes of idle time for each device."""
 
 __all__ = ["Summary", "show_tables", "summarise", "summarise_rank", "summary"]
 
@@ -55,6 +59,7 @@ class Summary:
     breakdowns: list[pl.DataFrame] = field(default_factory=list)
     first: tuple[int, pl.DataFrame, pl.DataFrame] | None = None
     launchers: pl.DataFrame | None = None
+    idle: tuple[pl.DataFrame, pl.DataFrame] | None = None
     ranks: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -73,12 +78,23 @@ def summarise_rank(found: Summary, annotation: str, whole: bool, linked: LinkedT
     breakdown = api.breakdown(linked, annotation)
     if found.first is None or whole:
         kernels, ops, launchers = api.kernels(linked), api.ops(linked), api.launchers(linked)
+        causes, blame = (
+            api.idle_causes(linked, annotation=annotation),
+            api.idle_blame(linked, annotation=annotation),
+        )
         if whole:
-            tables = {"breakdown": breakdown, "kernels": kernels, "launchers": launchers, "ops": ops}
+            tables = {
+                "breakdown": breakdown,
+                "idle_causes": causes,
+                "kernels": kernels,
+                "launchers": launchers,
+                "ops": ops,
+            }
             data = {name: rows_data(frame) for name, frame in tables.items()}
             found.ranks.append({**coverage_data(linked.rank, linked.coverage), **data})
         if found.first is None:
             found.first, found.launchers = (linked.rank, kernels, ops), launchers
+            found.idle = causes, blame
     found.breakdowns.append(breakdown)
     found.findings += linked.known_findings
 
@@ -89,7 +105,9 @@ def show_tables(found: Summary, top: int, annotation: str = PROFILER_STEP) -> No
     rank, kernels, ops = found.first
     say(breakdown_table(pl.concat(found.breakdowns)))
     if len(found.breakdowns) > 1:
-        say(f"Kernels and ops of rank {rank}; --rank shows another.")
+        say(f"Idle time, kernels and ops of rank {rank}; --rank shows another.")
+    if found.idle is not None:
+        say(*idle_tables(*found.idle, _CAUSES_SHOWN))
     if not kernels.is_empty() and found.launchers is not None:
         say(kernels_table(kernels, top), launchers_line(found.launchers))
         say(ops_table(ops, top, "device", annotation))

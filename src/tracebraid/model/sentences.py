@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tracebraid.model.analysis import Need
+from tracebraid.model.answers.idle import HostActivity, IdleCause
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.reason import ChoiceReason, OrphanReason
 
@@ -12,6 +13,8 @@ __all__ = [
     "CASE_SENTENCES",
     "CHOICE_SENTENCES",
     "FINDING_SENTENCES",
+    "HOST_ACTIVITY_WORDS",
+    "IDLE_CAUSE_WORDS",
     "NEED_SENTENCES",
     "ORPHAN_REASONS",
     "finding_sentence",
@@ -334,3 +337,27 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
     ),
 }
 """What a trace lacks, and how to capture it."""
+
+
+IDLE_CAUSE_WORDS: dict[IdleCause, str] = {
+    IdleCause.HOST_LATE: "the host was late",
+    IdleCause.GRAPH_LAUNCH: "a graph was being launched",
+    IdleCause.LAUNCH_LATENCY: "launched, on its way to the device",
+    IdleCause.STREAM_WAIT: "waited for another stream",
+    IdleCause.QUEUED: "between kernels that were queued",
+    IdleCause.BLOCKED: "launched, and held up by something that the trace does not show",
+    IdleCause.NO_MORE_WORK: "no more work until the step's end",
+    IdleCause.UNKNOWN: "no launch of what follows is in the trace",
+}
+"""Why a device is idle."""
+
+HOST_ACTIVITY_WORDS: dict[HostActivity, str] = {
+    HostActivity.WAITED_FOR_DATA: "waited for data",
+    HostActivity.SYNCHRONIZED: "waited for the device",
+    HostActivity.LAUNCHED: "was in a slow launch",
+    HostActivity.COMMUNICATED: "communicated",
+    HostActivity.COMPUTED: "ran ops",
+    HostActivity.PYTHON: "ran Python",
+    HostActivity.OUTSIDE_OF_OPS: "was outside of ops",
+}
+"""What the host did while it was late, behind "it"."""
