@@ -11,7 +11,7 @@ import pytest
 
 from tests.golden.test_analyze_golden import FILES, linked_of
 from tests.property.test_idle import assert_adds_up
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.time.idle.idle_blame import idle_blame
 from tracebraid.analysis.time.idle.idle_causes import idle_causes
 from tracebraid.analysis.time.idle.idle_gaps import idle_gaps

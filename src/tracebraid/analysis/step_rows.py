@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracebraid.analysis.answering import doubtful_steps
-from tracebraid.analysis.device_events import device_events_by_step
+from tracebraid.analysis.device.device_events import device_events_by_step
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP

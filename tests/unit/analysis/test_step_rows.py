@@ -10,9 +10,9 @@ import pytest
 from tests.planted import CALL_NS, Scene
 from tracebraid.analysis import step_rows
 from tracebraid.analysis.answering import doubtful_steps
-from tracebraid.analysis.ops.annotation_kernels import annotation_kernels
+from tracebraid.analysis.ops.annotations.annotation_kernels import annotation_kernels
+from tracebraid.analysis.ops.annotations.user_annotations import user_annotations
 from tracebraid.analysis.ops.ops import ops
-from tracebraid.analysis.ops.user_annotations import user_annotations
 from tracebraid.model.linked_trace import LinkedTrace
 
 

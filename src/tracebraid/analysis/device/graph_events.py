@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.event_names import event_names
 from tracebraid.model.call_names import PATTERNS, CallAction, call_does
 from tracebraid.model.expressions import as_text

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.efficiency.recomputed import recomputed_rows
 from tracebraid.analysis.efficiency.signatures import calls_with_costs
 from tracebraid.analysis.host.host_trees import host_ops

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.device.device_events import device_events_by_step
 from tracebraid.analysis.device.graph_events import graph_events, has_graphs
-from tracebraid.analysis.device_events import device_events_by_step
 from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
 from tracebraid.model.answers.inference import GRAPH_REPLAYS

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.step_rows import StepOptions, by_launch
 from tracebraid.model.expressions import as_text
 from tracebraid.model.kernel_family import kernel_families_of

@@ -8,7 +8,7 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.launches.callers import callers
 from tracebraid.analysis.launches.launched_work import STREAM, launched_work
-from tracebraid.analysis.launches.synchronising import synchronising_calls
+from tracebraid.analysis.launches.syncs.synchronising import synchronising_calls
 from tracebraid.analysis.time.intervals import cover_of
 from tracebraid.model.answers import LAUNCH_BOUND, SyncKind
 from tracebraid.model.expressions import by_number

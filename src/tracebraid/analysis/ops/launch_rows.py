@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.host.host_trees import host_names, host_parents
 from tracebraid.analysis.step_rows import StepOptions, by_launch, by_start
 from tracebraid.model.linked_trace import LinkedTrace

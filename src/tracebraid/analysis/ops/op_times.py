@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.host.host_trees import host_names, host_ops
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.op_tree import OpTree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events_by_step
+from tracebraid.analysis.device.device_events import device_events_by_step
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.analysis.validity.doubts import DOUBTS
 from tracebraid.analysis.validity.expected_work import expected_work

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.host.name_rules import is_in_role
-from tracebraid.analysis.launches.synchronising import kinds_of_apis
+from tracebraid.analysis.launches.syncs.synchronising import kinds_of_apis
 from tracebraid.model.answers import SyncKind
 from tracebraid.model.category import Role
 

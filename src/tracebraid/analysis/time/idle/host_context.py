@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.host.host_rows import host_rows
 from tracebraid.analysis.host.name_rules import by_rules, kinds
 from tracebraid.analysis.host.surroundings import nearest_or_none

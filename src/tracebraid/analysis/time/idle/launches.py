@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.event_names import names_match
 from tracebraid.analysis.time.idle.gaps import device_gaps
 from tracebraid.analysis.time.idle.stream_waits import stream_waits

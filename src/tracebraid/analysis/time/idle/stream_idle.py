@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.device.device_events import device_events_by_step
 from tracebraid.analysis.device.stream_gaps import gaps_of
 from tracebraid.analysis.device.stream_names import stream_names
-from tracebraid.analysis.device_events import device_events_by_step
 from tracebraid.analysis.statistics import max_of, mean_of, min_of, quartiles_of, std_of
 from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import in_order_of_steps

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.event_names import names_match
 from tracebraid.model.call_names import PATTERNS, CallAction
 from tracebraid.model.device_kind import WAIT
