@@ -26,8 +26,7 @@ class Family(Enum):
     OPS = "ops"
     LAUNCHES = "launches"
     EFFICIENCY = "efficiency"
-    ALLOCATIONS = "allocations, or an execution trace"
-    MEMORY = "allocations"
+    MEMORY = "memory"
     INFERENCE = "inference"
 
 
