@@ -141,7 +141,7 @@ def summaries(linked: LinkedTrace, name: str) -> tuple[pl.DataFrame, pl.DataFram
         work = work.filter(pl.col("api") == _MTIA_LAUNCH)
     columns = [
         pl.lit(None, dtype=pl.String).alias("step"),
-        pl.lit(True).alias("counts"),
+        pl.lit(True).alias("in_means"),
         pl.lit(1, dtype=pl.Int64).alias("lasted_ns"),
     ]
     changes = queue_changes(work)
