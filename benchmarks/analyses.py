@@ -26,15 +26,15 @@ __all__ = ["EQUIVALENTS", "rows_of"]
 EQUIVALENTS = {
     "get_temporal_breakdown": "breakdown",
     "get_gpu_kernel_breakdown": "kernels",
-    "get_idle_time_breakdown": "idle",
+    "get_idle_time_breakdown": "stream_idle",
     "get_comm_comp_overlap": "overlap",
-    "get_cuda_kernel_launch_stats": "launches",
+    "get_cuda_kernel_launch_stats": "launch_events",
     "get_queue_length_summary": "queue_lengths",
     "get_queue_length_time_series": "queue_series",
     "get_memory_bw_summary": "copy_bandwidth",
     "get_memory_bw_time_series": "copy_bandwidth_series",
-    "get_aten_op_kernels_and_delay": "kernels_by_op",
-    "get_gpu_user_annotation_breakdown": "annotations",
+    "get_aten_op_kernels_and_delay": "op_kernel_sequences",
+    "get_gpu_user_annotation_breakdown": "user_annotations",
     "get_gpu_kernels_with_user_annotations": "annotation_kernels",
 }
 """Which analysis answers what a function of HTA does; those that are not in the catalog are left out."""

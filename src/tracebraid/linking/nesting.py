@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.linking.plain_nesting import HostRows, plain_nesting
 from tracebraid.linking.python_frames import proven_ends
 from tracebraid.linking.rounding import TOLERANCE_NS
 from tracebraid.model.category import Role, categories_of
@@ -45,9 +46,8 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
         return HOST_TREE.empty()
     start, end = events.get_column("ts_ns").to_numpy(), events.get_column("end_ns").to_numpy()
     kind = events.get_column("kind").to_numpy()
-    is_op = kind == _OP
-    lane = events.get_column("lane").to_list()
-    parent, op_parent, depth, cut = _walk(lane, start.tolist(), end.tolist(), kind.tolist())
+    is_op, lane = kind == _OP, events.get_column("lane").to_numpy()
+    parent, op_parent, depth, cut = _nested(HostRows(lane, start, end, is_op, kind == _FRAME), kind)
     event_id = events.get_column("event_id").to_numpy()
     op_covered = np.where(is_op, _covered(np.where(is_op, op_parent, -1), start, cut), 0)
     inclusive = cut - start
@@ -86,6 +86,19 @@ def _host_events(timeline: Timeline) -> pl.DataFrame:
     return events.with_columns(long_first.alias("long_first")).sort(
         "lane", "ts_ns", "kind", "long_first", "event_id"
     )
+
+
+def _nested(rows: HostRows, kind: NDArray[np.int8]) -> tuple[_Ints, _Ints, _Ints, _Ints]:
+    """What `_walk` gives; only the threads that are not plain are walked through."""
+    plain = plain_nesting(rows)
+    parent, op_of, depth, cut = plain.parent, plain.parent.copy(), plain.depth, rows.end.copy()
+    left = np.flatnonzero(~plain.is_plain)
+    if len(left):
+        columns = (rows.lane, rows.start, rows.end, kind)
+        walked = _walk(*(column[left].tolist() for column in columns))
+        parent[left], op_of[left] = (np.r_[left, -1][found] for found in walked[:2])
+        depth[left], cut[left] = walked[2:]
+    return parent, op_of, depth, cut
 
 
 def _walk(

@@ -6,7 +6,7 @@ import polars as pl
 
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.communication_rules import Says, Subject, rule_of
-from tracebraid.model.expressions import as_text
+from tracebraid.model.name_rules import by_name
 
 __all__ = ["COMMUNICATION", "COMPUTE", "MEMORY", "WAIT", "host_op_communicates", "kind_of_device_event"]
 
@@ -35,8 +35,7 @@ def kind_of_device_event(work: pl.DataFrame) -> pl.Series:
         work: columns `name`, `category`, `has_collective_args`, and of the innermost op or annotation that encloses the
             launching call `op_name` and `op_category`, null where there is none.
     """
-    text = work.select(as_text("name", "category", "op_name", "op_category"), "has_collective_args")
-    rules = text.with_columns(_says_of_kernels(text), _says_of_ops(text))
+    rules = work.with_columns(_says_of_kernels(work), _says_of_ops(work))
     name, category = pl.col("name"), pl.col("category")
     by_kernel, by_op = pl.col("by_kernel"), pl.col("by_op")
     kind = (
@@ -63,12 +62,9 @@ def host_op_communicates(ops: pl.DataFrame) -> pl.Series:
     Args:
         ops: columns `name` and `category`.
     """
-    text = ops.select(
-        as_text("name").alias("op_name"),
-        as_text("category").alias("op_category"),
-    )
+    named = ops.select(pl.col("name").alias("op_name"), pl.col("category").alias("op_category"))
     communicates = (pl.col("by_op") == Says.COMMUNICATES.name).fill_null(value=False)
-    return text.select(_says_of_ops(text)).select(communicates.alias("communicates")).to_series()
+    return named.select(_says_of_ops(named)).select(communicates.alias("communicates")).to_series()
 
 
 def _says_of_kernels(work: pl.DataFrame) -> pl.Series:
@@ -86,7 +82,9 @@ def _says_of_ops(work: pl.DataFrame) -> pl.Series:
 
 def _says(names: pl.Series, *subjects: Subject) -> pl.Series:
     """What the first fitting rule says of each name, each name asked once; null where none fits."""
-    unique = names.drop_nulls().unique().to_list()
-    found = {name: rule.says.name for name in unique if (rule := rule_of(name, *subjects)) is not None}
-    says: pl.Series = names.replace_strict(found, default=None, return_dtype=pl.String)
-    return says
+
+    def said(distinct: pl.Series) -> pl.Series:
+        rules = (None if name is None else rule_of(name, *subjects) for name in distinct.to_list())
+        return pl.Series([None if rule is None else rule.says.name for rule in rules], dtype=pl.String)
+
+    return by_name(names, said)

@@ -12,6 +12,7 @@ import polars as pl
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
+from tracebraid.model.kept import KeptValues
 from tracebraid.model.matched import Matched
 from tracebraid.model.stage import Stage
 from tracebraid.model.timeline import Timeline
@@ -81,22 +82,18 @@ class LinkedTrace:
 
     timeline: Timeline
     stages: LinkStages
-    _derived: dict[tuple[object, ...], Stage[Any]] = field(default_factory=dict)
+    _derived: KeptValues = field(default_factory=KeptValues)
 
     def derived(self, compute: Callable[..., T], *arguments: object) -> T:
         """What a function makes of this linked trace, computed when it is first asked for, and kept.
 
-        Analyses share by it what several of them need.
+        Analyses share by it what several of them need. Of a large trace not all of it is kept: see `KeptValues`.
 
         Args:
             compute: a function of a module, called with the linked trace and the arguments.
             arguments: hashable.
         """
-        key = (compute, *arguments)
-        if key not in self._derived:
-            self._derived.setdefault(key, Stage(partial(compute, self, *arguments)))
-        value: T = self._derived[key]()
-        return value
+        return self._derived.get((compute, *arguments), partial(compute, self, *arguments))
 
     @property
     def rank(self) -> int:

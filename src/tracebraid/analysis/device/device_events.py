@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
+from tracebraid.analysis.event_columns import event_columns, fetched, rows_of_events
+from tracebraid.analysis.time.step_windows import BEFORE_ALL_NS, step_of_moments, step_windows
 from tracebraid.model.category import Role
 from tracebraid.model.device_kind import kind_of_device_event
 from tracebraid.model.expressions import as_text
@@ -23,25 +24,18 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
 
 def _device_events(linked: LinkedTrace) -> pl.DataFrame:
     timeline = linked.timeline
-    collective = pl.col("event_id").is_in(timeline.collectives.get_column("event_id").implode())
     device = pl.coalesce(as_text("pid"), pl.col("pid_text"), pl.lit("unknown"))
-    launchers = linked.launches.select("event_id", "call_event", "op_event")
-    ops = timeline.events.select(
-        pl.col("event_id").alias("op_event"),
-        pl.col("name").alias("op_name"),
-        pl.col("category").alias("op_category"),
-    )
-    work = (
-        timeline.of_role(Role.DEVICE_WORK)
-        .with_columns(collective.alias("has_collective_args"))
-        .join(
-            timeline.lanes.select("lane", device.alias("device")),
-            on="lane",
-            how="left",
-            maintain_order="left",
-        )
-        .join(launchers, on="event_id", how="left", maintain_order="left")
-        .join(ops, on="op_event", how="left", maintain_order="left")
+    work = timeline.of_role(Role.DEVICE_WORK)
+    event = work.get_column("event_id")
+    launches = linked.launches.select("event_id", "call_event", "op_event")
+    launchers = fetched(launches.drop("event_id"), rows_of_events(launches.get_column("event_id"), event))
+    op = launchers.get_column("op_event")
+    work = work.with_columns(
+        *launchers.get_columns(),
+        *event_columns(timeline, op, op_name="name", op_category="category"),
+        event.is_in(timeline.collectives.get_column("event_id").implode()).alias("has_collective_args"),
+    ).join(
+        timeline.lanes.select("lane", device.alias("device")), on="lane", how="left", maintain_order="left"
     )
     return work.select(
         "event_id",
@@ -63,11 +57,7 @@ def device_events_by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 def _device_events_by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     events = device_events(linked)
-    launch = linked.timeline.events.select(pl.col("event_id").alias("launch_event"), "ts_ns")
-    launches = (
-        events.select("event_id", pl.coalesce("call_event", "op_event").alias("launch_event"))
-        .filter(pl.col("launch_event").is_not_null())
-        .join(launch, on="launch_event", how="left", maintain_order="left")
-    )
-    step = step_of_moments(launches, step_windows(linked, annotation)).select("event_id", "step")
-    return events.join(step, on="event_id", how="left", maintain_order="left")
+    launch = events.select(pl.coalesce("call_event", "op_event")).to_series()
+    moments = event_columns(linked.timeline, launch, ts_ns="ts_ns")[0].fill_null(BEFORE_ALL_NS)
+    step = step_of_moments(moments.to_frame(), step_windows(linked, annotation)).get_column("step")
+    return events.with_columns(step)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from tracebraid.analysis.device.device_events import device_events
-from tracebraid.model.category import Role
+from tracebraid.analysis.event_columns import event_columns
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -23,21 +24,15 @@ def launch_calls(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _launch_calls(linked: LinkedTrace) -> pl.DataFrame:
-    calls = linked.timeline.of_role(Role.CALL).select(
-        pl.col("event_id").alias("call_event"),
-        as_text("name").alias("call"),
-        pl.col("ts_ns").alias("call_ns"),
-        pl.col("dur_ns").alias("launch_ns"),
-    )
-    events = device_events(linked).select("event_id", "call_event", "ts_ns")
-    firsts = (
-        events.sort("ts_ns", "event_id")
-        .filter(pl.col("call_event").is_first_distinct())
-        .get_column("event_id")
-    )
-    counted = pl.when(pl.col("event_id").is_in(firsts.implode())).then("launch_ns").fill_null(0)
+    events = device_events(linked).select("event_id", "call_event", "ts_ns").with_row_index("row")
+    in_order = events.sort("ts_ns", "event_id")
+    first = np.zeros(events.height, dtype=np.bool_)
+    first[in_order.filter(pl.col("call_event").is_first_distinct()).get_column("row").to_numpy()] = True
+    call = events.get_column("call_event")
+    found = event_columns(linked.timeline, call, call="name", call_ns="ts_ns", launch_ns="dur_ns")
+    counted = pl.when(pl.Series(first)).then("launch_ns").fill_null(0)
     return (
-        events.drop("ts_ns")
-        .join(calls, on="call_event", how="left", maintain_order="left")
-        .with_columns(counted.alias("launch_ns"))
+        events.select("event_id", "call_event")
+        .with_columns(found)
+        .with_columns(as_text("call"), counted.alias("launch_ns"))
     )

@@ -7,6 +7,7 @@ import polars as pl
 from tracebraid.analysis.efficiency.element_types import TYPE_OF_COLLECTIVE
 from tracebraid.analysis.efficiency.formulas.collectives import COLLECTIVE_PREFIX
 from tracebraid.analysis.efficiency.list_types import with_list_types
+from tracebraid.analysis.event_columns import fetched, rows_of_events
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -42,21 +43,15 @@ def calls_of(linked: LinkedTrace) -> pl.DataFrame:
 def _calls(linked: LinkedTrace) -> pl.DataFrame:
     timeline = linked.timeline
     recorded = [name for name in SIGNATURE if name in timeline.host_ops.columns]
-    found = (
-        timeline.of_role(Role.OP, Role.ANNOTATION)
-        .select(
-            "event_id",
-            as_text("name"),
-            as_text("category").is_in(categories_of(Role.OP)).alias("is_op"),
-            "ts_ns",
-        )
-        .join(
-            timeline.host_ops.select("event_id", as_text(*recorded)),
-            on="event_id",
-            how="left",
-            maintain_order="left",
-        )
-    )
+    ops = timeline.of_role(Role.OP, Role.ANNOTATION)
+    rows = rows_of_events(timeline.host_ops.get_column("event_id"), ops.get_column("event_id"))
+    found = ops.select(
+        "event_id",
+        as_text("name"),
+        as_text("category").is_in(categories_of(Role.OP)).alias("is_op"),
+        "ts_ns",
+        *fetched(timeline.host_ops.select(recorded), rows).get_columns(),
+    ).with_columns(as_text(*recorded))
     found = with_list_types(_with_execution_trace(found, linked), linked)
     return _with_collectives(found, linked)
 

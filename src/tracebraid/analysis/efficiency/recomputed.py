@@ -6,9 +6,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.host.host_trees import host_ops
-from tracebraid.model.expressions import as_text
+from tracebraid.analysis.event_columns import fetched, rows_of_events
+from tracebraid.analysis.host.host_trees import host_names, host_ops
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.name_rules import flags_by_name
 from tracebraid.model.op_tree import OpTree
 
 __all__ = ["recomputed_rows"]
@@ -49,25 +50,21 @@ def _recomputed_rows(linked: LinkedTrace) -> _Bools:
 
 def _columns(linked: LinkedTrace) -> tuple[pl.Series, _Bools, _Bools]:
     """Of each row its name, whether autograd numbered it on the forward pass, and whether it is of a backward pass."""
-    name = as_text("name").fill_null("")
+    names = host_names(linked)
+    ops = linked.timeline.host_ops
+    rows = rows_of_events(ops.get_column("event_id"), names.get_column("event_id"))
+    found = fetched(ops.select("sequence_number", "fwd_thread_id"), rows)
     numbered = (pl.col("sequence_number") >= 0) & (pl.col("fwd_thread_id").fill_null(0) == 0)
-    backward = (pl.col("fwd_thread_id") > 0) | name.str.starts_with(_EVALUATE)
-    ops = linked.timeline.host_ops.select("event_id", "sequence_number", "fwd_thread_id")
-    found = (
-        linked.host_tree.select("event_id")
-        .join(
-            linked.timeline.events.select("event_id", name), on="event_id", how="left", maintain_order="left"
-        )
-        .join(ops, on="event_id", how="left", maintain_order="left")
-        .select(
-            "name", numbered.fill_null(value=False).alias("n"), backward.fill_null(value=False).alias("b")
-        )
+    flags = found.select(numbered=numbered, backward=pl.col("fwd_thread_id") > 0).with_columns(
+        pl.all().fill_null(value=False)
     )
-    return found.get_column("name"), found.get_column("n").to_numpy(), found.get_column("b").to_numpy()
+    name = names.get_column("name")
+    evaluates = flags_by_name(name, lambda text: text.str.starts_with(_EVALUATE))
+    return name, flags.get_column("numbered").to_numpy(), flags.get_column("backward").to_numpy() | evaluates
 
 
 def _backward_of_checkpoints(walk: OpTree, name: pl.Series, numbered: _Bools, backward: _Bools) -> _Bools:
-    is_aten = name.str.starts_with(_ATEN).to_numpy()
-    found: _Bools = backward & name.str.contains(_CHECKPOINT, literal=True).to_numpy()
+    is_aten = flags_by_name(name, lambda text: text.str.starts_with(_ATEN))
+    found: _Bools = backward & flags_by_name(name, lambda text: text.str.contains(_CHECKPOINT, literal=True))
     found[walk.enclosing[is_aten & ~numbered & ~backward]] = True
     return found & backward

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tracebraid.analysis.event_columns import event_columns
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.op_tree import OpTree, op_tree
 
@@ -40,5 +41,6 @@ def host_names(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _host_names(linked: LinkedTrace) -> pl.DataFrame:
-    events = linked.timeline.events.select("event_id", "name", "category", "lane", "ts_ns")
-    return linked.host_tree.select("event_id").join(events, on="event_id", how="left", maintain_order="left")
+    event = linked.host_tree.get_column("event_id")
+    columns = ("name", "category", "lane", "ts_ns")
+    return pl.DataFrame([event, *event_columns(linked.timeline, event, **{name: name for name in columns})])

@@ -14,15 +14,10 @@ from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.module_name import is_module_call
+from tracebraid.model.name_rules import distinct_pairs
 from tracebraid.model.user_frame import is_user_frame
 
 __all__ = ["by_rules", "is_in_role", "is_operator", "kinds"]
-
-_PAIR = pl.sum_horizontal(
-    pl.col("name").to_physical().cast(pl.Int64).fill_null(-1) * 2**32,
-    pl.col("category").to_physical().cast(pl.Int64).fill_null(2**32 - 1),
-)
-"""Name and category as a single number, by which rows are joined faster."""
 
 _RANGE_OP = r"#|^[^:]*\.[^:]*$"
 """Ops that are annotations in truth: `ProfilerStep#2`, `Optimizer.step#SGD.step`, `DistributedDataParallel.forward`."""
@@ -76,10 +71,6 @@ def _rules(events: pl.DataFrame) -> pl.DataFrame:
 
 def _distinct(linked: LinkedTrace) -> tuple[pl.DataFrame, NDArray[np.int64]]:
     """The distinct pairs, and for each row of `host_tree` the number of its pair."""
-    names = host_names(linked).select("name", "category", _PAIR.alias("pair"))
-    distinct = names.unique("pair", maintain_order=True).with_row_index("code")
-    codes = names.select("pair").join(
-        distinct.select("pair", "code"), on="pair", how="left", maintain_order="left"
-    )
-    text = distinct.select(as_text("name", "category").fill_null(""))
-    return text, codes.get_column("code").to_numpy().astype(np.int64)
+    names = host_names(linked)
+    pairs, codes = distinct_pairs(names.get_column("name"), names.get_column("category"))
+    return pairs.select(as_text("name", "category").fill_null("")), codes

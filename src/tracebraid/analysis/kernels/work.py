@@ -8,6 +8,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.event_columns import event_columns
 from tracebraid.analysis.step_rows import StepOptions, by_launch
 from tracebraid.model.expressions import as_text
 from tracebraid.model.kernel_family import kernel_families_of
@@ -23,12 +24,9 @@ def device_work(linked: LinkedTrace) -> pl.DataFrame:
 
 def _device_work(linked: LinkedTrace) -> pl.DataFrame:
     events = device_events(linked)
-    ops = linked.timeline.events.select(
-        pl.col("event_id").alias("op_event"),
-        as_text("name").alias("op_name"),
-        as_text("category").alias("op_category"),
-    )
-    work = events.join(ops, on="op_event", how="left", maintain_order="left")
+    op = events.get_column("op_event")
+    names = event_columns(linked.timeline, op, op_name="name", op_category="category")
+    work = events.with_columns(names).with_columns(as_text("op_name", "op_category"))
     return work.hstack(kernel_families_of(work))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.device.device_events import device_events_by_step
+from tracebraid.analysis.event_columns import event_columns, fetched, rows_of_events
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -31,32 +32,30 @@ def launched_work(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 def _launched_work(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     timeline = linked.timeline
-    events = timeline.events
-    calls = events.select(
-        pl.col("event_id").alias("call_event"),
-        as_text("name").alias("api"),
-        pl.col("ts_ns").alias("called_ns"),
-        (pl.col("ts_ns") + pl.col("dur_ns")).alias("returned_ns"),
-    )
+    work = device_events_by_step(linked, annotation)
+    call, op = work.get_column("call_event"), work.get_column("op_event")
+    calls = event_columns(timeline, call, api="name", called_ns="ts_ns", call_ns="dur_ns")
     lane = timeline.lanes.select("lane", pl.coalesce(as_text("tid"), "tid_text").alias("lane_name"))
-    streams = timeline.device_work.select("event_id", as_text("stream"))
+    known = timeline.device_work
+    rows = rows_of_events(known.get_column("event_id"), work.get_column("event_id"))
     end = (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns")
     return (
-        device_events_by_step(linked, annotation)
-        .join(streams, on="event_id", how="left", maintain_order="left")
+        work.with_columns(fetched(known.select(as_text("stream")), rows).get_columns())
         .join(lane, on="lane", how="left", maintain_order="left")
-        .join(calls, on="call_event", how="left", maintain_order="left")
-        .with_columns(pl.coalesce("stream", "lane_name", pl.lit("unknown")).alias("stream"), end)
-        .pipe(_with_ops, linked)
+        .with_columns(calls)
+        .with_columns(
+            pl.coalesce("stream", "lane_name", pl.lit("unknown")).alias("stream"),
+            end,
+            as_text("api"),
+            (pl.col("called_ns") + pl.col("call_ns")).alias("returned_ns"),
+            *event_columns(timeline, op, op="name"),
+        )
+        .with_columns(as_text("op"))
+        .drop("call_ns")
         .sort(*STREAM, "ts_ns", "event_id")
         .with_columns(pl.col("end_ns").cum_max().shift(1).over(STREAM).alias("busy_until_ns"))
         .drop("lane", "lane_name")
     )
-
-
-def _with_ops(work: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
-    ops = linked.timeline.events.select(pl.col("event_id").alias("op_event"), as_text("name").alias("op"))
-    return work.join(ops, on="op_event", how="left", maintain_order="left")
 
 
 def with_steps(calls: pl.DataFrame, linked: LinkedTrace, annotation: str) -> pl.DataFrame:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.device.device_events import device_events
-from tracebraid.analysis.host.host_trees import host_names, host_parents
+from tracebraid.analysis.event_columns import rows_of_events
+from tracebraid.analysis.host.host_trees import host_names
 from tracebraid.analysis.step_rows import StepOptions, by_launch, by_start
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -25,15 +26,9 @@ def launched(linked: LinkedTrace, options: StepOptions | None = None) -> pl.Data
     events = device_events(linked)
     if options is not None:
         events = by_launch(events, linked, options)
-    launcher = pl.coalesce("call_event", "op_event").alias("launcher")
-    rows = pl.DataFrame({"launcher": host_parents(linked).event_id}).with_row_index("row")
-    return (
-        events.with_columns(launcher)
-        .join(
-            rows.with_columns(pl.col("row").cast(pl.Int64)), on="launcher", how="left", maintain_order="left"
-        )
-        .with_columns(pl.col("row").fill_null(-1))
-    )
+    events = events.with_columns(pl.coalesce("call_event", "op_event").alias("launcher"))
+    rows = rows_of_events(linked.host_tree.get_column("event_id"), events.get_column("launcher"))
+    return events.with_columns(rows.fill_null(-1))
 
 
 def host_times(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:

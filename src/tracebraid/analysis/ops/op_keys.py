@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import polars as pl
 
+from tracebraid.analysis.event_columns import fetched, rows_of_events
 from tracebraid.analysis.host.call_sites import call_sites
 from tracebraid.analysis.ops.annotations.annotation_tree import annotation_paths
 from tracebraid.analysis.ops.modules.module_tree import module_tree
@@ -63,8 +64,9 @@ def with_keys(
     """
     rows = found.get_column("row").to_numpy()
     if arguments := [column for key in keys if key in _OF_ARGUMENTS for column in _COLUMNS_OF[key]]:
-        recorded = linked.timeline.host_ops.select("event_id", *arguments)
-        found = found.join(recorded, on="event_id", how="left", maintain_order="left")
+        recorded = linked.timeline.host_ops
+        of_ops = rows_of_events(recorded.get_column("event_id"), found.get_column("event_id"))
+        found = found.with_columns(fetched(recorded.select(arguments), of_ops).get_columns())
     if OpKey.CALL_SITE in keys:
         found = found.with_columns(call_sites(linked).get_column("call_site").gather(rows))
     if OpKey.MODULE in keys:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
+from tracebraid.analysis.event_columns import event_columns, fetched, rows_of_events
 from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.analysis.time.message_sizes import MOST_ELEMENTS, elements_of, itemsize_of
 from tracebraid.analysis.time.work_events import HOST, work_events
@@ -81,13 +82,17 @@ def _with_arguments(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
         as_text("collective_name", "pg_name", "pg_desc", "dtype"),
         pl.max_horizontal("in_msg_nelems", "out_msg_nelems").alias("elements"),
     )
-    ops = timeline.host_ops.select(pl.col("event_id").alias("op_event"), as_text("input_dims", "input_types"))
-    names = timeline.events.select(pl.col("event_id").alias("op_event"), as_text("name").alias("op_name"))
+    op = events.get_column("op_event")
+    rows = rows_of_events(timeline.host_ops.get_column("event_id"), op)
+    arguments = fetched(timeline.host_ops.select("input_dims", "input_types"), rows)
     found = (
-        events.with_columns(_source(events, linked))
+        events.with_columns(
+            _source(events, linked),
+            *arguments.get_columns(),
+            *event_columns(timeline, op, op_name="name"),
+        )
+        .with_columns(as_text("input_dims", "input_types", "op_name"))
         .join(given, on="source", how="left", maintain_order="left")
-        .join(ops, on="op_event", how="left", maintain_order="left")
-        .join(names, on="op_event", how="left", maintain_order="left")
         .with_columns(pl.col("input_types").str.json_path_match("$[0]").alias("first_type"))
     )
     is_type = _mapped(found.get_column("first_type"), itemsize_of).is_not_null()

@@ -8,10 +8,10 @@ import polars as pl
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP, step_events
 
-__all__ = ["in_order_of_steps", "step_of_moments", "step_windows", "windows_of"]
+__all__ = ["BEFORE_ALL_NS", "in_order_of_steps", "step_of_moments", "step_windows", "windows_of"]
 
-_FIRST, _LAST = -(2**62), 2**62
-"""Times before and after all of a trace, in ns."""
+BEFORE_ALL_NS, _AFTER_ALL_NS = -(2**62), 2**62
+"""Moments before and after all of a trace."""
 
 
 def step_windows(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
@@ -33,7 +33,7 @@ def windows_of(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataF
     if per_step:
         return step_windows(linked, annotation)
     return pl.DataFrame(
-        {"step": [None], "start_ns": [_FIRST], "end_ns": [_LAST]},
+        {"step": [None], "start_ns": [BEFORE_ALL_NS], "end_ns": [_AFTER_ALL_NS]},
         schema={"step": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},
     )
 

@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device.launch_calls import launch_calls
+from tracebraid.analysis.event_columns import event_columns
 from tracebraid.analysis.kernels.sequences.kernel_sequences import MOST_NAMES, pattern_text
 from tracebraid.analysis.kernels.work import device_work_of
 from tracebraid.analysis.step_rows import StepOptions
@@ -69,26 +70,19 @@ def op_kernel_sequences(
 
 def _runs(linked: LinkedTrace, options: StepOptions) -> pl.DataFrame:
     """One row per op that launched something itself."""
-    started = linked.timeline.events.select(
-        pl.col("event_id").alias("op_event"), pl.col("ts_ns").alias("op_ns")
-    )
-    calls = launch_calls(linked).select("event_id", "call_ns")
     work = (
         device_work_of(linked, options)
+        .with_columns(launch_calls(linked).get_column("call_ns"))
         .filter(pl.col("op_event").is_not_null())
-        .join(calls, on="event_id", how="left", maintain_order="left")
         .sort(pl.coalesce("call_ns", "ts_ns"), "ts_ns", "event_id")
         .with_columns(pl.col("name").rank("dense").fill_null(0).cast(pl.String).alias("number"))
     )
-    return (
-        work.group_by("op_event", maintain_order=True)
-        .agg(
-            pl.col("step", "op_name", "op_category", "in_means", "call_ns").first(),
-            pl.col("ts_ns").first().alias("start_ns"),
-            pl.col("number").str.join(",").alias("sequence"),
-            pl.col("name").fill_null("").head(MOST_NAMES).alias("names"),
-            pl.len().alias("length"),
-            pl.col("dur_ns").sum().alias("device_ns"),
-        )
-        .join(started, on="op_event", how="left", maintain_order="left")
+    found = work.group_by("op_event", maintain_order=True).agg(
+        pl.col("step", "op_name", "op_category", "in_means", "call_ns").first(),
+        pl.col("ts_ns").first().alias("start_ns"),
+        pl.col("number").str.join(",").alias("sequence"),
+        pl.col("name").fill_null("").head(MOST_NAMES).alias("names"),
+        pl.len().alias("length"),
+        pl.col("dur_ns").sum().alias("device_ns"),
     )
+    return found.with_columns(event_columns(linked.timeline, found.get_column("op_event"), op_ns="ts_ns"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.analysis.event_columns import event_columns
 from tracebraid.analysis.host.thread_timelines import innermost_at
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -29,16 +30,15 @@ def instants(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _instants(linked: LinkedTrace) -> pl.DataFrame:
-    events = linked.timeline.events.select("event_id", "ts_ns", "lane")
     device = (
         pl.when(pl.col("device_type") == _CPU_TYPE)
         .then(pl.lit(CPU))
         .otherwise(pl.col("device_id").cast(pl.String))
     )
+    known = linked.timeline.tables["memory"].filter(pl.col("size_bytes").is_not_null())
+    event = known.get_column("event_id")
     found = (
-        linked.timeline.tables["memory"]
-        .filter(pl.col("size_bytes").is_not_null())
-        .join(events, on="event_id")
+        known.with_columns(event_columns(linked.timeline, event, ts_ns="ts_ns", lane="lane"))
         .sort("ts_ns", "event_id")
         .with_columns(device.fill_null("unknown").alias("device"), pl.col("device_type").fill_null(-1))
     )

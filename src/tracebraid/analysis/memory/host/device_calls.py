@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tracebraid.analysis.event_columns import event_columns
 from tracebraid.analysis.host.host_rows import names_of_rows
 from tracebraid.analysis.memory.blocks.pairing import CPU, instants
 from tracebraid.analysis.memory.host.host_context import host_context
@@ -65,6 +66,6 @@ def _device_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 def _with_device(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     """No call names its device: what the thread allocates or releases next does."""
     changes = instants(linked).filter(pl.col("device") != CPU).select("event_id", "ts_ns", "device")
-    lanes = linked.timeline.events.select("event_id", "lane")
-    of_lane = changes.join(lanes, on="event_id", how="left").sort("ts_ns", "event_id").drop("event_id")
+    lanes = event_columns(linked.timeline, changes.get_column("event_id"), lane="lane")
+    of_lane = changes.with_columns(lanes).sort("ts_ns", "event_id").drop("event_id")
     return calls.join_asof(of_lane, on="ts_ns", by="lane", strategy="forward", check_sortedness=False)

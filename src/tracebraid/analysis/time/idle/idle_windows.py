@@ -24,10 +24,6 @@ def segments_in_windows(linked: LinkedTrace, annotation: str, per_step: bool) ->
         annotation: what marks a step.
         per_step: whether windows are steps, or the whole span of the device, whose `step` is null.
     """
-    return linked.derived(_segments_in_windows, annotation, per_step)
-
-
-def _segments_in_windows(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
     segments = idle_segments(linked, annotation)
     devices = gap_launches(linked, annotation).get_column("device")
     of_segments = devices.gather(segments.get_column("row"))
