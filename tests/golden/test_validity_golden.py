@@ -19,8 +19,11 @@ DLRM = {f"dlrm:{rank}": f"pairs/dlrm_v100_8rank/kineto_trace_{rank}.json.gz" for
 WITHOUT_KERNELS = "a100_cupti_counters"
 """Its 77 launches have no kernel in the file: CUPTI recorded counters instead, and nothing can be said of time."""
 
+CUT_OFF = "triton_example"
+"""Its step lasts 13.3 s, of which the profiler recorded the first 1.7 ms: it is not idle for the rest."""
 
-@pytest.mark.parametrize("name", sorted({*FILES, *DLRM} - {WITHOUT_KERNELS}))
+
+@pytest.mark.parametrize("name", sorted({*FILES, *DLRM} - {WITHOUT_KERNELS, CUT_OFF}))
 def test_a_sound_trace_gives_no_doubt(real_traces: Path, name: str) -> None:
     linked = linked_file(real_traces / {**FILES, **DLRM}[name])
     assert validity(linked).rows() == []
@@ -35,6 +38,11 @@ def test_the_demo_gives_no_doubt(demo: Path) -> None:
 def test_launches_without_any_kernel_are_a_doubt(real_traces: Path) -> None:
     rows = validity(linked_of(real_traces, WITHOUT_KERNELS)).select("step", "doubt", "count").rows()
     assert rows == [(None, "device-events-missing", 77)]
+
+
+def test_a_step_that_was_hardly_recorded_is_a_doubt(real_traces: Path) -> None:
+    rows = validity(linked_of(real_traces, CUT_OFF)).select("step", "doubt", "time_ns").rows()
+    assert rows == [("ProfilerStep#1", "outlasts-trace", 13_336_315_805)]
 
 
 def is_kernel(event: Json) -> bool:

@@ -97,7 +97,13 @@ def test_a_file_that_is_there_stays(steps: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["nonsense", "{steps}"], ["nonsense"]),
+        (["nonsense", "{steps}"], ["nonsense", "--list"]),
+        (["kernles", "{steps}"], ["kernels"]),
+        (["Idle-Cause", "{steps}"], ["idle_causes"]),
+        (["gaps", "{steps}"], ["idle_gaps"]),
+        (["{steps}", "kernels"], ["analyze kernels"]),
+        (["{steps}"], ["NAME"]),
+        ([], ["NAME", "PATH", "--list"]),
         (["kernels"], ["PATH"]),
         (["kernels", "{steps}", "--step", "7"], ["ProfilerStep#1", "ProfilerStep#2"]),
         (["kernels", "{steps}", "--rank", "3"], ["rank 3", "ranks 0"]),
@@ -109,6 +115,14 @@ def test_a_file_that_is_there_stays(steps: Path, tmp_path: Path) -> None:
         (["kernels", "{steps}", "--csv", "--json"], ["--csv"]),
         (["kernels", "{steps}", "-o", "rows.txt"], ["rows.txt"]),
         (["--list", "--csv"], ["--list"]),
+        (["--list", "-o", "rows.json"], ["--list"]),
+        (["--list", "kernels"], ["--list", "kernels"]),
+        (["memory_kept", "{steps}", "--step", "1"], ["--step"]),
+        (["kernels", "{steps}", "--csv", "--top", "3"], ["--top"]),
+        (["kernels", "{steps}", "--annotation", "Iteration"], ["Iteration", "ProfilerStep"]),
+        (["roofline", "{steps}", "--peak-flops", "0"], ["--peak-flops"]),
+        (["roofline", "{steps}", "--peak-flops", "1e12", "--peak-bandwidth", "nan"], ["--peak-bandwidth"]),
+        (["ops", "{steps}", "--set", "by=colour"], ["colour", "shapes"]),
     ],
 )
 def test_wrong_arguments_end_with_2_and_name_what_there_is(
@@ -118,6 +132,62 @@ def test_wrong_arguments_end_with_2_and_name_what_there_is(
     assert done.returncode == 2
     assert not done.stdout
     assert [word for word in named if word not in done.stderr] == []
+
+
+def test_many_steps_are_not_all_named(tmp_path: Path) -> None:
+    events = [op(f"ProfilerStep#{i}", 100 * i, 90, cat="user_annotation") for i in range(1, 300)]
+    path = write(tmp_path / "trace_0.json", kineto_text(events))
+    done = run("analyze", "ops", path, "--step", "900")
+    assert done.returncode == 2
+    assert "ProfilerStep#299" in done.stderr
+    assert "ProfilerStep#150" not in done.stderr
+
+
+@pytest.mark.parametrize("target", ["there.csv", "folder", "absent/rows.csv"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_traces_are_read(
+    target: str, steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there.csv").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr("tracebraid.api.open", pytest.fail)
+    done = run("analyze", "kernels", steps, "--csv", "-o", tmp_path / target)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert target in done.stderr
+    assert "--new" not in done.stderr
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_tables_are_as_wide_as_the_terminal(width: int) -> None:
+    done = run("analyze", "ops", tracebraid.demo_path(), COLUMNS=str(width))
+    table = done.stdout.split("\n\n")[0].splitlines()
+    assert max(map(len, table[1:])) <= width
+    assert max(map(len, table[1:])) > width * 0.7
+
+
+def test_rows_are_counted_and_marked_for_each_rank() -> None:
+    text = run("analyze", "ops", tracebraid.demo_path(), "--top", "2").stdout
+    rows = [line for line in text.split("\n\n")[0].splitlines() if line.split()[:1] in (["0"], ["1"])]
+    assert [line.split()[0] for line in rows] == ["0", "0", "1", "1"]
+
+
+def test_of_several_ranks_those_that_can_be_read_are_answered_for(steps: Path, tmp_path: Path) -> None:
+    write(tmp_path / "trace_0.json", steps.read_text())
+    write(tmp_path / "trace_1.json", '{"traceEvents": [{]')
+    done = run("analyze", "kernels", tmp_path, "--csv")
+    assert done.returncode == 1
+    assert "gemm" in done.stdout
+    assert "trace_1.json" in done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("events", [[], [op("aten::mm", 1, 0)]], ids=["no event", "one event"])
+def test_a_trace_of_hardly_anything_gives_no_traceback(
+    name: str, events: list[dict[str, object]], tmp_path: Path
+) -> None:
+    done = run("analyze", name, write(tmp_path / "trace_0.json", kineto_text(events)))
+    assert done.returncode in (0, 1)
+    assert bool(done.stdout) == (done.returncode == 0)
+    assert done.stdout or name in done.stderr
 
 
 def test_what_a_trace_lacks_is_said_and_the_exit_code_is_1(tmp_path: Path) -> None:
@@ -130,3 +200,4 @@ def test_what_a_trace_lacks_is_said_and_the_exit_code_is_1(tmp_path: Path) -> No
 
 def test_an_empty_answer_that_means_something_ends_with_0(steps: Path) -> None:
     assert json.loads(succeed("analyze", "validity", steps, "--json")) == []
+    assert succeed("analyze", "validity", steps).startswith("validity")

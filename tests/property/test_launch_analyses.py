@@ -19,6 +19,7 @@ from tracebraid.analysis.launches.queues.queue_lengths import queue_lengths
 from tracebraid.analysis.launches.queues.queue_series import queue_series
 from tracebraid.analysis.launches.syncs.sync_calls import sync_calls
 from tracebraid.analysis.launches.syncs.syncs import syncs
+from tracebraid.analysis.time.breakdown import breakdown
 
 steady = settings(deadline=None, derandomize=True, max_examples=30)
 
@@ -114,6 +115,9 @@ def test_stretches_are_those_that_a_plain_loop_finds(scene: Scene) -> None:
     assert sorted(found) == sorted(expected)
     assert (table.get_column("device_ns") + table.get_column("idle_ns") == table.get_column("span_ns")).all()
     assert (table.get_column("gain_ns") <= table.get_column("idle_ns")).all()
+    device_idle = breakdown(linked).filter(pl.col("step").is_null()).get_column("idle_ns").sum()
+    gains = table.group_by("stream").agg(pl.col("gain_ns").sum())
+    assert (gains.get_column("gain_ns") <= device_idle).all()
 
 
 def _runs(work: list[Planted], syncs_end: list[int]) -> list[list[tuple[Planted, int]]]:

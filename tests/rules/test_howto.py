@@ -1,15 +1,18 @@
-"""The code in docs/howto.md runs, block after block, and the answers that can be there are."""
+"""The code in docs/howto.md runs, block after block, and its commands print what it shows."""
 
 from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "howto.md"
 EMPTY_ON_A_CPU = {"Which op launched each kernel, and how long did the kernel wait?"}
 
 
@@ -55,3 +58,14 @@ def test_the_code_runs_and_answers(
         assert answer.is_empty() == (title in EMPTY_ON_A_CPU)
     else:
         assert list(tmp_path.iterdir())
+
+
+def test_the_walk_asks_for_causes_blame_efficiency_and_memory() -> None:
+    asked = set(re.findall(r"^\$ tracebraid analyze (\w+)", PAGE.read_text(), re.M))
+    assert {"idle_causes", "idle_blame", "roofline", "memory_at_peak"} <= asked
+
+
+def test_commands_print_what_the_page_shows() -> None:
+    tool = ROOT / "tools" / "write_howto_output.py"
+    done = subprocess.run([sys.executable, tool, "--check"], check=False)
+    assert done.returncode == 0, "run python tools/write_howto_output.py"

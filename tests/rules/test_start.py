@@ -72,7 +72,16 @@ def test_every_command_is_in_the_list() -> None:
 
     import tracebraid.cli
 
-    shared = {"__init__", "commands", "main", "matching", "output", "ranks", "table_output"}
+    shared = {
+        "__init__",
+        "analysis_question",
+        "commands",
+        "main",
+        "matching",
+        "output",
+        "ranks",
+        "table_output",
+    }
     modules = {path.stem for path in Path(tracebraid.cli.__file__).parent.glob("*.py")}
     assert {name.replace("-", "_") for name in COMMANDS} == modules - shared
     assert app.info.cls is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +18,7 @@ from tracebraid.api.checking import faults, is_note
 from tracebraid.model.finding import Finding
 from tracebraid.reports.text import printable
 
-__all__ = ["OfAll", "note", "progress", "say", "say_error", "say_findings", "say_json"]
+__all__ = ["OfAll", "note", "output_width", "progress", "say", "say_error", "say_findings", "say_json"]
 
 _SHOW_AFTER_S = 1.0
 """A command that ends sooner shows no progress bar."""
@@ -25,14 +26,28 @@ _WIDTH_OF_FILES = 160
 """Characters in a line of output that goes to a file or pipe: the widest table fits."""
 
 
-def say(*parts: RenderableType) -> None:
-    """Print results for people; into a file or pipe without colours and with room for wide tables."""
-    width = None if sys.stdout.isatty() else _WIDTH_OF_FILES
+def say(*parts: RenderableType, width: int | None = None) -> None:
+    """Print results for people; into a file or pipe without colours and with room for wide tables.
+
+    Args:
+        parts: texts and tables.
+        width: characters in a line; None: those of the terminal, or in a file or pipe so many that tables fit.
+    """
+    if width is None and not sys.stdout.isatty():
+        width = _WIDTH_OF_FILES
     console = Console(highlight=False, emoji=False, width=width)
     for part in parts:
         console.print(part, soft_wrap=isinstance(part, str | Text))
         if not isinstance(part, str | Text):
             console.print()
+
+
+def output_width() -> int:
+    """Characters in a line of results: those of the terminal; into a file or pipe those that COLUMNS states."""
+    if sys.stdout.isatty():
+        return Console().width
+    stated = os.environ.get("COLUMNS", "")
+    return int(stated) if stated.isdecimal() and int(stated) > 0 else _WIDTH_OF_FILES
 
 
 def say_json(data: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import msgspec
 import polars as pl
 import typer
 
+from tracebraid.errors import OutputError
 from tracebraid.files import write_whole
 from tracebraid.reports.machine import rows_json
 
-__all__ = ["Format", "write_table"]
+__all__ = ["Format", "Target", "target_of", "write_table"]
 
 
 class Format(Enum):
@@ -25,22 +27,66 @@ class Format(Enum):
     PARQUET = "parquet"
 
 
-def write_table(frame: pl.DataFrame, form: Format, out: Path | None) -> None:
-    """Write all rows of a table.
+@dataclass(frozen=True)
+class Target:
+    """Where rows go.
 
     Args:
-        frame: the table; lists become JSON text in CSV.
-        form: how to write it.
+        form: how they are written; None: as a table for people.
         out: a new file; None for standard output.
+    """
+
+    form: Format | None
+    out: Path | None
+
+    def refuse_existing(self) -> None:
+        """Refuse a file that is there, before work is done for it.
+
+        Raises:
+            OutputError: the file is there already, or its folder is not.
+        """
+        if self.out is None:
+            return
+        if self.out.is_dir():
+            raise OutputError(str(self.out), "this is a folder", "Name a new file in it")
+        if self.out.is_file():
+            raise OutputError(str(self.out), "this file is there already", "Name another, or delete it first")
+        if not self.out.parent.is_dir():
+            raise OutputError(str(self.out), "its folder is not there", "Create it, or name another file")
+
+
+def target_of(csv: bool, json: bool, parquet: bool, out: Path | None) -> Target:
+    """Where rows go, by the options, or by the name of the file.
+
+    Raises:
+        BadParameter: two formats; a file of no known format; Parquet onto a terminal.
+    """
+    asked = {Format.CSV: csv, Format.JSON: json, Format.PARQUET: parquet}
+    forms = [form for form, wanted in asked.items() if wanted]
+    if len(forms) > 1:
+        raise typer.BadParameter("give one of --csv, --json and --parquet")
+    form = forms[0] if forms else None
+    if form is None and out is not None:
+        form = next((form for form in Format if out.name.lower().endswith(f".{form.value}")), None)
+        if form is None:
+            raise typer.BadParameter(
+                f"{out} ends in none of .csv, .json, .parquet: name such a file, or give --csv, --json or --parquet"
+            )
+    if form is Format.PARQUET and out is None and sys.stdout.isatty():
+        raise typer.BadParameter("Parquet is nothing for a terminal: name a file with -o")
+    return Target(form, out)
+
+
+def write_table(frame: pl.DataFrame, target: Target) -> None:
+    """Write all rows of a table; lists become JSON text in CSV.
 
     Raises:
         OutputError: the file is there already, or cannot be written.
     """
-    if out is None and form is Format.PARQUET and sys.stdout.isatty():
-        raise typer.BadParameter("Parquet is nothing for a terminal: name a file with -o")
+    form = target.form or Format.CSV
     data = _bytes_of(frame, form)
-    if out is not None:
-        write_whole(out, [data], overwrite=False)
+    if target.out is not None:
+        write_whole(target.out, [data], overwrite=False)
     elif form is Format.PARQUET:
         sys.stdout.buffer.write(data)
     else:

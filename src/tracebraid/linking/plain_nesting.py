@@ -135,4 +135,5 @@ def _of_calls(start: _Ints, end: _Ints, op_start: _Ints, op_end: _Ints, op_paren
 
 def _at(rows: _Ints, numbers: _Ints) -> _Ints:
     """The row of each number; -1 for -1."""
-    return np.r_[rows, _NONE][numbers]
+    found: _Ints = np.r_[rows, _NONE][numbers]
+    return found

@@ -10,6 +10,8 @@ from enum import Enum
 __all__ = ["DEVICE_PEAKS", "DevicePeaks", "Precision", "device_peaks"]
 
 _TERA, _GIGA = 10**12, 10**9
+_PART_OF_A_DEVICE = r"\bMIG\b|\bGRID\b|-\d+[ABCQ]$|Laptop|Max-Q"
+"""Names of parts of a device (MIG, vGPU), and of slower ones that are named alike."""
 
 
 class Precision(Enum):
@@ -37,6 +39,7 @@ class DevicePeaks:
         flops_per_s: dense peak by precision; a precision that the hardware lacks is absent.
         source: the vendor's document that states the figures.
         min_memory_bytes: memory that the trace must state, where the name alone does not tell variants apart.
+        units: compute units; a trace that states others shows a part of the device. None: not checked.
     """
 
     device: str
@@ -45,19 +48,31 @@ class DevicePeaks:
     flops_per_s: Mapping[Precision, float]
     source: str
     min_memory_bytes: int = 0
+    units: int | None = None
 
 
-def device_peaks(name: str, memory_bytes: int | None = None) -> DevicePeaks | None:
-    """The peaks of the device that a trace names; None where the table does not have it.
+def device_peaks(name: str, memory_bytes: int | None = None, units: int | None = None) -> DevicePeaks | None:
+    """The peaks of the device that a trace names; None where the table does not have it, or has only the whole of it.
 
     Args:
         name: as in `deviceProperties`, such as `NVIDIA H100 80GB HBM3`.
         memory_bytes: `totalGlobalMem` there.
+        units: `numSms` there.
     """
+    if re.search(_PART_OF_A_DEVICE, name, re.IGNORECASE):
+        return None
     for peaks in DEVICE_PEAKS:
-        if re.search(peaks.pattern, name, re.IGNORECASE) and (memory_bytes or 0) >= peaks.min_memory_bytes:
+        fits = re.search(peaks.pattern, name, re.IGNORECASE) and (memory_bytes or 0) >= peaks.min_memory_bytes
+        if fits and _has_units(peaks, name, units):
             return peaks
     return None
+
+
+def _has_units(peaks: DevicePeaks, name: str, units: int | None) -> bool:
+    """Whether the compute units are those of the table; where a name stands for two devices, they must be known."""
+    if units is None or peaks.units is None:
+        return "/" not in name
+    return units == peaks.units
 
 
 def _tera(
@@ -87,10 +102,11 @@ def _tera(
 
 
 _V100, _A100 = "NVIDIA V100 Tensor Core GPU Datasheet", "NVIDIA A100 Tensor Core GPU Datasheet"
+_GH200 = "NVIDIA GH200 Grace Hopper Superchip Datasheet"
 _H100 = "NVIDIA H100 Tensor Core GPU Datasheet"
 _HOPPER = _tera("tf32 494.7 half 989.4 fp8 int8 1978.9", 66.9, fp64=66.9)
 _AMPERE = _tera("tf32 156 half 312 int8 624", 19.5, fp64=19.5)
-_BLACKWELL = "NVIDIA Blackwell Architecture Technical Brief"
+_BLACKWELL = "NVIDIA Blackwell Datasheet (the Architecture Technical Brief has fp32 {} and fp64 {})"
 _MI300 = _tera("tf32 653.7 half 1307.4 fp8 int8 2614.9", 163.4, fp64=163.4)
 _80_GB = 60 * _GIGA
 """Between 40 GB and 80 GB."""
@@ -98,15 +114,16 @@ _80_GB = 60 * _GIGA
 DEVICE_PEAKS: tuple[DevicePeaks, ...] = (
     DevicePeaks("V100 PCIe", r"V100-PCIE", 900e9, _tera("fp16 112", 14, fp64=7), _V100),
     DevicePeaks("V100S PCIe", r"V100S", 1134e9, _tera("fp16 130", 16.4, fp64=8.2), _V100),
-    DevicePeaks("V100 SXM", r"V100", 900e9, _tera("fp16 125", 15.7, fp64=7.8), _V100),
+    DevicePeaks("V100 SXM", r"V100-SXM2", 900e9, _tera("fp16 125", 15.7, fp64=7.8), _V100),
     DevicePeaks("T4", r"\bT4\b", 320e9, _tera("fp16 65 int8 130", 8.1), "NVIDIA Turing GPU Architecture, T4"),
+    DevicePeaks("A100 PCIe 80GB", r"\bA[18]00\b.*80GB.*PCIe|\bA[18]00-PCIE-80GB", 1935e9, _AMPERE, _A100),
     DevicePeaks(
-        "A100 PCIe 80GB", r"A100.*80GB.*PCIe|A100-PCIE-80GB", 1935e9, _AMPERE, _A100, min_memory_bytes=_80_GB
+        "A100 PCIe 40GB", r"\bA[18]00-PCIE-40GB|\bA100-PCIE$|\bA800 40GB Active", 1555e9, _AMPERE, _A100
     ),
-    DevicePeaks("A100 PCIe 40GB", r"A100-PCIE|A100.*PCIe", 1555e9, _AMPERE, _A100),
-    DevicePeaks("A100 SXM 80GB", r"\bA100\b|A800", 2039e9, _AMPERE, _A100, min_memory_bytes=_80_GB),
-    DevicePeaks("A100 SXM 80GB", r"A100.*80GB", 2039e9, _AMPERE, _A100),
-    DevicePeaks("A100 SXM 40GB", r"\bA100\b", 1555e9, _AMPERE, _A100),
+    DevicePeaks("A100 SXM 80GB", r"\bA[18]00-SXM.*80GB", 2039e9, _AMPERE, _A100),
+    DevicePeaks("A100 SXM 40GB", r"\bA[18]00-SXM.*40GB", 1555e9, _AMPERE, _A100),
+    DevicePeaks("A100 SXM 80GB", r"\bA100-PG\d+", 2039e9, _AMPERE, _A100, min_memory_bytes=_80_GB),
+    DevicePeaks("A100 SXM 40GB", r"\bA100-PG\d+", 1555e9, _AMPERE, _A100),
     DevicePeaks(
         "A10",
         r"\bA10\b",
@@ -145,58 +162,66 @@ DEVICE_PEAKS: tuple[DevicePeaks, ...] = (
         _tera("tf32 378 half 756 fp8 int8 1513", 51, fp64=51),
         "NVIDIA H100 PCIe GPU Product Brief",
     ),
-    DevicePeaks("H100 SXM", r"\bH100\b|\bH800\b", 3350e9, _HOPPER, _H100),
+    DevicePeaks("H100 SXM", r"\bH100 (SXM|\d+GB HBM3)", 3350e9, _HOPPER, _H100),
     DevicePeaks(
-        "GH200 144GB",
-        r"\bGH200\b",
-        4900e9,
-        _HOPPER,
-        "NVIDIA GH200 Grace Hopper Superchip Datasheet",
-        min_memory_bytes=120 * _GIGA,
+        "H800 SXM",
+        r"\bH800$",
+        3350e9,
+        _tera("tf32 494.7 half 989.4 fp8 int8 1978.9", 66.9, fp64=1),
+        "NVIDIA H800 Tensor Core GPU Datasheet",
     ),
-    DevicePeaks("GH200", r"\bGH200\b", 4000e9, _HOPPER, "NVIDIA GH200 Grace Hopper Superchip Datasheet"),
+    DevicePeaks("GH200 144GB", r"\bGH200 144G", 4900e9, _HOPPER, _GH200),
+    DevicePeaks("GH200 144GB", r"\bGH200\b", 4900e9, _HOPPER, _GH200, min_memory_bytes=120 * _GIGA),
+    DevicePeaks("GH200", r"\bGH200\b", 4000e9, _HOPPER, _GH200),
+    DevicePeaks(
+        "H200 NVL",
+        r"H200 NVL",
+        4800e9,
+        _tera("tf32 417.5 half 835.5 fp8 int8 1670.5", 60, fp64=60),
+        "NVIDIA H200 Tensor Core GPU Datasheet",
+    ),
     DevicePeaks("H200", r"\bH200\b", 4800e9, _HOPPER, "NVIDIA H200 Tensor Core GPU Datasheet"),
     DevicePeaks(
-        "H20", r"\bH20\b", 4000e9, _tera("tf32 74 half 148 fp8 int8 296", 44, fp64=1), "NVIDIA H20 Datasheet"
+        "H20", r"\bH20$", 4000e9, _tera("tf32 74 half 148 fp8 int8 296", 44, fp64=1), "NVIDIA H20 Datasheet"
     ),
     DevicePeaks(
         "GB200",
         r"\bGB200\b",
         8000e9,
         _tera("tf32 1250 half 2500 fp8 int8 5000 fp4 10000", 80, fp64=40),
-        _BLACKWELL,
+        _BLACKWELL.format(90, 45),
     ),
     DevicePeaks(
         "B200",
         r"\bB200\b",
         8000e9,
         _tera("tf32 1100 half 2250 fp8 int8 4500 fp4 9000", 75, fp64=37),
-        _BLACKWELL,
+        _BLACKWELL.format(80, 40),
     ),
     DevicePeaks(
         "B100",
         r"\bB100\b",
         8000e9,
         _tera("tf32 900 half 1750 fp8 int8 3500 fp4 7000", 60, fp64=30),
-        _BLACKWELL,
+        "NVIDIA Blackwell Architecture Technical Brief",
     ),
     DevicePeaks(
         "RTX 4090",
-        r"RTX 4090(?! D)",
+        r"RTX 4090$",
         1008e9,
         _tera("tf32 82.6 half 165.2 fp8 330.3 int8 660.6", 82.6),
         "NVIDIA Ada GPU Architecture",
     ),
     DevicePeaks(
         "RTX 3090",
-        r"RTX 3090(?! Ti)",
+        r"RTX 3090$",
         936e9,
         _tera("tf32 35.6 half 71 int8 284", 35.6),
         "NVIDIA Ampere GA102 GPU Architecture",
     ),
     DevicePeaks(
         "RTX 2080 Ti",
-        r"RTX 2080 Ti",
+        r"RTX 2080 Ti$",
         616e9,
         _tera("fp16 53.8 int8 215.2", 13.4),
         "NVIDIA Turing GPU Architecture",
@@ -207,6 +232,7 @@ DEVICE_PEAKS: tuple[DevicePeaks, ...] = (
         1228.8e9,
         _tera("fp16 int8 184.6 bf16 92.3", 23.1, fp64=11.5, fp32=46.1),
         "AMD Instinct MI100 Accelerator Brochure",
+        units=120,
     ),
     DevicePeaks(
         "MI210",
@@ -214,6 +240,7 @@ DEVICE_PEAKS: tuple[DevicePeaks, ...] = (
         1638.4e9,
         _tera("half int8 181", 22.6, fp64=45.3, fp32=45.3),
         "AMD Instinct MI210 Accelerator Data Sheet",
+        units=104,
     ),
     DevicePeaks(
         "MI250X (one GCD of two)",
@@ -221,6 +248,7 @@ DEVICE_PEAKS: tuple[DevicePeaks, ...] = (
         1638.4e9,
         _tera("half int8 191.5", 23.95, fp64=47.85, fp32=47.85),
         "AMD Instinct MI200 Series Accelerator Data Sheet",
+        units=110,
     ),
     DevicePeaks(
         "MI250 (one GCD of two)",
@@ -228,6 +256,7 @@ DEVICE_PEAKS: tuple[DevicePeaks, ...] = (
         1638.4e9,
         _tera("half int8 181.05", 22.65, fp64=45.25, fp32=45.25),
         "AMD Instinct MI200 Series Accelerator Data Sheet",
+        units=104,
     ),
     DevicePeaks(
         "MI300A",
@@ -235,15 +264,21 @@ DEVICE_PEAKS: tuple[DevicePeaks, ...] = (
         5300e9,
         _tera("tf32 490.3 half 980.6 fp8 int8 1961.2", 122.6, fp64=122.6),
         "AMD Instinct MI300A APU Data Sheet",
+        units=228,
     ),
-    DevicePeaks("MI300X", r"\bMI300X\b", 5300e9, _MI300, "AMD Instinct MI300X Accelerator Data Sheet"),
-    DevicePeaks("MI325X", r"\bMI325X\b", 6000e9, _MI300, "AMD Instinct MI325X Accelerator Data Sheet"),
+    DevicePeaks(
+        "MI300X", r"\bMI300X\b", 5300e9, _MI300, "AMD Instinct MI300X Accelerator Data Sheet", units=304
+    ),
+    DevicePeaks(
+        "MI325X", r"\bMI325X\b", 6000e9, _MI300, "AMD Instinct MI325X Accelerator Data Sheet", units=304
+    ),
     DevicePeaks(
         "MI350X",
         r"\bMI350X\b",
         8000e9,
         _tera("half 2306.9 fp8 int8 4613.7 fp4 9227.5", 144.2, fp64=72.1),
         "AMD Instinct MI350X GPU Data Sheet",
+        units=256,
     ),
     DevicePeaks(
         "MI355X",
@@ -251,6 +286,7 @@ DEVICE_PEAKS: tuple[DevicePeaks, ...] = (
         8000e9,
         _tera("half 2516.6 fp8 int8 5033.2 fp4 10066.3", 157.3, fp64=78.6),
         "AMD Instinct MI355X GPU Data Sheet",
+        units=256,
     ),
 )
 """The devices known, the more special pattern first. The first match counts."""

@@ -221,7 +221,7 @@ _BY_OP: tuple[FamilyRule, ...] = (
 
 _BY_KERNEL: tuple[FamilyRule, ...] = (
     # Generated code: its template decides, else it is Triton's.
-    FamilyRule("Inductor", _KERNEL, r"^triton_tem\w*(?:attention|attn|sdpa)", _F.ATTENTION),
+    FamilyRule("Inductor", _KERNEL, r"^triton_(?:tem\w*|flex_)(?:attention|attn|sdpa)", _F.ATTENTION),
     FamilyRule("Inductor", _KERNEL, r"^triton_tem\w*conv", _F.CONVOLUTION),
     FamilyRule("Inductor", _KERNEL, r"^triton_(?:tem|mm)", _F.GEMM),
     FamilyRule("Inductor", _KERNEL, r"^triton_", _F.TRITON),
@@ -258,6 +258,9 @@ _BY_KERNEL: tuple[FamilyRule, ...] = (
     ),
     FamilyRule("flash-attn", _KERNEL, r"flash_(?:fwd|bwd|attn)|FlashAttn|\bflash::", _F.ATTENTION),
     FamilyRule("Composable Kernel", _KERNEL, r"ck_tile::\w*Fmha|FmhaFwd|FmhaBwd", _F.ATTENTION),
+    FamilyRule("Composable Kernel", _KERNEL, r"ck_tile::\w*(?i:rmsnorm|layernorm)", _F.NORMALISATION),
+    FamilyRule("Composable Kernel", _KERNEL, r"ck_tile::\w*Moe(?:Sorting|Smoothquant)", _F.MOE),
+    FamilyRule("AITER", _KERNEL, r"aiter(?:::|\d+)pa_", _F.ATTENTION),
     FamilyRule(
         "FlashInfer",
         _FUNCTION,
@@ -289,7 +292,7 @@ _BY_KERNEL: tuple[FamilyRule, ...] = (
         "cuDNN",
         _KERNEL,
         r"implicit_?gemm|ImplicitGemm|(?:^|[_\d:\s])(?:fprop|dgrad|wgrad)(?:_|\d)|[wW]inograd|cutlass\w*::conv::|computeOffsetsKernel"
-        r"|\w*scudnn_|cudnn::\w*(?:cnn|conv)",
+        r"|s\d*cudnn_|cudnn::\w*(?:cnn|conv)",
         _F.CONVOLUTION,
     ),
     FamilyRule(
@@ -316,11 +319,16 @@ _BY_KERNEL: tuple[FamilyRule, ...] = (
     FamilyRule(
         "cuBLAS", _KERNEL, r"nvjet|cublas|splitK|xmma|cutlass|gemvx|gemvNSP|gemmk1|epilogue::impl", _F.GEMM
     ),
-    FamilyRule("rocBLAS", _KERNEL, r"^Cijk_|rocblas|hipblas|wvSplitK|LLGemm|\bck::\w*.*[gG]emm", _F.GEMM),
+    FamilyRule(
+        "rocBLAS",
+        _KERNEL,
+        r"(?:^|_)Cijk_|rocblas|hipblas|wvSplitK|LLGemm|\bck(?:_tile)?::\w*.*[gG]emm",
+        _F.GEMM,
+    ),
     FamilyRule(
         "any",
         _FUNCTION,
-        r"(?i)gemm|gemv|matmul|marlin|machete|(?:^|_)b?mm_kernel|(?:^|\s)dot_kernel",
+        r"(?i)gemm|gemv|matmul|marlin|machete|^bmm_(?:e\dm\d|mxe|bfloat|fp)|(?:^|_)b?mm_kernel|(?:^|\s)dot_kernel",
         _F.GEMM,
     ),
     FamilyRule("any", _FUNCTION, r"(?i)moe|expert", _F.MOE),

@@ -66,4 +66,5 @@ def _numbers(distinct: pl.Series) -> pl.Series:
 
 
 def _codes(names: pl.Series) -> _Ints:
-    return names.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+    codes: _Ints = names.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+    return codes

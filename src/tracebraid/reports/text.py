@@ -23,5 +23,5 @@ def cell(text: str) -> str:
 
 def shortened(text: str, most: int = 72) -> str:
     """The text; where it is longer than that, without its middle: names of kernels differ at their ends."""
-    half = (most - 3) // 2
+    half = max(1, (most - 3) // 2)
     return text if len(text) <= most else f"{text[: most - 3 - half]}...{text[-half:]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["duration", "percent", "quantity", "size"]
+__all__ = ["duration", "moment", "number", "percent", "quantity", "size"]
 
 
 def duration(ns: float) -> str:
@@ -15,21 +15,36 @@ def duration(ns: float) -> str:
     return f"{ns:,.0f} ns"
 
 
+def moment(ns: int) -> str:
+    """A moment in ms to the microsecond, from the start of something; all digits, so that moments can be compared."""
+    return f"{ns / 1e6:+,.3f} ms"
+
+
+def number(value: float) -> str:
+    """A number without a unit, with three digits at least and no exponent up to 15 digits."""
+    if abs(value) >= 1e15:
+        return f"{value:.3g}"
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.1e}"
+
+
 def percent(share: float) -> str:
     """A share as percent, to the nearest tenth; 100 % means all, and 0 % none; what rounds to 0 is `<0.1 %`."""
-    tenths = round(share * 1000)
-    tenths = min(tenths, 999) if share < 1 else tenths
+    tenths = round(abs(share) * 1000)
+    tenths = min(tenths, 999) if abs(share) < 1 else tenths
     if share > 0 and not tenths:
         return "<0.1 %"
-    return f"{tenths // 10}.{tenths % 10} %"
+    sign = "-" if share < 0 and tenths else ""
+    return f"{sign}{tenths // 10:,}.{tenths % 10} %"
 
 
-def size(size_bytes: int) -> str:
-    """Bytes in B, KB, MB or GB (powers of ten)."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if size_bytes >= factor:
-            return f"{size_bytes / factor:.1f} {unit}"
-    return f"{size_bytes} B"
+def size(size_bytes: float) -> str:
+    """Bytes in B, KB, MB, GB or TB (powers of ten)."""
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if abs(size_bytes) >= factor:
+            return f"{size_bytes / factor:,.1f} {unit}"
+    return f"{size_bytes:.0f} B"
 
 
 def quantity(value: float) -> str:

@@ -22,6 +22,15 @@ NAMES = {
     "NVIDIA L40S": "L40S",
     "NVIDIA H100 80GB HBM3": "H100 SXM",
     "NVIDIA H100 PCIe": "H100 PCIe",
+    "NVIDIA H800": "H800 SXM",
+    "NVIDIA A100 80GB PCIe": "A100 PCIe 80GB",
+    "NVIDIA A800-SXM4-80GB": "A100 SXM 80GB",
+    "NVIDIA A800 80GB PCIe": "A100 PCIe 80GB",
+    "NVIDIA A800 40GB Active": "A100 PCIe 40GB",
+    "NVIDIA H200 NVL": "H200 NVL",
+    "NVIDIA GH200 144G HBM3e": "GH200 144GB",
+    "Tesla V100S-PCIE-32GB": "V100S PCIe",
+    "AMD Instinct MI300X": "MI300X",
     "NVIDIA H100 NVL": "H100 NVL",
     "NVIDIA H200": "H200",
     "NVIDIA H20": "H20",
@@ -52,7 +61,35 @@ def test_a_device_is_found_by_its_name_in_a_trace(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "AMD Radeon Graphics", "NVIDIA GeForce RTX 4090 D", "ARTEMIS", "AMD Instinct MI25"]
+    "name",
+    [
+        "",
+        "AMD Radeon Graphics",
+        "NVIDIA GeForce RTX 4090 D",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "ARTEMIS",
+        "AMD Instinct MI25",
+        "AMD Instinct MI308X",
+        "AMD Instinct MI250X/MI250",
+        "NVIDIA A100-SXM4-80GB MIG 1g.10gb",
+        "NVIDIA H100 80GB HBM3 MIG 3g.40gb",
+        "NVIDIA A100-SXM-64GB",
+        "NVIDIA A100X",
+        "NVIDIA A10G",
+        "NVIDIA A40-48Q",
+        "GRID V100S-16C",
+        "Tesla V100-SXM3-32GB",
+        "Tesla V100-FHHL-16GB",
+        "NVIDIA H100 64GB HBM2",
+        "NVIDIA H100 80GB HBM2e",
+        "NVIDIA H100 CNX",
+        "NVIDIA H800 PCIe",
+        "NVIDIA H20-3e",
+        "NVIDIA L40",
+        "NVIDIA RTX A4000",
+        "NVIDIA B300 SXM6 AC",
+        "NVIDIA GB300",
+    ],
 )
 def test_other_devices_are_unknown(name: str) -> None:
     assert device_peaks(name) is None
@@ -64,6 +101,13 @@ def test_memory_tells_devices_of_one_name_apart() -> None:
     large = device_peaks("NVIDIA GH200 144G HBM3e", 150 * GB)
     assert large is not None
     assert large.bytes_per_s == 4.9e12
+
+
+def test_compute_units_tell_a_part_from_the_whole_and_two_devices_of_one_name_apart() -> None:
+    assert device_peaks("AMD Instinct MI300X", 206 * GB, 304) is not None
+    assert device_peaks("AMD Instinct MI300X", 206 * GB, 38) is None, "a partition of one die of eight"
+    both = [device_peaks("AMD Instinct MI250X / MI250", 68 * GB, units) for units in (110, 104)]
+    assert [peaks and peaks.device for peaks in both] == ["MI250X (one GCD of two)", "MI250 (one GCD of two)"]
 
 
 @pytest.mark.parametrize("peaks", DEVICE_PEAKS, ids=lambda peaks: peaks.device)

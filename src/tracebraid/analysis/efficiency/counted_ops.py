@@ -22,8 +22,11 @@ __all__ = ["counted_ops", "counted_ops_by_step"]
 
 _BETWEEN_MEMORIES = r"Memcpy (HtoD|DtoH|PtoP)|CopyHostToDevice|CopyDeviceToHost"
 """Names of copies that leave a device's memory, or come into it."""
-_TF32_KERNEL = r"(?i)tf32|s1688"
-"""Names of kernels that multiply fp32 on tensor cores: `s1688` is CUTLASS's and cuBLAS's shape of a TF32 product."""
+_TF32_KERNEL = r"(?i)tf32|s1688|s64x\d+x8gemm|^nvjet_"
+"""Names of kernels that multiply fp32 on tensor cores, which is TF32.
+
+`s1688` and `s64x...x8` are shapes of such a product in CUTLASS and cuBLAS; all of cuBLAS's `nvjet` run on tensor cores.
+"""
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
@@ -73,7 +76,7 @@ def _counted_ops(linked: LinkedTrace) -> pl.DataFrame:
     own_time = tree.get_column("op_exclusive_ns").fill_null(0).to_numpy()
     host = np.zeros(len(owner), dtype=np.int64)
     np.add.at(host, owner, own_time)
-    costs = ("flops", "causal_flops", "bytes", "precision")
+    costs = ("flops", "causal_flops", "repeated_flops", "bytes", "precision")
     is_counted = pl.Series("is_counted", counted[rows])
     unknown = pl.lit(OpFamily.UNKNOWN.value)
     found = on_tree.with_columns(

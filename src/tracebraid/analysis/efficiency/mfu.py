@@ -26,9 +26,9 @@ def mfu(
     """Model and hardware FLOPs utilisation, over the trace and for each step: `model.answers.MFU`.
 
     MFU = model FLOPs / (span x peak), HFU = hardware FLOPs / (span x peak) (Chowdhery et al.: "PaLM", appendix B).
-    FLOPs are those of matmul, convolution and attention; hardware FLOPs count what activation checkpointing computes
-    again, model FLOPs do not. What a fused backward of attention computes again counts in both, as in
-    `torch.utils.flop_counter`, and so do pairs that a causal mask leaves out. The peak is that of the
+    FLOPs are those of matmul, convolution and attention; hardware FLOPs, as in `torch.utils.flop_counter`, count what
+    activation checkpointing and a fused backward of attention compute again, model FLOPs do not. Pairs that a causal
+    mask leaves out count in both. The peak is that of the
     precision in which most of these FLOPs are computed. The span of a step is its annotation's time on
     the host, summed where steps share a name.
 
@@ -63,7 +63,7 @@ def mfu(
 
 def _sums(ops: pl.DataFrame) -> pl.DataFrame:
     """By step: FLOPs, the precision of most of them, and the share of time of ops whose FLOPs are known."""
-    counts = pl.col("family").is_in(_COUNTED)
+    counts, repeated = pl.col("family").is_in(_COUNTED), pl.col("repeated_flops").fill_null(0)
     flops, time = pl.col("flops"), pl.col("device_ns")
     matrices = ops.filter(counts & (flops > 0))
     precision = (
@@ -77,7 +77,9 @@ def _sums(ops: pl.DataFrame) -> pl.DataFrame:
     asked = pl.when((counts & flops.is_null()).any()).then(counts).otherwise(pl.lit(value=True))
     is_known = (asked & flops.is_not_null()).any()
     sums = ops.group_by("step").agg(
-        pl.when(is_known).then(flops.filter(counts & ~pl.col("is_recompute")).sum()).alias("model_flops"),
+        pl.when(is_known)
+        .then((flops - repeated).filter(counts & ~pl.col("is_recompute")).sum())
+        .alias("model_flops"),
         pl.when(is_known).then(flops.filter(counts).sum()).alias("hardware_flops"),
         pl.when(all_time > 0).then(time.filter(flops.is_not_null()).sum() / all_time).alias("known_share"),
     )

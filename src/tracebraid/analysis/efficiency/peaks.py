@@ -52,11 +52,13 @@ def _known_peaks(linked: LinkedTrace) -> DevicePeaks | None:
     rows = [row for row in properties if isinstance(row, dict)] if isinstance(properties, list) else []
     busy = device_events(linked).get_column("device").unique()
     named = [row for row in rows if pl.Series([str(row.get("id"))]).is_in(busy).item()] or rows
-    found = {id(peaks): peaks for row in named if (peaks := _peaks_of(row)) is not None}
+    found = {id(peaks): peaks for peaks in map(_peaks_of, named)}
     known = list(found.values())
     return known[0] if len(known) == 1 else None
 
 
 def _peaks_of(row: dict[object, object]) -> DevicePeaks | None:
-    memory = row.get("totalGlobalMem")
-    return device_peaks(str(row.get("name", "")), memory if isinstance(memory, int) else None)
+    memory, units = (
+        value if isinstance(value, int) else None for value in map(row.get, ("totalGlobalMem", "numSms"))
+    )
+    return device_peaks(str(row.get("name", "")), memory, units)

@@ -20,12 +20,14 @@ _COSTS = {
     "flops": pl.Int64,
     "causal_flops": pl.Int64,
     "bytes": pl.Int64,
+    "repeated_flops": pl.Int64,
 }
 _UNKNOWN = Cost(None, None)
 
 
 def calls_with_costs(linked: LinkedTrace) -> pl.DataFrame:
-    """The rows of `calls_of` with family, has_rule, is_composite, precision, flops, causal_flops and bytes.
+    """The rows of `calls_of` with family, has_rule, is_composite, precision, flops, causal_flops, bytes and
+    repeated_flops.
 
     An op that lies in another of these has its own cost all the same: who adds them up says which count.
     """
@@ -44,7 +46,7 @@ def _row(signature: tuple[object, ...]) -> tuple[object, ...]:
     name, *texts, group_size = signature
     rule = rule_of(str(name))
     if rule is None:
-        return (family_of(str(name)).value, False, False, None, None, None, None)
+        return (family_of(str(name)).value, False, False, None, None, None, None, None)
     inputs = [text if isinstance(text, str) else None for text in texts]
     size = group_size if isinstance(group_size, int) else None
     try:
@@ -53,5 +55,5 @@ def _row(signature: tuple[object, ...]) -> tuple[object, ...]:
     except (UnknownOperandError, RecursionError):
         found = _UNKNOWN
     precision = None if found.precision is None else found.precision.value
-    amounts = (found.flops, found.causal_flops, found.size_bytes)
+    amounts = (found.flops, found.causal_flops, found.size_bytes, found.repeated_flops)
     return (rule.family.value, True, rule.composite, precision, *amounts)

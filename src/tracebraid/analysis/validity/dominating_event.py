@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.analysis.validity.confirmed_ends import with_confirmed_end
 from tracebraid.analysis.validity.doubts import about_events, device_work
 from tracebraid.model.answers import Doubt
 from tracebraid.model.device_kind import COMMUNICATION, WAIT
@@ -27,7 +28,10 @@ _TIMES_ITS_NAME = 10
 
 
 def dominating_events(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    """Events that make nearly all of the device time that a step launched, or of the whole trace."""
+    """Events that make nearly all of the device time that a step launched, or of the whole trace.
+
+    An event whose end is confirmed by what waited for it is long, and not malformed: see `confirmed_ends`.
+    """
     work = device_work(linked, annotation).filter(pl.col("kind") != WAIT)
     by_step = work.group_by("step").agg(
         pl.len().alias("events"),
@@ -65,5 +69,8 @@ def dominating_events(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         .join(copies, on="event_id", how="left")
         .filter((pl.col("size_bytes") >= _COPY_GB_PER_S * pl.col("dur_ns")).ne_missing(other=True))
     )
+    if not found.is_empty():
+        sound = with_confirmed_end(found, work, linked, annotation)
+        found = found.join(sound, on="event_id", how="anti", maintain_order="left")
     events = found.select("event_id", "ts_ns", "end_ns", "step", pl.col("dur_ns").alias("time_ns"))
     return about_events(Doubt.EVENT_DOMINATES, events, linked, annotation)

@@ -25,6 +25,12 @@ _TOLERANCE_NS = 5 * NS_PER_US
 """Overlaps up to it come from rounding to whole microseconds, and from clocks of copy engines; healthy streams of
 short kernels were reported with 4 microseconds (AMD-AGI/Hyperloom#1116)."""
 
+_TIMES_ITS_NAME = 10
+"""How many times as long as the median of its name a node of a graph lasts, at least, that runs over other nodes: a
+branch of a graph does the same in every layer."""
+_OF_NAME = 3
+"""Events of that name, at least."""
+
 _FIRST_MAJOR_WITH_DEPENDENT_LAUNCH = 9
 """Compute capability from which on a kernel may start before its predecessor of the stream ends
 (CUDA C++ Programming Guide, programmatic dependent launch)."""
@@ -33,24 +39,27 @@ _FIRST_MAJOR_WITH_DEPENDENT_LAUNCH = 9
 def impossible_overlaps(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """Events that run on while later work of their stream runs.
 
-    Work of one launch (the nodes of a graph) may run in parallel. Where a kernel may start early by a programmatic
+    Work of one launch (the nodes of a graph) may run in parallel, so that a node is doubted only if it computes for far
+    longer than others of its name. Where a kernel may start early by a programmatic
     dependent launch, it still ends after its predecessor: there, and where the device is unknown, an event is
     doubted only when later work ends before it does. Streams of ROCm may share a queue, which is what the file has as
-    the stream: there, communication and other work may overlap.
+    the stream: there, communication and other work may overlap. Streams of two contexts may have the same number.
     """
     work = _serial(device_work(linked, annotation).filter(pl.col("dur_ns") > 0), linked)
     rocm = _is_rocm(linked.timeline)
     communicates = pl.lit(rocm) & (pl.col("kind") == COMMUNICATION)
-    queue = (2 * pl.col("lane") + communicates.cast(pl.Int64)).alias("queue")
-    columns = ["event_id", "ts_ns", "end_ns", "dur_ns", "step"]
-    work = work.select(queue, *columns).sort("queue", "ts_ns", "event_id")
+    contexts = linked.timeline.device_work.select("event_id", "context")
+    queue = pl.struct("lane", "context", communicates).rank("dense").cast(pl.Int64).alias("queue")
+    columns = ["event_id", "ts_ns", "end_ns", "dur_ns", "step", "name", "kind"]
+    work = work.join(contexts, on="event_id", how="left").select(queue, *columns)
+    work = work.sort("queue", "ts_ns", "event_id")
     before, found = _running_before(work)
     ends = work.get_column("end_ns").to_numpy()
     starts = work.get_column("ts_ns").to_numpy()
     overlap = ends[before] - (ends if not rocm and _may_start_early(linked.timeline) else starts)
     found &= overlap > _TOLERANCE_NS
     if found.any():
-        found &= _of_other_launch(work, before, linked)
+        found &= _of_other_launch(work, before, linked) | _is_unlike_its_name(work)[before]
     longer = work[np.unique(before[found])]
     events = longer.select("event_id", "ts_ns", "end_ns", "step", pl.col("dur_ns").alias("time_ns"))
     return about_events(Doubt.STREAM_OVERLAPS, events, linked, annotation)
@@ -88,6 +97,15 @@ def _of_other_launch(work: pl.DataFrame, before: NDArray[np.int64], linked: Link
     correlation = launch.get_column("correlation").fill_null(-1).to_numpy()
     other: NDArray[np.bool_] = (correlation != correlation[before]) | (correlation < 0)
     return other
+
+
+def _is_unlike_its_name(work: pl.DataFrame) -> NDArray[np.bool_]:
+    """Whether each row is far longer than others of its name; communication may wait for other ranks."""
+    usual = pl.col("dur_ns").median().over("name")
+    alike = pl.len().over("name") >= _OF_NAME
+    longer = alike & (pl.col("dur_ns") >= _TIMES_ITS_NAME * usual) & (pl.col("kind") != COMMUNICATION)
+    unlike: NDArray[np.bool_] = work.select(longer).to_series().to_numpy()
+    return unlike
 
 
 def _is_rocm(timeline: Timeline) -> bool:

@@ -1,16 +1,17 @@
-"""Which device events reach beyond the time in which the trace was taken?"""
+"""Which device events and steps reach beyond the time in which the trace was taken?"""
 
 from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.validity.doubts import about_events, device_work
+from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.analysis.validity.doubts import DOUBTS, about_events, device_work
 from tracebraid.model.answers import Doubt
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.units import NS_PER_MS
 
-__all__ = ["beyond_trace"]
+__all__ = ["beyond_trace", "steps_beyond_trace"]
 
 _PROFILER_SPAN = "Trace"
 """Category of the spans in which Kineto says from when to when it recorded."""
@@ -51,6 +52,29 @@ def beyond_trace(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     beyond = work.filter((pl.col("end_ns") > end + late) | (pl.col("ts_ns") < start - unknown))
     events = beyond.select("event_id", "ts_ns", "end_ns", "step", pl.col("dur_ns").alias("time_ns"))
     return about_events(Doubt.OUTLASTS_TRACE, events, linked, annotation)
+
+
+def steps_beyond_trace(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+    """Steps that begin before the profiler's own span or end after it, by far: a part of them was not recorded."""
+    spans = linked.timeline.events.filter(pl.col("category") == _PROFILER_SPAN)
+    if spans.is_empty():
+        return pl.DataFrame(schema=DOUBTS)
+    start, end = spans.select(
+        pl.col("ts_ns").min(), (pl.col("ts_ns") + pl.col("dur_ns")).max().alias("end_ns")
+    ).row(0)
+    slack = max(_SLACK_NS, round(_SLACK_SHARE * (end - start)))
+    windows = step_windows(linked, annotation)
+    beyond = windows.filter((pl.col("end_ns") > end + slack) | (pl.col("start_ns") < start - slack))
+    return (
+        beyond.group_by("step", maintain_order=True)
+        .agg(
+            pl.lit(Doubt.OUTLASTS_TRACE.value).alias("doubt"),
+            pl.len().cast(pl.Int64).alias("count"),
+            pl.lit(None, dtype=pl.Int64).alias("event_id"),
+            (pl.col("end_ns") - pl.col("start_ns")).sum().alias("time_ns"),
+        )
+        .select(DOUBTS.names())
+    )
 
 
 def _last_start(work: pl.DataFrame, limit: int) -> int:

@@ -9,7 +9,7 @@ from tracebraid.analysis.validity.dominating_event import dominating_events
 from tracebraid.analysis.validity.durations import unusable_durations
 from tracebraid.analysis.validity.missing_work import missing_work
 from tracebraid.analysis.validity.stream_overlaps import impossible_overlaps
-from tracebraid.analysis.validity.trace_bounds import beyond_trace
+from tracebraid.analysis.validity.trace_bounds import beyond_trace, steps_beyond_trace
 from tracebraid.model.answers import VALIDITY, Doubt
 from tracebraid.model.answers.columns import RANK
 from tracebraid.model.linked_trace import LinkedTrace
@@ -17,7 +17,14 @@ from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["validity"]
 
-_RULES = (missing_work, unusable_durations, beyond_trace, dominating_events, impossible_overlaps)
+_RULES = (
+    missing_work,
+    unusable_durations,
+    beyond_trace,
+    steps_beyond_trace,
+    dominating_events,
+    impossible_overlaps,
+)
 
 
 def validity(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:

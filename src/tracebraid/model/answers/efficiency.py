@@ -125,7 +125,11 @@ MFU = Table(
         Column("span_ns", Kind.INT, "length of the step, or from the trace's first event to its last"),
         Column("precision", Kind.TEXT, "that of most of these FLOPs, a code of `Precision`; null: none"),
         Column("peak_flops_per_s", Kind.FLOAT, "of the device at that precision; null: unknown"),
-        Column("model_flops", Kind.INT, "FLOPs, recomputation left out; null: of no op are they known"),
+        Column(
+            "model_flops",
+            Kind.INT,
+            "FLOPs without recomputation, be it by checkpoints or in attention; null: of no op are they known",
+        ),
         Column("hardware_flops", Kind.INT, "FLOPs, recomputation included; null: of no op are they known"),
         Column("model_flops_per_s", Kind.FLOAT, "model FLOPs / span; null: unknown"),
         Column("hardware_flops_per_s", Kind.FLOAT, "hardware FLOPs / span; null: unknown"),

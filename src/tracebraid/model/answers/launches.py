@@ -95,7 +95,8 @@ LAUNCH_BOUND = Table(
         Column(
             "gain_ns",
             Kind.INT,
-            "idle time in which all other streams of the device were idle too: what a graph or fusion gains at most",
+            "idle time in which all other streams of the device were idle too: what a graph or fusion gains at most; "
+            "stretches of two streams may hold the same time: do not add those up",
         ),
         Column("host_launch_ns", Kind.INT, "sum of the durations of these calls"),
         Column(

@@ -60,7 +60,11 @@ FULL_QUEUE = Table(
         _STREAM,
         Column("longest", Kind.INT, "most launches that waited at a time"),
         Column("full_ns", Kind.INT, "time in which at least `max_queue_length` launches waited"),
-        Column("share", Kind.FLOAT, "of the span of the trace or step, 0 to 1; null: that has no length"),
+        Column(
+            "share",
+            Kind.FLOAT,
+            "of the span of the trace or step, null if that has no length; above 1: launches waited beyond the step",
+        ),
         Column("launches", Kind.INT, "launches that began while the queue was nearly full"),
         Column(
             "blocked", Kind.INT, "those of them that were slow, and returned after other work had started"

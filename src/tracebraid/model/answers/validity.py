@@ -20,7 +20,7 @@ class Doubt(Enum):
     DURATION_OVERFLOWS = "duration-overflows"
     """A duration in the file is negative, huge, missing, or no number."""
     OUTLASTS_TRACE = "outlasts-trace"
-    """Work of a device reaches far beyond the time in which the trace was taken."""
+    """Work of a device, or the step itself, reaches far beyond the time in which the trace was taken."""
     EVENT_DOMINATES = "event-dominates"
     """A single device event, unlike all others, makes nearly all device time."""
     STREAM_OVERLAPS = "stream-overlaps"
@@ -35,7 +35,9 @@ VALIDITY = Table(
         Column("step", Kind.TEXT, "the step; null: the doubt is about what lies in no step"),
         Column("doubt", Kind.TEXT, "a code of `Doubt`"),
         Column("count", Kind.INT, "events that it is about; of missing ones, how many at least"),
-        Column("event_id", Kind.INT, "the earliest of them; null: it is missing, or unknown"),
+        Column(
+            "event_id", Kind.INT, "the earliest of them; null: it is missing, unknown, or the step itself"
+        ),
         Column("time_ns", Kind.INT, "sum of their durations; null: unknown"),
     ),
 )

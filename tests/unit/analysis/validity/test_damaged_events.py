@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import Json, kernel, op
+from tests.builders import Json, call, kernel, op
 from tests.unit.analysis.validity.training import (
     CUDA_8,
     CUDA_9,
@@ -96,6 +96,21 @@ def test_nodes_of_a_graph_may_overlap() -> None:
     nodes = [kernel(f"node_{i}", 1990 + i, 8, 42) for i in range(4)]
     events = [*without(steps(3), lambda e: is_device(e) and 1900 < e["ts"] < 2000), *nodes]
     assert [doubt for _, doubt, _ in doubts(events) if doubt == OVERLAPS] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "dur_us", "expected"),
+    [("branch", 200, []), ("node", 20, []), ("node", 200, [("0", OVERLAPS, 1)])],
+)
+def test_a_node_that_runs_over_others_of_its_graph_is_found_by_its_name(
+    name: str, dur_us: int, expected: list[tuple[str, str, int]]
+) -> None:
+    """A branch of the graph is as long in every layer."""
+    nodes = [kernel("node", 500 + 10 * i, 8, 42) for i in range(30)]
+    long = [kernel(name, 505 + 80 * i, dur_us, 42) for i in range(3 if name == "branch" else 1)]
+    step = op("ProfilerStep#0", 0, 990, cat="user_annotation")
+    launch = call("cudaGraphLaunch", 400, 10, 42)
+    assert doubts([step, launch, *nodes, *long]) == expected
 
 
 def test_other_streams_may_overlap() -> None:

@@ -74,7 +74,9 @@ def _attention(op: Operands, at: _Arguments) -> Cost:
     causal = None
     if at.causal is not None and op.has_scalar(at.causal) and op.flags(at.causal)[0]:
         causal = whole * causal_pairs(sizes.queries, sizes.keys, at.ends_aligned)
-    return Cost(flops, _bytes(op, at, sizes), precision_of(query.dtype), causal)
+    scores = 2 * sizes.batch * sizes.heads * sizes.queries * sizes.keys * d
+    repeated = 0 if at.gradient is None else scores
+    return Cost(flops, _bytes(op, at, sizes), precision_of(query.dtype), causal, repeated)
 
 
 def _sizes(op: Operands, at: _Arguments, query: Tensor, key: Tensor) -> _Sizes:
@@ -113,14 +115,15 @@ def _bytes(op: Operands, at: _Arguments, sizes: _Sizes) -> int | None:
 _SDPA = "aten::_scaled_dot_product_"
 _ARGUMENTS: dict[str, _Arguments] = {
     f"{_SDPA}flash_attention": _Arguments(causal=4),
-    f"{_SDPA}flash_attention_for_cpu": _Arguments(causal=4),
+    f"{_SDPA}flash_attention_for_cpu": _Arguments(causal=4, bias=5),
     f"{_SDPA}efficient_attention": _Arguments(causal=6, bias=3),
     f"{_SDPA}cudnn_attention": _Arguments(causal=6, bias=3),
     f"{_SDPA}fused_attention_overrideable": _Arguments(causal=5, bias=3),
     f"{_SDPA}flash_attention_backward": _Arguments(query=1, causal=11, gradient=0),
-    f"{_SDPA}flash_attention_for_cpu_backward": _Arguments(query=1, causal=7, gradient=0),
+    f"{_SDPA}flash_attention_for_cpu_backward": _Arguments(query=1, causal=7, bias=8, gradient=0),
     f"{_SDPA}efficient_attention_backward": _Arguments(query=1, causal=11, bias=4, gradient=0),
     f"{_SDPA}cudnn_attention_backward": _Arguments(query=1, causal=14, bias=8, gradient=0),
+    f"{_SDPA}fused_attention_overrideable_backward": _Arguments(query=1, causal=13, bias=4, gradient=0),
     "aten::_flash_attention_forward": _Arguments(causal=8, heads_first=False, sequences=3, ends_aligned=True),
     "aten::_flash_attention_backward": _Arguments(
         query=1, causal=11, heads_first=False, sequences=6, gradient=0, ends_aligned=True

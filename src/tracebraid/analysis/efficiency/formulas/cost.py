@@ -22,12 +22,14 @@ class Cost:
         size_bytes: bytes read and written at least, each tensor once; None: unknown.
         precision: in what it computes; None: unknown, or nothing.
         causal_flops: the operations less those that a causal mask leaves out; None: as many.
+        repeated_flops: those that compute again what a forward pass did not keep, within the op.
     """
 
     flops: int | None
     size_bytes: int | None
     precision: Precision | None = None
     causal_flops: int | None = None
+    repeated_flops: int = 0
 
 
 Formula = Callable[[Operands], Cost]

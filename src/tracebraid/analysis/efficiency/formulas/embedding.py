@@ -44,13 +44,17 @@ def _bag(op: Operands) -> Cost:
 
 
 def _bag_backward(op: Operands) -> Cost:
-    """gradient, indices, offsets, offset2bag, bag_size, maximum_indices, number of rows."""
+    """gradient, indices, offsets, offset2bag, bag_size, maximum_indices, number of rows, ..., sparse at 9.
+
+    A sparse gradient has a row for each index, and adds none.
+    """
     grad, indices = op.tensor(0), op.tensor(1)
     rows = op.integer(6)
     if not grad.shape or rows < 0:
         raise UnknownOperandError(op.name)
-    table = grad.like((rows, grad.shape[-1]))
-    flops = indices.numel * grad.shape[-1]
+    is_sparse = op.has_scalar(9) and op.flags(9)[0]
+    table = grad.like((indices.numel if is_sparse else rows, grad.shape[-1]))
+    flops = 0 if is_sparse else indices.numel * grad.shape[-1]
     return cost(flops, (grad, indices, op.optional(2), op.optional(3), op.optional(4)), (table,))
 
 

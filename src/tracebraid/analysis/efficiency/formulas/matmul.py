@@ -17,6 +17,18 @@ from tracebraid.model.answers.efficiency import OpFamily
 __all__ = ["RULES"]
 
 _SCALED = "aten::_scaled_mm"
+_SCALED_LISTS = "aten::_scaled_mm_v2"
+_TYPE_OF_OUTPUT = {
+    "aten::mm": 2,
+    "aten::bmm": 2,
+    "aten::addmm": 3,
+    "aten::baddbmm": 3,
+    _SCALED: 6,
+    _SCALED_LISTS: 9,
+}
+"""Position of the type of the output, in the forms that have it."""
+_PER_ELEMENT = {"c10::Float4_e2m1fn_x2": 2}
+"""Numbers in an element along the dimension that is summed, where there are several."""
 _INT4_ROWS = 8
 """Rows of the weight in one tile of `_weight_int4pack_mm` on CUDA: the first size of the packed weight is n / 8."""
 
@@ -32,17 +44,40 @@ def _product(op: Operands, first: int, second: int, added: int | None = None) ->
         raise UnknownOperandError(op.name)
     batch = _broadcast(rows[:-2], columns[:-2])
     out = (*batch, *rows[-2:-1][: len(a.shape) - 1], *columns[-1:][: len(b.shape) - 1])
-    flops = 2 * prod(batch) * rows[-2] * columns[-1] * rows[-1]
-    addend = None if added is None else op.optional(added)
-    scales = (op.optional(2), op.optional(3)) if op.name == _SCALED else ()
+    flops = 2 * prod(batch) * rows[-2] * columns[-1] * rows[-1] * _PER_ELEMENT.get(a.dtype, 1)
+    addend = None if added is None or _is_left_out(op, added) else op.optional(added)
+    scales = _scales(op)
     return cost(flops, (a, b, addend, *scales), (a.like(out, _out_type(op, a)),), computes=a)
 
 
+def _scales(op: Operands) -> tuple[Tensor | None, ...]:
+    """Scales of fp8 and fp4, each a tensor or a list of tensors."""
+    if op.name == _SCALED_LISTS:
+        return (*op.tensors(2), *op.tensors(5))
+    return (op.optional(2), op.optional(3)) if op.name == _SCALED else ()
+
+
+def _is_left_out(op: Operands, added: int) -> bool:
+    """Whether `beta` is zero: what would be added is then not read."""
+    beta = 3 if _stated_type(op) is None else 4
+    return added == 0 and op.has_scalar(beta) and op.scalars[beta].strip("0.") == ""
+
+
 def _out_type(op: Operands, a: Tensor) -> str:
-    """`_scaled_mm` names the type of its output; `_int_mm` writes int32."""
-    if op.name == _SCALED and op.has_scalar(6):
-        return SCALAR_TYPES.get(op.integer(6), "")
+    """Some products name the type of their output; `_int_mm` writes int32."""
+    stated = _stated_type(op)
+    if stated is not None:
+        return SCALAR_TYPES.get(op.integer(stated), "")
     return "int" if op.name == "aten::_int_mm" else a.dtype
+
+
+def _stated_type(op: Operands) -> int | None:
+    """The position of the type of the output, where the op was called with one."""
+    at = _TYPE_OF_OUTPUT.get(op.name)
+    if at is None or not op.has_scalar(at):
+        return None
+    with_beta = op.name in ("aten::addmm", "aten::baddbmm")
+    return at if not with_beta or (len(op.values) > at + 2 and op.has_scalar(at + 2)) else None
 
 
 def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
@@ -94,7 +129,14 @@ def _grouped(op: Operands) -> Cost:
     split = op.tensor(2).numel if len(a.shape) == len(b.shape) == 2 else 1
     dtype = a.dtype if op.name == "aten::_grouped_mm" else "c10::BFloat16"
     out = a.like((groups * split, m, n), dtype)
-    return cost(2 * groups * m * k * n, (a, b), (out,), computes=a)
+    flops = 2 * groups * m * k * n * _PER_ELEMENT.get(a.dtype, 1)
+    return cost(flops, (a, b), (out,), computes=a)
+
+
+def _scaled_grouped(op: Operands, offsets: int) -> Cost:
+    """The same with scales between the factors and the offsets of the groups."""
+    values = (*op.values[:2], *op.values[offsets : offsets + 1])
+    return _grouped(Operands(op.name, values, op.scalars))
 
 
 def _written_first(op: Operands) -> Cost:
@@ -121,6 +163,7 @@ _PAIR, _WITH_ADDED = _rule(0, 1), _rule(1, 2, added=0)
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::vdot", "aten::_int_mm"), _PAIR),
     _SCALED: _rule(0, 1, added=4),
+    _SCALED_LISTS: _rule(0, 1, added=8),
     **dict.fromkeys(
         [
             f"aten::{name}{mark}"
@@ -140,9 +183,8 @@ RULES: dict[str, Rule] = {
     "aten::_weight_int4pack_mm_for_cpu": Rule(OpFamily.MATMUL, partial(_packed, weight=1, rows=1, scales=3)),
     "aten::_weight_int8pack_mm": Rule(OpFamily.MATMUL, partial(_packed, weight=1, rows=1, scales=2)),
     "aten::_grouped_mm": Rule(OpFamily.MATMUL, _grouped),
-    "aten::_scaled_grouped_mm": Rule(
-        OpFamily.MATMUL, lambda op: _grouped(Operands(op.name, (*op.values[:2], *op.values[4:5]), op.scalars))
-    ),
+    "aten::_scaled_grouped_mm": Rule(OpFamily.MATMUL, partial(_scaled_grouped, offsets=4)),
+    "aten::_scaled_grouped_mm_v2": Rule(OpFamily.MATMUL, partial(_scaled_grouped, offsets=8)),
     "_C::cutlass_scaled_mm": Rule(OpFamily.MATMUL, _written_first),
 }
 """How matrix products are counted; `linear` and `matmul` by the product inside them, where the trace has it."""

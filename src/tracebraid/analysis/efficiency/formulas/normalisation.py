@@ -68,11 +68,25 @@ def _batch(op: Operands, training: int) -> Cost:
     return cost(flops * x.numel, (x, *channels), writes)
 
 
-def _backward(op: Operands, weight: int, saved: tuple[int, ...]) -> Cost:
-    """Reads gradient, input, scale and what was saved; writes gradients of the input, and of scale and shift."""
+def _backward(
+    op: Operands, weight: int, saved: tuple[int, ...], mask: int | None = None, has_shift: bool = True
+) -> Cost:
+    """Reads gradient, input, scale and what was saved; writes gradients of the input, and of scale and shift.
+
+    Args:
+        op: gradient and input come first.
+        weight: position of the scale.
+        saved: positions of what the forward pass saved.
+        mask: position of the flags that say which gradients are asked for; None, or not recorded: all.
+        has_shift: whether there is one beside the scale.
+    """
     grad, x, scale = op.tensor(0), op.tensor(1), op.optional(weight)
-    flops = _NORMALISE + _BACKWARD_SUMS + _BACKWARD_INPUT + (_BACKWARD_AFFINE if scale is not None else 0)
-    writes = (x.like(),) if scale is None else (x.like(), scale.like(), scale.like())
+    flags = op.flags(mask) if mask is not None and op.has_scalar(mask) else [True] * 3
+    of_input, of_scale, of_shift = [*flags, False, False, False][:3]
+    affine = [scale is not None and of_scale, scale is not None and of_shift and has_shift]
+    flops = _NORMALISE + (_BACKWARD_SUMS + _BACKWARD_INPUT) * of_input + _BACKWARD_AFFINE * any(affine)
+    channels = [scale.like() for asked in affine if asked and scale is not None]
+    writes = (x.like() if of_input else None, *channels)
     return cost(flops * x.numel, (grad, x, scale, *(op.optional(i) for i in saved)), writes)
 
 
@@ -94,14 +108,16 @@ RULES: dict[str, Rule] = {
         _IN_TRAINING,
     ),
     "aten::native_layer_norm_backward": Rule(
-        OpFamily.NORMALISATION, partial(_backward, weight=5, saved=(3, 4))
+        OpFamily.NORMALISATION, partial(_backward, weight=5, saved=(3, 4), mask=7)
     ),
     "aten::native_group_norm_backward": Rule(
-        OpFamily.NORMALISATION, partial(_backward, weight=4, saved=(2, 3))
+        OpFamily.NORMALISATION, partial(_backward, weight=4, saved=(2, 3), mask=9)
     ),
-    "aten::_fused_rms_norm_backward": Rule(OpFamily.NORMALISATION, partial(_backward, weight=4, saved=(3,))),
+    "aten::_fused_rms_norm_backward": Rule(
+        OpFamily.NORMALISATION, partial(_backward, weight=4, saved=(3,), mask=5, has_shift=False)
+    ),
     "aten::native_batch_norm_backward": Rule(
-        OpFamily.NORMALISATION, partial(_backward, weight=2, saved=(5, 6))
+        OpFamily.NORMALISATION, partial(_backward, weight=2, saved=(5, 6), mask=9)
     ),
     "aten::cudnn_batch_norm_backward": Rule(
         OpFamily.NORMALISATION, partial(_backward, weight=2, saved=(5, 6))

@@ -20,18 +20,19 @@ __all__ = ["RULES", "broadcast_of"]
 _FLOPS = {
     (
         "abs neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh erf erfc "
-        "erfinv reciprocal floor ceil round trunc frac sign relu clamp_min clamp_max nan_to_num bitwise_not sgn "
+        "erfinv reciprocal floor ceil round trunc frac sign relu nan_to_num bitwise_not sgn "
         "threshold square lgamma digamma"
     ): (1, 1),
-    "clamp hardtanh relu6 leaky_relu": (1, 2),
+    "hardtanh relu6 leaky_relu": (1, 2),
     "sigmoid elu hardsigmoid celu selu": (1, 4),
     "silu gelu logit softplus hardswish log_sigmoid_forward": (1, 5),
     "mish": (1, 7),
     "tril triu": (1, 0),
     (
         "add sub rsub mul div floor_divide true_divide remainder fmod atan2 maximum minimum fmax fmin pow "
-        "bitwise_and bitwise_or bitwise_xor __and__ __or__ xlogy"
+        "bitwise_and bitwise_or bitwise_xor __and__ __or__ xlogy clamp_min clamp_max"
     ): (2, 1),
+    "clamp": (3, 2),
     "hypot logaddexp": (2, 4),
     "threshold_backward relu_backward hardtanh_backward leaky_relu_backward": (2, 1),
     "sigmoid_backward tanh_backward elu_backward": (2, 3),

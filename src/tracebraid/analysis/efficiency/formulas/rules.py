@@ -75,4 +75,5 @@ def cost_of(rule: Rule, operands: Operands) -> Cost:
         value if value is not None and 0 <= value <= _MOST else None
         for value in (found.flops, found.size_bytes, found.causal_flops)
     )
-    return Cost(flops, size_bytes, found.precision, flops if causal is None else causal)
+    repeated = 0 if flops is None else min(max(found.repeated_flops, 0), flops)
+    return Cost(flops, size_bytes, found.precision, flops if causal is None else causal, repeated)

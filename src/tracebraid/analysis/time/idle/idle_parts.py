@@ -35,7 +35,7 @@ def idle_parts(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataF
         annotation: what marks a step.
         per_step: see `segments_in_windows`.
     """
-    return linked.derived(_idle_parts, annotation, per_step)
+    return linked.derived(_parts_and_contexts, annotation, per_step)[0]
 
 
 def contexts_of_parts(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
@@ -49,7 +49,7 @@ def contexts_of_parts(linked: LinkedTrace, annotation: str, per_step: bool) -> p
         annotation: what marks a step.
         per_step: see `segments_in_windows`.
     """
-    return linked.derived(_contexts_of_parts, annotation, per_step)
+    return linked.derived(_parts_and_contexts, annotation, per_step)[1]
 
 
 def _numbered(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
@@ -61,8 +61,15 @@ def _numbered(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFr
     return segments.with_columns(pl.Series("index", np.cumsum(changes)))
 
 
-def _idle_parts(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
-    segments = linked.derived(_numbered, annotation, per_step)
+def _parts_and_contexts(
+    linked: LinkedTrace, annotation: str, per_step: bool
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Both, for the segments that they are made of are many, and not kept."""
+    segments = _numbered(linked, annotation, per_step)
+    return _idle_parts(linked, annotation, segments), _contexts_of_parts(linked, segments)
+
+
+def _idle_parts(linked: LinkedTrace, annotation: str, segments: pl.DataFrame) -> pl.DataFrame:
     first = np.flatnonzero(np.diff(segments.get_column("index").to_numpy(), prepend=-1))
     last = np.r_[first[1:], segments.height][: len(first)] - 1
     parts = segments[first].select("device", "step", "window", "start_ns", "cause", "row")
@@ -73,8 +80,7 @@ def _idle_parts(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.Data
     )
 
 
-def _contexts_of_parts(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
-    segments = linked.derived(_numbered, annotation, per_step)
+def _contexts_of_parts(linked: LinkedTrace, segments: pl.DataFrame) -> pl.DataFrame:
     names = [names_of_rows(linked, segments.get_column(name).to_numpy()).alias(name) for name in CONTEXT]
     # Columns without any value, such as frames where there are no stacks, would only make the grouping slow.
     known = [column.name for column in names if column.null_count() < len(column)]

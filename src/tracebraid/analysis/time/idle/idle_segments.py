@@ -42,10 +42,6 @@ def idle_segments(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         linked: one rank.
         annotation: what marks a step.
     """
-    return linked.derived(_idle_segments, annotation)
-
-
-def _idle_segments(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     parts = cause_parts(linked, annotation).with_row_index("part").with_columns(pl.col("part").cast(pl.Int64))
     by_host = pl.col("cause").is_in(_BY_HOST)
     late = parts.filter(by_host)

@@ -32,7 +32,7 @@ def gap_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     `call_end_ns`; `thread`, the lane of the call, else of the op, on the host that of the next event; and flags:
 
     - `is_graph`: the call launched a graph.
-    - `continues`: the call launched earlier work too.
+    - `continues`: the call launched earlier work of the device too.
     - `is_older`: no call is in the trace, nor for anything before on the stream, but for later work. A stream keeps the
       order of its launches, so it was launched before the first call in the trace, and that before the gap.
     - `waits`: it waited for another stream; `until_ns` is when what it waited for ended, null where not known.
@@ -88,7 +88,7 @@ def _launched(linked: LinkedTrace) -> pl.DataFrame:
         *("call_event", "op_event"),
         _END_NS.cum_max().shift(1).over("lane").alias("stream_end_ns"),
         (has_call.any().over("lane") & ~has_call.cum_max().over("lane")).alias("is_older"),
-        (has_call & ~pl.col("call_event").is_first_distinct()).alias("continues"),
+        (has_call & ~pl.struct("device", "call_event").is_first_distinct()).alias("continues"),
     ).with_columns(
         calls.get_column("ts_ns").alias("call_start_ns"),
         calls.select(_END_NS).to_series().alias("call_end_ns"),

@@ -76,6 +76,12 @@ def test_the_time_at_full_length_is_counted() -> None:
     assert row["share"] == pytest.approx(108 / 140)
 
 
+def test_launches_may_wait_on_behind_the_end_of_their_step() -> None:
+    linked = linked_of([op("ProfilerStep#0", 0, 54, cat="user_annotation", tid=2), *ahead(4)])
+    (row,) = full_queue(linked, per_step=True, max_queue_length=3).to_dicts()
+    assert (row["full_ns"], row["share"]) == (108_000, pytest.approx(2))
+
+
 def test_every_stream_has_a_row_and_not_only_the_last() -> None:
     linked = linked_of([*ahead(4, stream=7), *ahead(4, stream=20, first=10)])
     table = full_queue(linked, max_queue_length=3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.planted import CALL_NS, LATENCY_NS, Scene
+from tests.planted.devices import A100
 from tests.planted.scenes import clean
 from tests.unit.analysis.time.idle.planted_idle import KERNEL_NS, begun, causes
 from tracebraid.analysis.time.idle.idle_blame import idle_blame
@@ -96,6 +97,24 @@ def test_a_graph_is_launched_and_its_kernels_are_queued() -> None:
         "cudaGraphLaunch",
         "a",
     )
+
+
+def test_a_graph_on_two_devices_is_launched_late_on_both() -> None:
+    scene = Scene(devices=(A100, A100))
+    host, first, second = scene.thread(), scene.stream(7), scene.stream(7, 1)
+    for stream in (first, second):
+        host.launch(stream, "before", KERNEL_NS)
+    host.spend(60_000)
+    call = host.call("cudaGraphLaunch")
+    first.run("a", 5_000, call.end + 3_000, call=call)
+    second.run("b", 5_000, call.end + 6_000, call=call)
+    parts = idle_causes(scene.linked()).sort("device", "cause", descending=[False, True])
+    assert parts.select("device", "cause", "idle_ns").rows() == [
+        ("0", "host-late", call.ts - 18_000),
+        ("0", "graph-launch", CALL_NS + 3_000),
+        ("1", "host-late", call.ts - 23_000),
+        ("1", "graph-launch", CALL_NS + 6_000),
+    ]
 
 
 def test_work_without_a_launch_in_the_trace_is_unknown() -> None:

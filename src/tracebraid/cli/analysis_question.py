@@ -1,0 +1,139 @@
+"""What is asked of each rank: an analysis with its options, of all steps or of one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+import polars as pl
+import typer
+
+from tracebraid import api
+from tracebraid.errors import ArgumentError
+from tracebraid.model.analysis import Analysis, Answer
+from tracebraid.model.category import Role
+from tracebraid.model.finding import Finding
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
+
+__all__ = ["Question", "question_of"]
+
+_LIKENESS = 0.6
+"""How alike a name must be to be suggested, 0 to 1: the default of difflib."""
+_NAMES_LISTED = 12
+"""Of more names the first and the last stand in an error."""
+
+
+@dataclass
+class Question:
+    """An analysis as it is asked, and what its answers need beside their rows.
+
+    Args:
+        name: of the analysis.
+        options: its options.
+        step: only this step, by number or whole name; None for all.
+        annotation: what marks a step.
+        steps_seen: names of the steps of all ranks so far; only where `step` or another annotation is given.
+        annotations_seen: names of what could mark steps instead, of ranks that have no steps; likewise.
+        starts: start of each rank's trace, in ns.
+    """
+
+    name: str
+    options: dict[str, object]
+    step: str | None
+    annotation: str
+    steps_seen: list[str] = field(default_factory=list)
+    annotations_seen: list[str] = field(default_factory=list)
+    starts: dict[int, int] = field(default_factory=dict)
+
+    def of_rank(self, findings: list[Finding], linked: LinkedTrace) -> Answer:
+        """The answer of a rank; what was noticed in its traces is added to the findings."""
+        answer = api.analyze(self.name, linked, **self.options)
+        findings += linked.known_findings
+        span = linked.timeline.span_ns
+        self.starts[linked.rank] = span[0] if span else 0
+        if self.step is None and self.annotation == PROFILER_STEP:
+            return answer
+        names = api.steps(linked, self.annotation).get_column("step")
+        self.steps_seen += [name for name in names.to_list() if name not in self.steps_seen]
+        if names.is_empty():
+            marks = linked.timeline.of_role(Role.ANNOTATION).get_column("name").cast(pl.String)
+            found = marks.str.replace(r"#\d+$", "").unique(maintain_order=True).to_list()
+            self.annotations_seen += [name for name in found if name not in self.annotations_seen]
+        if self.step is None:
+            return answer
+        frame = answer.frame.filter(pl.col("step").is_in(self._step_names))
+        return Answer(answer.analysis, frame, answer.lacks)
+
+    def check_steps(self) -> None:
+        """Refuse a step or an annotation that no rank has.
+
+        Raises:
+            BadParameter: names the steps, or what could mark them.
+        """
+        asked = self.step is not None or self.annotation != PROFILER_STEP
+        if asked and not self.steps_seen:
+            have = _listed(self.annotations_seen) or "none"
+            raise typer.BadParameter(f"no step is marked by {self.annotation}; --annotation could be: {have}")
+        if self.step is not None and not set(self._step_names) & set(self.steps_seen):
+            raise typer.BadParameter(f"there is no step {self.step}; there are: {_listed(self.steps_seen)}")
+
+    @property
+    def _step_names(self) -> list[str]:
+        return [self.step or "", f"{self.annotation}#{self.step}"]
+
+
+def _listed(names: list[str]) -> str:
+    """The names; of many the first and the last."""
+    if len(names) > _NAMES_LISTED:
+        names = [*names[: _NAMES_LISTED - 2], "...", names[-1]]
+    return ", ".join(names)
+
+
+def question_of(
+    name: str, path: Path | None, options: Mapping[str, object], step: str | None, annotation: str
+) -> tuple[Question, Path]:
+    """The question and whom to ask, checked before anything is read.
+
+    Raises:
+        BadParameter: there is no such analysis, option or step, or no path.
+    """
+    analysis = _analysis(name, path)
+    if path is None:
+        raise typer.BadParameter(f"give a PATH, too: tracebraid analyze {analysis.name} PATH")
+    try:
+        api.check_options(analysis, options)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
+    for option in ("peak_flops", "peak_bandwidth"):
+        peak = options.get(option)
+        if isinstance(peak, int | float) and not (peak > 0 and math.isfinite(peak)):
+            raise typer.BadParameter(f"--{option.replace('_', '-')} is {peak:g}; give a number above 0")
+    options = dict(options)
+    if step is not None:
+        if all(column.name != "step" for column in analysis.table.columns):
+            raise typer.BadParameter(f"{analysis.name} does not go by steps: leave out --step")
+        if "per_step" in analysis.options:
+            options["per_step"] = True
+    return Question(analysis.name, options, step, annotation), path
+
+
+def _analysis(name: str, path: Path | None) -> Analysis:
+    """The analysis of that name; `-` may stand for `_`."""
+    by_name = {analysis.name: analysis for analysis in api.analyses()}
+    wanted = name.replace("-", "_")
+    if wanted in by_name:
+        return by_name[wanted]
+    second = "" if path is None else path.name.replace("-", "_")
+    if second in by_name and not (path and path.exists()):
+        raise typer.BadParameter(f"the NAME comes first: tracebraid analyze {second} {name}")
+    near = get_close_matches(wanted.lower(), by_name, 3, _LIKENESS)
+    near += [known for known in by_name if wanted.lower() in known and known not in near] if wanted else []
+    if near:
+        raise typer.BadParameter(f"there is no analysis {name!r}; did you mean {' or '.join(near)}?")
+    if path is None and Path(name).exists():
+        raise typer.BadParameter(f"give the NAME of an analysis, too: tracebraid analyze NAME {name}")
+    raise typer.BadParameter(f"there is no analysis {name!r}; tracebraid analyze --list names them")

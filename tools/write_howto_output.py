@@ -1,0 +1,56 @@
+"""Writes into docs/howto.md what the commands of its console blocks print on the bundled traces.
+
+Run `python tools/write_howto_output.py`; with `--check` it only says whether the page is up to date.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from shutil import copytree
+
+import tracebraid
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "howto.md"
+BLOCK = re.compile(r"```console\n\$ tracebraid ([^\n]+)\n.*?```", re.S)
+WIDTH = 100
+"""Characters in a line of the page's code."""
+
+
+def block(arguments: str, folder: Path) -> str:
+    """The console block of a command that runs beside a folder `traces`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tracebraid", *arguments.split()],
+        cwd=folder,
+        env=os.environ | {"COLUMNS": str(WIDTH)},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    printed = "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+    return f"```console\n$ tracebraid {arguments}\n{printed}\n```"
+
+
+def page(text: str) -> str:
+    """The page with what the commands print now."""
+    with tempfile.TemporaryDirectory() as name:
+        copytree(tracebraid.demo_path(), Path(name) / "traces")
+        return BLOCK.sub(lambda match: block(match[1], Path(name)), text)
+
+
+def main() -> int:
+    """Write the page, or check it."""
+    old = PAGE.read_text(encoding="utf-8")
+    new = page(old)
+    if "--check" in sys.argv[1:]:
+        return int(new != old)
+    PAGE.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
