@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from tests.builders import Json
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.time.intervals import Cover, cover_of
 from tracebraid.api import breakdown, kernels, link, ops, steps
 from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS, STEPS

@@ -11,7 +11,7 @@ import pytest
 from tests.golden.linked import pair
 from tests.golden.test_analyze_golden import FILES, linked_of
 from tests.unit.linking.made import row_of
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.efficiency.catalog import ANALYSES
 from tracebraid.analysis.efficiency.counted_ops import counted_ops
 from tracebraid.analysis.efficiency.mfu import mfu

@@ -11,11 +11,11 @@ import pytest
 
 from tests.golden.test_analyze_golden import FILES, linked_of
 from tests.property.test_idle import assert_adds_up
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.time.idle.idle_blame import idle_blame
 from tracebraid.analysis.time.idle.idle_causes import idle_causes
 from tracebraid.analysis.time.idle.idle_gaps import idle_gaps
-from tracebraid.analysis.time.idle.stream_idle import stream_gaps, stream_idle
+from tracebraid.analysis.time.idle.stream_idle import gaps_by_category, stream_idle
 from tracebraid.api import link, steps
 from tracebraid.model.answers import IDLE_BLAME, IDLE_CAUSES, IDLE_GAPS, STREAM_IDLE
 from tracebraid.model.column import Table
@@ -108,7 +108,7 @@ IN_US = (
 @pytest.mark.parametrize("name", IN_US)
 def test_streams_are_idle_as_hta_says_on_traces_in_microseconds(real_traces: Path, name: str) -> None:
     linked = linked_of(real_traces, name)
-    found = figures(stream_gaps(linked, counted_by_hta(linked)))
+    found = figures(gaps_by_category(linked, counted_by_hta(linked)))
     assert found == figures_of_hta(hta(real_traces, name))
 
 
@@ -137,7 +137,7 @@ def test_the_spread_of_gaps_is_htas(real_traces: Path, name: str) -> None:
 def test_hta_rounds_each_gap_of_a_trace_in_nanoseconds(real_traces: Path) -> None:
     """759 gaps of 1 to 3 µs: rounded to whole µs they are half as long again as they were."""
     linked = linked_of(real_traces, "a100_ddp_nccl_rank0of2")
-    exact_us, count = figures(stream_gaps(linked, counted_by_hta(linked)))["7", "kernel_wait"]
+    exact_us, count = figures(gaps_by_category(linked, counted_by_hta(linked)))["7", "kernel_wait"]
     rounded_us, rounded_count = figures_of_hta(hta(real_traces, "a100_ddp_nccl_rank0of2"))["7", "kernel_wait"]
     assert (exact_us, rounded_us) == (1414.183, 2155.0)
     # One gap more: HTA moves it to `host_wait`, where rounding puts the launch behind the kernel's end.
@@ -147,7 +147,10 @@ def test_hta_rounds_each_gap_of_a_trace_in_nanoseconds(real_traces: Path) -> Non
 def test_hta_counts_what_only_waits_on_a_queue_as_work(real_traces: Path) -> None:
     """MTIA's `event_wait` and `event_record` split the gaps of a queue in two and more."""
     linked = linked_of(real_traces, "mtia_inference")
-    found, expected = figures(stream_gaps(linked, device_events(linked))), hta(real_traces, "mtia_inference")
+    found, expected = (
+        figures(gaps_by_category(linked, device_events(linked))),
+        hta(real_traces, "mtia_inference"),
+    )
     assert {stream for stream, _ in found} == {str(row["stream"]) for row in expected}
     assert sum(count for _, count in found.values()) < sum(row["count"] for row in expected)
 

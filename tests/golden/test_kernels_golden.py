@@ -12,15 +12,15 @@ import polars as pl
 import pytest
 
 from tests.golden.test_analyze_golden import FILES, linked_file, linked_of
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.kernels.catalog import ANALYSES
-from tracebraid.analysis.kernels.graph_captures import LEAST_AGREEMENT, agreement
-from tracebraid.analysis.kernels.graph_kernels import graph_kernels
+from tracebraid.analysis.kernels.graphs.graph_captures import LEAST_AGREEMENT, agreement
+from tracebraid.analysis.kernels.graphs.graph_kernels import graph_kernels
 from tracebraid.analysis.kernels.kernel_families import kernel_families
-from tracebraid.analysis.kernels.kernel_sequences import kernel_sequences
 from tracebraid.analysis.kernels.kernels import kernels
 from tracebraid.analysis.kernels.kernels_by_op import kernels_by_op
-from tracebraid.analysis.kernels.op_kernel_sequences import op_kernel_sequences
+from tracebraid.analysis.kernels.sequences.kernel_sequences import kernel_sequences
+from tracebraid.analysis.kernels.sequences.op_kernel_sequences import op_kernel_sequences
 from tracebraid.analysis.kernels.work import device_work
 from tracebraid.analysis.time.steps import steps
 from tracebraid.model.kernel_family import family_of_kernel_name, family_of_op

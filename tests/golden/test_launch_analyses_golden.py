@@ -11,22 +11,22 @@ import polars as pl
 import pytest
 
 from tests.golden.test_analyze_golden import FILES, linked_of
-from tracebraid.analysis.device_events import device_events
-from tracebraid.analysis.launches.bandwidths import bandwidth_changes
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.launches.catalog import ANALYSES
-from tracebraid.analysis.launches.copies import copies
-from tracebraid.analysis.launches.copy_bandwidth import copy_bandwidth
+from tracebraid.analysis.launches.copies.bandwidths import bandwidth_changes
+from tracebraid.analysis.launches.copies.copies import copies
+from tracebraid.analysis.launches.copies.copy_bandwidth import copy_bandwidth
 from tracebraid.analysis.launches.counters import counters
-from tracebraid.analysis.launches.full_queue import full_queue
 from tracebraid.analysis.launches.launch_bound import LEAST_LAUNCHES, launch_bound
 from tracebraid.analysis.launches.launch_events import launch_events
 from tracebraid.analysis.launches.launched_work import launched_work
 from tracebraid.analysis.launches.launches import launches
-from tracebraid.analysis.launches.queue_lengths import queue_lengths, summary_of_queues
-from tracebraid.analysis.launches.queue_series import queue_series
-from tracebraid.analysis.launches.queues import queue_changes
-from tracebraid.analysis.launches.sync_calls import sync_calls
-from tracebraid.analysis.launches.syncs import syncs
+from tracebraid.analysis.launches.queues.full_queue import full_queue
+from tracebraid.analysis.launches.queues.queue_lengths import queue_lengths, summary_of_queues
+from tracebraid.analysis.launches.queues.queue_series import queue_series
+from tracebraid.analysis.launches.queues.queues import queue_changes
+from tracebraid.analysis.launches.syncs.sync_calls import sync_calls
+from tracebraid.analysis.launches.syncs.syncs import syncs
 from tracebraid.analysis.time.steps import steps
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -141,7 +141,7 @@ def summaries(linked: LinkedTrace, name: str) -> tuple[pl.DataFrame, pl.DataFram
         work = work.filter(pl.col("api") == _MTIA_LAUNCH)
     columns = [
         pl.lit(None, dtype=pl.String).alias("step"),
-        pl.lit(True).alias("counts"),
+        pl.lit(True).alias("in_means"),
         pl.lit(1, dtype=pl.Int64).alias("lasted_ns"),
     ]
     changes = queue_changes(work)

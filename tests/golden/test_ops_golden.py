@@ -10,14 +10,14 @@ import polars as pl
 import pytest
 
 from tests.golden.test_analyze_golden import FILES
-from tracebraid.analysis.call_sites import call_sites
-from tracebraid.analysis.device_events import device_events
-from tracebraid.analysis.ops.annotation_kernels import annotation_kernels
+from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.host.call_sites import call_sites
+from tracebraid.analysis.ops.annotations.annotation_kernels import annotation_kernels
+from tracebraid.analysis.ops.annotations.user_annotations import user_annotations
 from tracebraid.analysis.ops.catalog import ANALYSES
-from tracebraid.analysis.ops.modules import modules
+from tracebraid.analysis.ops.modules.modules import modules
 from tracebraid.analysis.ops.ops import ops
 from tracebraid.analysis.ops.python_frames import python_frames
-from tracebraid.analysis.ops.user_annotations import user_annotations
 from tracebraid.api import link
 from tracebraid.model.answers import ModuleSource, OpKey
 from tracebraid.model.linked_trace import LinkedTrace

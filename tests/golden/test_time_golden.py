@@ -13,7 +13,7 @@ from tests.builders import write
 from tests.golden.test_analyze_golden import FILES, as_hta, hta, linked_file, linked_of
 from tests.golden.test_validity_golden import DLRM, is_kernel, launched_within
 from tests.property.test_time_parts import check_communication, check_steps
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.time.breakdown import breakdown
 from tracebraid.analysis.time.exposed_collectives import exposed_collectives
 from tracebraid.analysis.time.overlap import overlap

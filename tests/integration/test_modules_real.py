@@ -10,10 +10,10 @@ import pytest
 
 import tracebraid
 from tests.integration.captured import assert_sound
-from tracebraid.analysis.ops.modules import modules
+from tracebraid.analysis.ops.annotations.user_annotations import user_annotations
+from tracebraid.analysis.ops.modules.modules import modules
 from tracebraid.analysis.ops.ops import ops
 from tracebraid.analysis.ops.python_frames import python_frames
-from tracebraid.analysis.ops.user_annotations import user_annotations
 from tracebraid.model.answers import ModuleSource
 from tracebraid.model.linked_trace import LinkedTrace
 

@@ -9,7 +9,7 @@ from tests.planted import A100, H100, Scene
 from tests.planted.random_scenes import scenes
 from tests.planted.scenes import KERNEL_NS, LAYERS, clean
 from tests.unit.linking.made import row_of
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.efficiency.catalog import ANALYSES
 from tracebraid.analysis.efficiency.mfu import mfu
 from tracebraid.analysis.efficiency.op_costs import op_costs

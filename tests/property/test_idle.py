@@ -10,12 +10,13 @@ from tests.planted import Scene
 from tests.planted.random_scenes import scenes
 from tests.property.test_intervals import events_of, steady, work
 from tests.unit.linking.made import linked_of
+from tracebraid.analysis.host.host_rows import host_rows
+from tracebraid.analysis.host.thread_timelines import thread_timelines
 from tracebraid.analysis.time.breakdown import breakdown
 from tracebraid.analysis.time.idle.cause_parts import SLOW_LAUNCH_NS
 from tracebraid.analysis.time.idle.idle_blame import idle_blame
 from tracebraid.analysis.time.idle.idle_causes import idle_causes
 from tracebraid.analysis.time.idle.idle_gaps import idle_gaps
-from tracebraid.analysis.time.idle.thread_timelines import host_rows, thread_timelines
 from tracebraid.model.linked_trace import LinkedTrace
 
 steps = st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), max_size=3)
@@ -105,6 +106,6 @@ def test_a_timeline_is_in_the_deepest_event_that_is_open(scene: Scene) -> None:
     host = host_rows(linked)
     for lane, timeline in thread_timelines(linked).items():
         for moment, row in zip(timeline.moments.tolist(), timeline.rows.tolist(), strict=True):
-            is_open = (host.lane == lane) & (host.start <= moment) & (moment < host.end)
+            is_open = (host.lane == lane) & (host.start_ns <= moment) & (moment < host.end_ns)
             deepest = max(is_open.nonzero()[0].tolist(), key=lambda r: int(host.depth[r]), default=-1)
             assert deepest == row

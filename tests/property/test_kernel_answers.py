@@ -9,16 +9,16 @@ from hypothesis import given, settings
 
 from tests.planted import Scene
 from tests.planted.random_scenes import scenes
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.device.stream_gaps import stream_gaps
 from tracebraid.analysis.kernels.catalog import ANALYSES
 from tracebraid.analysis.kernels.kernel_durations import kernel_durations
 from tracebraid.analysis.kernels.kernel_families import kernel_families
-from tracebraid.analysis.kernels.kernel_sequences import kernel_sequences
 from tracebraid.analysis.kernels.kernels import kernels
 from tracebraid.analysis.kernels.kernels_by_op import kernels_by_op
-from tracebraid.analysis.kernels.op_kernel_sequences import op_kernel_sequences
+from tracebraid.analysis.kernels.sequences.kernel_sequences import kernel_sequences
+from tracebraid.analysis.kernels.sequences.op_kernel_sequences import op_kernel_sequences
 from tracebraid.analysis.kernels.short_kernels import short_kernels
-from tracebraid.analysis.kernels.stream_gaps import stream_gaps
 
 SOME = settings(deadline=None, derandomize=True, max_examples=25)
 """Each example is written, read and linked."""

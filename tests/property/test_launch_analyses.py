@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from tests.planted import Scene
 from tests.planted.events import Planted
 from tests.planted.random_scenes import scenes
-from tracebraid.analysis.launches.copies import copies
-from tracebraid.analysis.launches.full_queue import full_queue
+from tracebraid.analysis.launches.copies.copies import copies
 from tracebraid.analysis.launches.launch_bound import LEAST_LAUNCHES, STALL_NS, launch_bound
 from tracebraid.analysis.launches.launch_events import launch_events
 from tracebraid.analysis.launches.launches import launches
-from tracebraid.analysis.launches.queue_lengths import queue_lengths
-from tracebraid.analysis.launches.queue_series import queue_series
-from tracebraid.analysis.launches.sync_calls import sync_calls
-from tracebraid.analysis.launches.syncs import syncs
+from tracebraid.analysis.launches.queues.full_queue import full_queue
+from tracebraid.analysis.launches.queues.queue_lengths import queue_lengths
+from tracebraid.analysis.launches.queues.queue_series import queue_series
+from tracebraid.analysis.launches.syncs.sync_calls import sync_calls
+from tracebraid.analysis.launches.syncs.syncs import syncs
 from tracebraid.analysis.time.breakdown import breakdown
 
 steady = settings(deadline=None, derandomize=True, max_examples=30)

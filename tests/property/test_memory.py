@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-import numpy as np
 import polars as pl
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import Json, op
@@ -15,7 +14,6 @@ from tests.planted.scene import Scene
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.memory.allocations import allocations
 from tracebraid.analysis.memory.catalog import ANALYSES
-from tracebraid.analysis.memory.host.host_context import host_context
 from tracebraid.analysis.memory.memory_at_peak import memory_at_peak
 from tracebraid.analysis.memory.memory_peak import memory_peak
 from tracebraid.model.linked_trace import LinkedTrace
@@ -113,22 +111,3 @@ def test_each_allocation_is_paired_with_the_next_release_at_its_address(rows: li
             None if end is None else 1000 * (end - begin) for begin, end in sorted(lives)
         ]
     assert start is None or table.height == sum(map(len, expected.values()))
-
-
-@steady
-@given(
-    scene=random_scenes.scenes(device=False), moments=st.lists(st.integers(0, 3000), min_size=1, max_size=20)
-)
-def test_a_moment_is_held_by_the_deepest_host_event_around_it(scene: Scene, moments: list[int]) -> None:
-    linked = scene.linked()
-    context = host_context(linked)
-    assume(len(context.event_id) > 0)
-    start = int(context.start_ns.min())
-    for lane in np.unique(context.lane).tolist():
-        at = np.array([start + moment for moment in moments], dtype=np.int64)
-        found = context.holding(at, np.full(len(at), lane, dtype=np.int64))
-        for moment, row in zip(at.tolist(), found.tolist(), strict=True):
-            of_lane = (context.lane == lane) & (context.start_ns <= moment) & (context.end_ns > moment)
-            rows = np.flatnonzero(of_lane)
-            deepest = rows[np.argmax(context.depth[rows])] if len(rows) else -1
-            assert row == deepest

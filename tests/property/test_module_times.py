@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from tests.planted import Scene
 from tests.planted.events import ANNOTATION, PYTHON, Planted
 from tests.planted.random_scenes import scenes
-from tracebraid.analysis.device_events import device_events
-from tracebraid.analysis.ops.annotation_kernels import annotation_kernels
-from tracebraid.analysis.ops.modules import modules
+from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.ops.annotations.annotation_kernels import annotation_kernels
+from tracebraid.analysis.ops.annotations.user_annotations import user_annotations
+from tracebraid.analysis.ops.modules.modules import modules
 from tracebraid.analysis.ops.ops import ops
 from tracebraid.analysis.ops.python_frames import python_frames
-from tracebraid.analysis.ops.user_annotations import user_annotations
 from tracebraid.model.answers import OpKey
 from tracebraid.model.linked_trace import LinkedTrace
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracebraid.analysis.kernels.repeats import maximal_repeats, separated, without_overlap
+from tracebraid.analysis.kernels.sequences.repeats import maximal_repeats, separated, without_overlap
 
 
 def by_definition(sequence: list[int], shortest: int) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:

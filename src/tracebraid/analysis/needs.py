@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import polars as pl
 
+from tracebraid.analysis.device.graph_events import has_graphs
 from tracebraid.analysis.efficiency.peaks import known_peaks
-from tracebraid.analysis.inference.graph_work import has_graphs
 from tracebraid.analysis.inference.iterations import iterations
-from tracebraid.analysis.ops.module_tree import module_tree
+from tracebraid.analysis.ops.modules.module_tree import module_tree
 from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need

@@ -18,28 +18,32 @@ from tracebraid.analysis.inference.batch_sizes import batch_sizes as _batch_size
 from tracebraid.analysis.inference.graph_replays import graph_replays as _graph_replays
 from tracebraid.analysis.inference.inference_phases import inference_phases as _inference_phases
 from tracebraid.analysis.inference.token_times import token_times as _token_times
-from tracebraid.analysis.kernels.graph_kernels import graph_kernels as _graph_kernels
+from tracebraid.analysis.kernels.graphs.graph_kernels import graph_kernels as _graph_kernels
 from tracebraid.analysis.kernels.kernel_durations import kernel_durations as _kernel_durations
 from tracebraid.analysis.kernels.kernel_families import kernel_families as _kernel_families
 from tracebraid.analysis.kernels.kernel_pace import kernel_pace as _kernel_pace
-from tracebraid.analysis.kernels.kernel_sequences import kernel_sequences as _kernel_sequences
 from tracebraid.analysis.kernels.kernels import kernels as _kernels
 from tracebraid.analysis.kernels.kernels_by_op import kernels_by_op as _kernels_by_op
 from tracebraid.analysis.kernels.launchers import launchers as _launchers
-from tracebraid.analysis.kernels.op_kernel_sequences import op_kernel_sequences as _op_kernel_sequences
+from tracebraid.analysis.kernels.sequences.kernel_sequences import kernel_sequences as _kernel_sequences
+from tracebraid.analysis.kernels.sequences.op_kernel_sequences import (
+    op_kernel_sequences as _op_kernel_sequences,
+)
 from tracebraid.analysis.kernels.short_kernels import short_kernels as _short_kernels
-from tracebraid.analysis.launches.copies import copies as _copies
-from tracebraid.analysis.launches.copy_bandwidth import copy_bandwidth as _copy_bandwidth
-from tracebraid.analysis.launches.copy_bandwidth_series import copy_bandwidth_series as _copy_bandwidth_series
+from tracebraid.analysis.launches.copies.copies import copies as _copies
+from tracebraid.analysis.launches.copies.copy_bandwidth import copy_bandwidth as _copy_bandwidth
+from tracebraid.analysis.launches.copies.copy_bandwidth_series import (
+    copy_bandwidth_series as _copy_bandwidth_series,
+)
 from tracebraid.analysis.launches.counters import counters as _counters
-from tracebraid.analysis.launches.full_queue import full_queue as _full_queue
 from tracebraid.analysis.launches.launch_bound import launch_bound as _launch_bound
 from tracebraid.analysis.launches.launch_events import launch_events as _launch_events
 from tracebraid.analysis.launches.launches import launches as _launches
-from tracebraid.analysis.launches.queue_lengths import queue_lengths as _queue_lengths
-from tracebraid.analysis.launches.queue_series import queue_series as _queue_series
-from tracebraid.analysis.launches.sync_calls import sync_calls as _sync_calls
-from tracebraid.analysis.launches.syncs import syncs as _syncs
+from tracebraid.analysis.launches.queues.full_queue import full_queue as _full_queue
+from tracebraid.analysis.launches.queues.queue_lengths import queue_lengths as _queue_lengths
+from tracebraid.analysis.launches.queues.queue_series import queue_series as _queue_series
+from tracebraid.analysis.launches.syncs.sync_calls import sync_calls as _sync_calls
+from tracebraid.analysis.launches.syncs.syncs import syncs as _syncs
 from tracebraid.analysis.memory.activations import activations as _activations
 from tracebraid.analysis.memory.allocations import allocations as _allocations
 from tracebraid.analysis.memory.allocator import allocator as _allocator
@@ -50,11 +54,11 @@ from tracebraid.analysis.memory.memory_kept import memory_kept as _memory_kept
 from tracebraid.analysis.memory.memory_peak import memory_peak as _memory_peak
 from tracebraid.analysis.memory.memory_timeline import memory_timeline as _memory_timeline
 from tracebraid.analysis.needs import lacking
-from tracebraid.analysis.ops.annotation_kernels import annotation_kernels as _annotation_kernels
-from tracebraid.analysis.ops.modules import modules as _modules
+from tracebraid.analysis.ops.annotations.annotation_kernels import annotation_kernels as _annotation_kernels
+from tracebraid.analysis.ops.annotations.user_annotations import user_annotations as _user_annotations
+from tracebraid.analysis.ops.modules.modules import modules as _modules
 from tracebraid.analysis.ops.ops import ops as _ops
 from tracebraid.analysis.ops.python_frames import python_frames as _python_frames
-from tracebraid.analysis.ops.user_annotations import user_annotations as _user_annotations
 from tracebraid.analysis.time.breakdown import breakdown as _breakdown
 from tracebraid.analysis.time.exposed_collectives import exposed_collectives as _exposed_collectives
 from tracebraid.analysis.time.idle.idle_blame import idle_blame as _idle_blame

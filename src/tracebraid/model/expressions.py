@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["as_text"]
+__all__ = ["as_text", "by_number"]
 
 
 def as_text(*columns: str) -> pl.Expr:
@@ -13,3 +13,8 @@ def as_text(*columns: str) -> pl.Expr:
     Names are categoricals in the tables: these take no string functions, and another table's have other codes.
     """
     return pl.col(*columns).cast(pl.String)
+
+
+def by_number(*columns: str) -> list[pl.Expr]:
+    """What rows are sorted by to stand in the order of numbers that are text, such as those of devices and streams."""
+    return [part for name in columns for part in (pl.col(name).str.len_bytes(), pl.col(name))]

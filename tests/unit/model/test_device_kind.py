@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders import Json, call, kernel, op
 from tests.unit.linking.made import linked_of
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 
 MULTIMEM = "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)"
 CAT = "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 1, 64, 64>(float*)"

@@ -9,6 +9,7 @@ from tracebraid.model.user_frame import is_line_frame, is_user_frame
 
 USERS = [
     "train.py(12): main",
+    "/home/me/project/copying.py(3): copy_all",
     "/home/u/project/train.py(3): <module>",
     "transformers/models/qwen2/modeling_qwen2.py(120): forward",
     "/opt/conda/lib/python3.11/site-packages/transformers/modeling.py(7): forward",
@@ -23,6 +24,9 @@ OTHERS = [
     r"C:\Python\Lib\site-packages\torch\_ops.py(4): __call__",
     "threading.py(1002): _bootstrap",
     "multiprocessing/spawn.py(1): main",
+    "_collections_abc.py(821): get",
+    "/opt/conda/lib/python3.10/contextlib.py(78): inner",
+    "<frozen importlib._bootstrap>(241): _call_with_frames_removed",
     "/usr/lib/python3.8/threading.py(932): run",
     "<frozen os>(709): __getitem__",
     "<string>(2): __init__",

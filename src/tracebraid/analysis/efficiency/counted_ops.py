@@ -6,10 +6,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.device_events import device_events
-from tracebraid.analysis.efficiency.host_walk import host_walk
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.efficiency.recomputed import recomputed_rows
 from tracebraid.analysis.efficiency.signatures import calls_with_costs
+from tracebraid.analysis.host.host_trees import host_ops
+from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.answers.efficiency import OpFamily
 from tracebraid.model.device_kind import COMMUNICATION
@@ -52,7 +53,7 @@ def counted_ops_by_step(linked: LinkedTrace, per_step: bool, annotation: str) ->
     ops = counted_ops(linked)
     if per_step:
         return linked.derived(_by_step, annotation)
-    return ops.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
+    return ops.with_columns(NO_STEP)
 
 
 def _by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
@@ -61,7 +62,7 @@ def _by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 def _counted_ops(linked: LinkedTrace) -> pl.DataFrame:
     tree = linked.host_tree
-    walk = host_walk(linked)
+    walk = host_ops(linked)
     calls = calls_with_costs(linked)
     on_tree = (
         tree.select("event_id", "op_exclusive_ns")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.model.device_kind import COMPUTE
 from tracebraid.model.linked_trace import LinkedTrace
 

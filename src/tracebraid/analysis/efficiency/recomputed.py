@@ -6,9 +6,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.efficiency.host_walk import host_walk
 from tracebraid.analysis.event_columns import fetched, rows_of_events
-from tracebraid.analysis.host_parents import host_names
+from tracebraid.analysis.host.host_trees import host_names, host_ops
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import flags_by_name
 from tracebraid.model.op_tree import OpTree
@@ -39,7 +38,7 @@ def recomputed_rows(linked: LinkedTrace) -> _Bools:
 
 
 def _recomputed_rows(linked: LinkedTrace) -> _Bools:
-    walk = host_walk(linked)
+    walk = host_ops(linked)
     name, numbered, backward = _columns(linked)
     node = np.where(backward, -1, walk.nearest(backward))
     counts = _backward_of_checkpoints(walk, name, numbered, backward)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.device_events import device_events_by_step
-from tracebraid.analysis.inference.graph_work import GRAPH_LAUNCH, graph_events, has_graphs
+from tracebraid.analysis.device.device_events import device_events_by_step
+from tracebraid.analysis.device.graph_events import graph_events, has_graphs
+from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
 from tracebraid.model.answers.inference import GRAPH_REPLAYS
+from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -36,8 +38,7 @@ def graph_replays(
     replays = _replays(linked, annotation)
     device = device_events_by_step(linked, annotation).select("step", "dur_ns")
     if not per_step:
-        overall = pl.lit(None, dtype=pl.String).alias("step")
-        replays, device = replays.with_columns(overall), device.with_columns(overall)
+        replays, device = replays.with_columns(NO_STEP), device.with_columns(NO_STEP)
     total = device.group_by("step").agg(pl.col("dur_ns").sum().alias("total_ns"))
     device_ns = pl.col("device_ns")
     return (
@@ -63,7 +64,7 @@ def _replays(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """One row per replay: step, api, graph_id, kernels_per_replay, host_ns, device_ns."""
     calls = (
         linked.timeline.of_role(Role.CALL)
-        .filter(as_text("name").str.contains(GRAPH_LAUNCH, literal=True))
+        .filter(call_does(as_text("name"), CallAction.LAUNCH_GRAPH))
         .select(
             pl.col("event_id").alias("call_event"),
             as_text("name").alias("api"),
@@ -85,7 +86,7 @@ def _replays(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     others = events.filter(pl.col("call_event").is_null()).group_by("correlation").agg(work)
     columns = ["step", "api", "graph_id", "kernels_per_replay", "host_ns", "device_ns"]
     unknown = others.with_columns(
-        pl.lit(None, dtype=pl.String).alias("step"),
+        NO_STEP,
         pl.lit(None, dtype=pl.String).alias("api"),
         pl.lit(None, dtype=pl.Int64).alias("host_ns"),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.device.graph_events import graph_events
 from tracebraid.analysis.event_names import event_names
 from tracebraid.analysis.inference.attention import iterations_by_shapes, runs_backward
-from tracebraid.analysis.inference.graph_work import graph_events
 from tracebraid.analysis.inference.markers import Marker, marker_of
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.answers.inference import INFERENCE_PHASES, Phase, PhaseEvidence

@@ -6,14 +6,15 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer, doubtful_steps
 from tracebraid.analysis.inference.iterations import iterations_by_step
+from tracebraid.analysis.statistics import mean_of, median_of, p95_of
+from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers.inference import TOKEN_TIMES, Phase
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
+from tracebraid.model.units import NS_PER_S
 
 __all__ = ["token_times"]
-
-_NS_PER_S = 1e9
 
 
 def token_times(
@@ -38,7 +39,7 @@ def token_times(
     if not with_doubtful:
         found = found.filter(~pl.col("step").is_in(doubtful_steps(linked, annotation), nulls_equal=True))
     if not per_step:
-        found = found.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
+        found = found.with_columns(NO_STEP)
     order = [phase.value for phase in Phase]
     return (
         _with_covered(found)
@@ -54,7 +55,7 @@ def token_times(
         .with_columns(
             _ratio("covered_ns", "tokens").alias("ns_per_token"),
             _ratio("device_ns", "tokens").alias("device_ns_per_token"),
-            (_ratio("tokens", "covered_ns") * _NS_PER_S).alias("tokens_per_second"),
+            (_ratio("tokens", "covered_ns") * NS_PER_S).alias("tokens_per_second"),
         )
         .sort(pl.col("phase").cast(pl.Enum(order)))
         .pipe(in_order_of_steps, linked, annotation)
@@ -83,7 +84,7 @@ def _ratio(amount: str, of: str) -> pl.Expr:
 def _statistics(column: str, prefix: str) -> list[pl.Expr]:
     values = pl.col(column)
     return [
-        values.mean().alias(f"mean_{prefix}ns"),
-        values.median().alias(f"median_{prefix}ns"),
-        values.quantile(0.95, "linear").alias(f"p95_{prefix}ns"),
+        mean_of(values, f"mean_{prefix}ns"),
+        median_of(values, f"median_{prefix}ns"),
+        p95_of(values, f"p95_{prefix}ns"),
     ]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tracebraid.analysis.kernels.graph_kernels import graph_kernels
+from tracebraid.analysis.kernels.graphs.graph_kernels import graph_kernels
 from tracebraid.analysis.kernels.kernel_durations import kernel_durations
 from tracebraid.analysis.kernels.kernel_families import kernel_families
 from tracebraid.analysis.kernels.kernel_pace import kernel_pace
-from tracebraid.analysis.kernels.kernel_sequences import kernel_sequences
 from tracebraid.analysis.kernels.kernels import kernels
 from tracebraid.analysis.kernels.kernels_by_op import kernels_by_op
 from tracebraid.analysis.kernels.launchers import launchers
-from tracebraid.analysis.kernels.op_kernel_sequences import op_kernel_sequences
+from tracebraid.analysis.kernels.sequences.kernel_sequences import kernel_sequences
+from tracebraid.analysis.kernels.sequences.op_kernel_sequences import op_kernel_sequences
 from tracebraid.analysis.kernels.short_kernels import short_kernels
 from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.answers import (

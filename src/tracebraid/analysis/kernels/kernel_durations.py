@@ -6,7 +6,9 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.kernels.work import Steps, device_work_of, share_of
+from tracebraid.analysis.kernels.work import device_work_of
+from tracebraid.analysis.statistics import share_of
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import KERNEL_DURATIONS
 from tracebraid.model.device_kind import COMMUNICATION, COMPUTE
@@ -35,7 +37,7 @@ def kernel_durations(
         per_step: a histogram for each step in which they were launched, instead of one over all.
         annotation: what marks a step, see `steps`.
     """
-    work = device_work_of(linked, Steps(annotation, per_step))
+    work = device_work_of(linked, StepOptions(annotation, per_step))
     work = work.filter(pl.col("kind").is_in([COMPUTE, COMMUNICATION]))
     if work.is_empty():
         return KERNEL_DURATIONS.empty()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.kernels.statistics import mean_of
-from tracebraid.analysis.kernels.work import Steps, device_work_of, share_of
+from tracebraid.analysis.kernels.work import device_work_of
+from tracebraid.analysis.statistics import mean_of, share_of
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import KERNEL_FAMILIES
 from tracebraid.model.kernel_family_rules import FamilyBasis
@@ -30,7 +31,7 @@ def kernel_families(
         annotation: what marks a step, see `steps`.
         with_doubtful: count the work of doubtful steps in the mean, too.
     """
-    work = device_work_of(linked, Steps(annotation, per_step, with_doubtful))
+    work = device_work_of(linked, StepOptions(annotation, per_step, with_doubtful))
     if work.is_empty():
         return KERNEL_FAMILIES.empty()
     return (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.kernels.statistics import max_of, mean_of, median_of, min_of, p95_of, std_of
-from tracebraid.analysis.kernels.work import Steps, device_work_of
+from tracebraid.analysis.kernels.work import device_work_of
+from tracebraid.analysis.statistics import max_of, mean_of, median_of, min_of, p95_of, std_of
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import KERNEL_PACE
 from tracebraid.model.device_kind import COMMUNICATION, COMPUTE
@@ -30,7 +31,7 @@ def kernel_pace(linked: LinkedTrace, per_step: bool = False, annotation: str = P
         per_step: distances within each step in which both were launched, instead of over all.
         annotation: what marks a step, see `steps`.
     """
-    work = device_work_of(linked, Steps(annotation, per_step))
+    work = device_work_of(linked, StepOptions(annotation, per_step))
     work = work.filter(pl.col("kind").is_in([COMPUTE, COMMUNICATION])).sort("ts_ns", "event_id")
     if work.is_empty():
         return KERNEL_PACE.empty()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.kernels.statistics import max_of, mean_of, median_of, min_of, p95_of, std_of
-from tracebraid.analysis.kernels.work import Steps, device_work_of, share_of
+from tracebraid.analysis.kernels.work import device_work_of
+from tracebraid.analysis.statistics import max_of, mean_of, median_of, min_of, p95_of, share_of, std_of
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import KERNELS
 from tracebraid.model.linked_trace import LinkedTrace
@@ -31,7 +32,7 @@ def kernels(
         annotation: what marks a step, see `steps`.
         with_doubtful: count the work of doubtful steps in mean, median, p95 and std, too.
     """
-    work = device_work_of(linked, Steps(annotation, per_step, with_doubtful))
+    work = device_work_of(linked, StepOptions(annotation, per_step, with_doubtful))
     if work.is_empty():
         return KERNELS.empty()
     duration = pl.col("dur_ns")

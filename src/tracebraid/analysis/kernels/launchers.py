@@ -5,11 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.kernels.graph_nodes import GRAPH_LAUNCH
-from tracebraid.analysis.kernels.launch_calls import launch_calls
-from tracebraid.analysis.kernels.work import Steps, device_work_of, share_of
+from tracebraid.analysis.device.launch_calls import launch_calls
+from tracebraid.analysis.kernels.work import device_work_of
+from tracebraid.analysis.statistics import share_of
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import LAUNCHERS, Launcher
+from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -29,7 +31,7 @@ def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
         per_step: rows for each step in which the work was launched, instead of over all.
         annotation: what marks a step, see `steps`.
     """
-    events = device_work_of(linked, Steps(annotation, per_step))
+    events = device_work_of(linked, StepOptions(annotation, per_step))
     if events.is_empty():
         return LAUNCHERS.empty()
     order = [launcher.value for launcher in Launcher]
@@ -47,7 +49,7 @@ def launchers(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
 def _launcher(linked: LinkedTrace, events: pl.DataFrame) -> pl.Series:
     """Of each device event; `launch_calls` has them in the same order."""
     launcher = (
-        pl.when(pl.col("call").str.contains(GRAPH_LAUNCH, literal=True))
+        pl.when(call_does(pl.col("call"), CallAction.LAUNCH_GRAPH))
         .then(pl.lit(Launcher.GRAPH.value))
         .when(pl.col("op_category").is_in(categories_of(Role.OP)))
         .then(pl.lit(Launcher.OP.value))

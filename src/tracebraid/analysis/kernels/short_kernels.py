@@ -5,9 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.kernels.statistics import mean_of
-from tracebraid.analysis.kernels.stream_gaps import stream_gaps
-from tracebraid.analysis.kernels.work import Steps, device_work_of
+from tracebraid.analysis.device.stream_gaps import stream_gaps
+from tracebraid.analysis.kernels.work import device_work_of
+from tracebraid.analysis.statistics import mean_of
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import SHORT_KERNELS
 from tracebraid.model.device_kind import COMMUNICATION, COMPUTE
@@ -38,7 +39,7 @@ def short_kernels(
         annotation: what marks a step, see `steps`.
         with_doubtful: count the work of doubtful steps in the mean, too.
     """
-    every = device_work_of(linked, Steps(annotation, per_step, with_doubtful))
+    every = device_work_of(linked, StepOptions(annotation, per_step, with_doubtful))
     every = every.with_columns(pl.col("dur_ns").sum().over("step").alias("of_step_ns"))
     work = every.filter(pl.col("kind").is_in([COMPUTE, COMMUNICATION]))
     is_short = pl.col("dur_ns") < max_ns

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from tracebraid.analysis.launches.copies import copies
-from tracebraid.analysis.launches.copy_bandwidth import copy_bandwidth
-from tracebraid.analysis.launches.copy_bandwidth_series import copy_bandwidth_series
+from tracebraid.analysis.launches.copies.copies import copies
+from tracebraid.analysis.launches.copies.copy_bandwidth import copy_bandwidth
+from tracebraid.analysis.launches.copies.copy_bandwidth_series import copy_bandwidth_series
 from tracebraid.analysis.launches.counters import counters
-from tracebraid.analysis.launches.full_queue import full_queue
 from tracebraid.analysis.launches.launch_bound import launch_bound
 from tracebraid.analysis.launches.launch_events import launch_events
 from tracebraid.analysis.launches.launches import launches
-from tracebraid.analysis.launches.queue_lengths import queue_lengths
-from tracebraid.analysis.launches.queue_series import queue_series
-from tracebraid.analysis.launches.sync_calls import sync_calls
-from tracebraid.analysis.launches.syncs import syncs
+from tracebraid.analysis.launches.queues.full_queue import full_queue
+from tracebraid.analysis.launches.queues.queue_lengths import queue_lengths
+from tracebraid.analysis.launches.queues.queue_series import queue_series
+from tracebraid.analysis.launches.syncs.sync_calls import sync_calls
+from tracebraid.analysis.launches.syncs.syncs import syncs
 from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.answers import (
     COPIES,

@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.host_parents import op_rows
+from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.analysis.launches.callers import with_callers
 from tracebraid.analysis.launches.launched_work import launched_work, with_steps
 from tracebraid.model.answers import COUNTERS, CounterMethod
+from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -22,8 +23,6 @@ __all__ = ["counters"]
 _RANGES = "cuda_profiler_range"
 _UNKNOWN_KERNEL = "__missing__"
 """What Kineto calls a kernel whose name CUPTI did not give."""
-_LAUNCHES_KERNEL = r"(?i)launch\w*kernel|kernel\w*launch"
-"""Calls that launch a kernel. Their effect is not in the trace: CUPTI's counters displace the device's events."""
 _CONFIDENCE = {CounterMethod.NAME.value: 1.0, CounterMethod.POSITION.value: 0.8}
 
 
@@ -107,8 +106,11 @@ def _agree(ranges: pl.DataFrame, kernels: pl.DataFrame) -> bool:
 
 
 def _launches(linked: LinkedTrace) -> pl.DataFrame:
-    """Calls that launch a kernel, in the order of their starts; those inside another are the same launch."""
-    calls = linked.timeline.of_role(Role.CALL).filter(as_text("name").str.contains(_LAUNCHES_KERNEL))
+    """Calls that launch a kernel, in the order of their starts; those inside another are the same launch.
+
+    Their effect is not in the trace: CUPTI's counters displace the device's events.
+    """
+    calls = linked.timeline.of_role(Role.CALL).filter(call_does(as_text("name"), CallAction.LAUNCH_KERNEL))
     parents = linked.host_tree.select("event_id", "parent_event").filter(
         pl.col("parent_event").is_in(calls.get_column("event_id").implode())
     )
@@ -131,7 +133,7 @@ def _with_op_stacks(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
 
 def _stacks(ops: list[int], linked: LinkedTrace) -> dict[int, str]:
     """Text by op. Walks up from each op that launched a profiled kernel: profiled runs are short."""
-    walk = op_rows(linked)
+    walk = host_ops(linked)
     names = dict(
         linked.timeline.events.filter(as_text("category").is_in(categories_of(Role.OP)))
         .select("event_id", as_text("name"))

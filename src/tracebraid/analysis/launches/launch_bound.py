@@ -7,10 +7,11 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.launches.callers import callers
-from tracebraid.analysis.launches.launched_work import STREAM, by_stream_number, launched_work
-from tracebraid.analysis.launches.synchronising import synchronising_calls
+from tracebraid.analysis.launches.launched_work import STREAM, launched_work
+from tracebraid.analysis.launches.syncs.synchronising import synchronising_calls
 from tracebraid.analysis.time.intervals import cover_of
 from tracebraid.model.answers import LAUNCH_BOUND, SyncKind
+from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.model.units import NS_PER_MS
@@ -50,7 +51,7 @@ def launch_bound(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Dat
     )
     for column in ("op", "annotation"):
         found = found.join(_main(named, column), on="stretch", how="left", maintain_order="left")
-    order = [pl.col("start_ns"), *by_stream_number()]
+    order = [pl.col("start_ns"), *by_number(*STREAM)]
     found = found.sort("idle_ns", *order, descending=[True, *[False] * len(order)])
     return answer(LAUNCH_BOUND, found, linked, annotation)
 

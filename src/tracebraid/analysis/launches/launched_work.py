@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events_by_step
+from tracebraid.analysis.device.device_events import device_events_by_step
 from tracebraid.analysis.event_columns import event_columns, fetched, rows_of_events
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["STREAM", "by_stream_number", "launched_work", "with_steps"]
+__all__ = ["STREAM", "launched_work", "with_steps"]
 
 STREAM = ["device", "stream"]
 """What makes a queue: work of one stream starts in the order in which it was launched."""
@@ -61,8 +61,3 @@ def _launched_work(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 def with_steps(calls: pl.DataFrame, linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """Add the column `step` to calls with `ts_ns`: the step in which they start; null in none."""
     return step_of_moments(calls, step_windows(linked, annotation))
-
-
-def by_stream_number() -> list[pl.Expr]:
-    """What rows are sorted by to stand in the order of the numbers of devices and streams, which are text."""
-    return [part for name in STREAM for part in (pl.col(name).str.len_bytes(), pl.col(name))]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.launches.doubt import in_rows_of_steps, spread
 from tracebraid.analysis.launches.launch_events import launch_events
+from tracebraid.analysis.statistics import max_of, spread
+from tracebraid.analysis.step_rows import StepOptions, by_step
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import LAUNCHES
 from tracebraid.model.linked_trace import LinkedTrace
@@ -33,17 +34,25 @@ def launches(
     if events.is_empty():
         return LAUNCHES.empty()
     return (
-        in_rows_of_steps(events, linked, annotation, per_step, with_doubtful)
+        by_step(events, linked, StepOptions(annotation, per_step, with_doubtful))
         .group_by("step", "op", "api")
         .agg(
             pl.len().alias("count"),
             pl.col("kernels").sum(),
-            *spread("host_ns", "host"),
-            *spread("delay_ns", "delay"),
-            *spread("device_ns", "device"),
+            *(expression for prefix in ("host", "delay", "device") for expression in _times(prefix)),
             (pl.col("device_ns") < pl.col("host_ns")).sum().alias("short"),
         )
         .sort("host_ns", "op", "api", descending=[True, False, False])
         .pipe(in_order_of_steps, linked, annotation)
         .pipe(lambda frame: answer(LAUNCHES, frame, linked, annotation))
     )
+
+
+def _times(prefix: str) -> list[pl.Expr]:
+    """Sum and spread of a column of times; of what counts in means the greatest."""
+    time = pl.col(f"{prefix}_ns")
+    return [
+        time.sum(),
+        *spread(f"{prefix}_ns", prefix),
+        max_of(time.filter("in_means"), f"{prefix}_max_ns"),
+    ]

@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.memory.blocks.blocks import blocks
+from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import ACTIVATIONS, MemoryCategory
 from tracebraid.model.linked_trace import LinkedTrace
@@ -34,7 +35,7 @@ def activations(linked: LinkedTrace, per_step: bool = False, annotation: str = P
     """
     found = blocks(linked, annotation).filter(pl.col("category") == MemoryCategory.ACTIVATIONS.value)
     if not per_step:
-        found = found.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
+        found = found.with_columns(NO_STEP)
     last = linked.timeline.span_ns
     end = pl.col("end_ns").fill_null(last[1] if last else 0)
     lifetime = pl.max_horizontal(end - pl.col("begin_ns"), 0)

@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.memory.host.device_calls import device_calls
+from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import ALLOCATOR_CALLS
 from tracebraid.model.linked_trace import LinkedTrace
@@ -31,7 +32,7 @@ def allocator_calls(
     """
     calls = device_calls(linked, annotation)
     if not per_step:
-        calls = calls.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
+        calls = calls.with_columns(NO_STEP)
     found = calls.group_by("step", *_KEY).agg(
         pl.len().alias("count"),
         pl.col("is_steady").sum().alias("steady_count"),

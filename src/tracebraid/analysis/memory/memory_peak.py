@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.host.host_rows import names_of_rows
 from tracebraid.analysis.memory.blocks.blocks import memory_source
 from tracebraid.analysis.memory.blocks.peaks import peaks
 from tracebraid.analysis.memory.host.host_context import host_context
@@ -38,7 +39,7 @@ def memory_peak(linked: LinkedTrace, per_step: bool = False, annotation: str = P
         (pl.col("allocated_bytes") - pl.col("alive_bytes")).alias("before_trace_bytes"),
         pl.col("alive_bytes").alias("in_trace_bytes"),
         pl.col("alive_blocks").alias("allocations"),
-        context.names(context.of_rows(context.op, rows), linked).alias("op"),
-        context.names(context.of_rows(context.module, rows), linked).alias("module"),
+        names_of_rows(linked, context.of_rows(context.op, rows)).cast(pl.String).alias("op"),
+        names_of_rows(linked, context.of_rows(context.module, rows)).cast(pl.String).alias("module"),
     )
     return answer(MEMORY_PEAK, found, linked, annotation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.host.host_rows import names_of_rows
 from tracebraid.analysis.memory.blocks.blocks import memory_source
 from tracebraid.analysis.memory.blocks.usage import usage
 from tracebraid.analysis.memory.host.host_context import host_context
@@ -33,7 +34,7 @@ def memory_timeline(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.
     context = host_context(linked)
     op = context.of_rows(context.op, changes.get_column("row").to_numpy())
     found = step_of_moments(changes, step_windows(linked, annotation)).with_columns(
-        context.names(op, linked).alias("op"),
+        names_of_rows(linked, op).cast(pl.String).alias("op"),
         pl.lit(memory_source(linked).value).alias("source"),
     )
     return answer(MEMORY_TIMELINE, found, linked, annotation)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tracebraid.analysis.ops.annotation_kernels import annotation_kernels
-from tracebraid.analysis.ops.modules import modules
+from tracebraid.analysis.ops.annotations.annotation_kernels import annotation_kernels
+from tracebraid.analysis.ops.annotations.user_annotations import user_annotations
+from tracebraid.analysis.ops.modules.modules import modules
 from tracebraid.analysis.ops.ops import ops
 from tracebraid.analysis.ops.python_frames import python_frames
-from tracebraid.analysis.ops.user_annotations import user_annotations
 from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.answers import ANNOTATION_KERNELS, MODULES, OPS, PYTHON_FRAMES, USER_ANNOTATIONS
 

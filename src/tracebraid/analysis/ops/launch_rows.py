@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events, device_events_by_step
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.event_columns import rows_of_events
-from tracebraid.analysis.host_parents import host_names
-from tracebraid.analysis.ops.step_options import StepOptions, by_start, with_step
+from tracebraid.analysis.host.host_trees import host_names
+from tracebraid.analysis.step_rows import StepOptions, by_launch, by_start
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["host_times", "launched"]
@@ -25,10 +25,7 @@ def launched(linked: LinkedTrace, options: StepOptions | None = None) -> pl.Data
     """
     events = device_events(linked)
     if options is not None:
-        name = options.annotation
-        events = with_step(
-            events, linked, options, lambda: device_events_by_step(linked, name).get_column("step")
-        )
+        events = by_launch(events, linked, options)
     events = events.with_columns(pl.coalesce("call_event", "op_event").alias("launcher"))
     rows = rows_of_events(linked.host_tree.get_column("event_id"), events.get_column("launcher"))
     return events.with_columns(rows.fill_null(-1))

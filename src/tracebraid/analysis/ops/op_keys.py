@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.call_sites import call_sites
 from tracebraid.analysis.event_columns import fetched, rows_of_events
-from tracebraid.analysis.ops.annotation_tree import annotation_paths
-from tracebraid.analysis.ops.module_tree import module_tree
+from tracebraid.analysis.host.call_sites import call_sites
+from tracebraid.analysis.ops.annotations.annotation_tree import annotation_paths
+from tracebraid.analysis.ops.modules.module_tree import module_tree
 from tracebraid.errors import ArgumentError
 from tracebraid.model.answers import OpKey
 from tracebraid.model.linked_trace import LinkedTrace

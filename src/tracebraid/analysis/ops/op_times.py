@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.device_events import device_events
-from tracebraid.analysis.host_parents import host_names, op_rows
+from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.host.host_trees import host_names, host_ops
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.op_tree import OpTree
 
@@ -27,7 +27,7 @@ def op_times(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _op_times(linked: LinkedTrace) -> pl.DataFrame:
-    tree = op_rows(linked)
+    tree = host_ops(linked)
     launched = device_events(linked).filter(pl.col("op_event").is_not_null())
     kernels, device = launched_by_rows(launched, tree.rows(launched.get_column("op_event").to_numpy()), tree)
     return (

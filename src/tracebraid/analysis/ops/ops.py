@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.host_parents import op_rows
+from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.analysis.ops.op_keys import KEY_COLUMNS, op_keys, with_keys
 from tracebraid.analysis.ops.op_times import op_times
-from tracebraid.analysis.ops.spread import spread
-from tracebraid.analysis.ops.step_options import StepOptions, by_start
+from tracebraid.analysis.statistics import extremes, spread
+from tracebraid.analysis.step_rows import StepOptions, by_start
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import OPS, OpKey
 from tracebraid.model.linked_trace import LinkedTrace
@@ -59,10 +59,12 @@ def ops(
             pl.col("op_exclusive_ns").sum().alias("host_self_ns"),
             pl.col("host_ns").sum().alias("host_total_ns"),
             *spread("host_ns", "host"),
+            *extremes("host_ns", "host"),
             pl.col("kernels").sum(),
             pl.col("device_self_ns").sum(),
             pl.col("device_ns").sum().alias("device_total_ns"),
             *spread("device_ns", "device"),
+            *extremes("device_ns", "device"),
         )
         .sort("device_self_ns", "host_self_ns", *KEY_COLUMNS, descending=[True, True] + [False] * 9)
         .pipe(in_order_of_steps, linked, annotation)
@@ -76,7 +78,7 @@ def _totals(linked: LinkedTrace, found: pl.DataFrame, columns: list[str]) -> lis
         number = found.select(pl.struct(columns).rank("dense").cast(pl.Int64)).to_series().to_numpy()
     else:
         number = np.zeros(found.height, dtype=np.int64)
-    outermost = pl.Series(op_rows(linked).outermost(found.get_column("row").to_numpy(), number))
+    outermost = pl.Series(host_ops(linked).outermost(found.get_column("row").to_numpy(), number))
     return [
         pl.when(outermost).then("inclusive_ns").alias("host_ns"),
         pl.when(outermost).then("device_total_ns").alias("device_ns"),

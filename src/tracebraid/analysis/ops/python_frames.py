@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.host_parents import host_names, host_parents
+from tracebraid.analysis.host.host_trees import host_names, host_parents
 from tracebraid.analysis.ops.launch_rows import host_times, launched
 from tracebraid.analysis.ops.op_times import launched_by_rows
-from tracebraid.analysis.ops.step_options import StepOptions
+from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import PYTHON_FRAMES
 from tracebraid.model.category import Role, categories_of

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.event_columns import event_columns, fetched, rows_of_events
-from tracebraid.analysis.host_parents import op_rows
+from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.analysis.time.message_sizes import MOST_ELEMENTS, elements_of, itemsize_of
 from tracebraid.analysis.time.work_events import HOST, work_events
 from tracebraid.model.device_kind import COMMUNICATION
@@ -108,7 +108,7 @@ def _source(events: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
     """The event whose collective arguments are those of each event; -1: none."""
     with_arguments = linked.timeline.collectives.get_column("event_id").to_numpy()
     event = events.get_column("event_id").to_numpy()
-    tree = op_rows(linked)
+    tree = host_ops(linked)
     op = events.get_column("op_event").fill_null(-1).to_numpy()
     known = np.isin(op, tree.event_id)
     nearest = np.full(len(event), -1, dtype=np.int64)

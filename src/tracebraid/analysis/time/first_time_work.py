@@ -8,21 +8,19 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.answers.time import FirstTimeWork
+from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["first_time_work"]
 
-_PATTERNS = {
+_NAMES = {
     # torch.compile's own timers, its Python frames, Triton's compiler, and CUPTI's name for the driver's compiler.
     FirstTimeWork.COMPILE: (
         r"\(dynamo_timed\)|_dynamo/convert_frame\.py|_inductor/compile_fx\.py|triton/compiler/compiler\.py"
         r"|^Driver Compiler$"
     ),
-    # The caching allocator asks the driver only for what it does not have yet; pinned host memory is another thing.
-    FirstTimeWork.DEVICE_MALLOC: r"^(?:cuda|hip)(?:Malloc|ExtMalloc)(?:Async|Pitch|3D|Managed|WithFlags)?(?:_|$)"
-    r"|^(?:cu|hip)Mem(?:Alloc|Create)(?:Async|Managed|Pitch)?(?:_v\d|$)",
     FirstTimeWork.MODULE_LOAD: r"^(?:cu|hip)ModuleLoad|^(?:cu|cuda|hip)LibraryLoad"
     r"|^Lazy Function Loading$|^Runtime Triggered Module Loading$",
 }
@@ -43,8 +41,11 @@ def first_time_work(
     text = as_text("name")
     names = events.select(pl.col("name").unique())
     found = {}
-    for kind, pattern in _PATTERNS.items():
-        known = names.filter(text.str.contains(pattern))
+    does = {kind: text.str.contains(pattern) for kind, pattern in _NAMES.items()}
+    # The caching allocator asks the device only for what it does not have yet.
+    does[FirstTimeWork.DEVICE_MALLOC] = call_does(text, CallAction.ALLOCATE_ON_DEVICE)
+    for kind in FirstTimeWork:
+        known = names.filter(does[kind])
         moments = events.join(known, on="name", how="semi").get_column("ts_ns").sort().to_numpy()
         found[kind] = np.searchsorted(moments, ends) > np.searchsorted(moments, starts)
     return found

@@ -5,8 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.statistics import max_of, mean_of, median_of, min_of, p95_of, std_of
 from tracebraid.analysis.time.step_times import step_times
 from tracebraid.model.answers import STEP_SPREAD, StepPart
+from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -35,7 +37,7 @@ def step_spread(
     )
     order = [part.value for part in StepPart]
     value = pl.col("value")
-    mean, std = value.mean(), value.std()
+    mean, std = mean_of(value), std_of(value)
     return (
         times.filter(counted)
         .rename({f"{part}_ns": part for part in order})
@@ -44,15 +46,15 @@ def step_spread(
         .group_by("device", "part", maintain_order=True)
         .agg(
             pl.len().alias("count"),
-            mean.alias("mean_ns"),
-            value.median().alias("median_ns"),
-            std.alias("std_ns"),
-            value.quantile(0.95, "linear").alias("p95_ns"),
-            value.min().alias("min_ns"),
-            value.max().alias("max_ns"),
+            mean,
+            median_of(value),
+            std,
+            p95_of(value),
+            min_of(value),
+            max_of(value),
             pl.when(mean != 0).then(std / mean).alias("variation"),
         )
         .join(left_out, on="device", how="left", maintain_order="left")
-        .sort(pl.col("device").str.len_chars(), "device", pl.col("part").cast(pl.Enum(order)))
+        .sort(*by_number("device"), pl.col("part").cast(pl.Enum(order)))
         .pipe(lambda frame: answer(STEP_SPREAD, frame, linked, annotation))
     )

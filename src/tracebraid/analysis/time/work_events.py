@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events
+from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.time.intervals import Cover, cover_of
 from tracebraid.model.category import Role
 from tracebraid.model.device_kind import COMMUNICATION, COMPUTE, WAIT, host_op_communicates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.launches.synchronising import synchronising_calls
+from tracebraid.analysis.launches.syncs.synchronising import synchronising_calls
 from tracebraid.model.answers import SyncKind
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.units import NS_PER_US

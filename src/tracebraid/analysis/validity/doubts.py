@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events_by_step
+from tracebraid.analysis.device.device_events import device_events_by_step
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.answers import Doubt
 from tracebraid.model.linked_trace import LinkedTrace

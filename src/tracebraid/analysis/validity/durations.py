@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events_by_step
+from tracebraid.analysis.device.device_events import device_events_by_step
 from tracebraid.analysis.validity.doubts import DOUBTS, about_events
 from tracebraid.model.answers import Doubt
 from tracebraid.model.category import Role, categories_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events, device_events_by_step
+from tracebraid.analysis.device.device_events import device_events, device_events_by_step
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.analysis.validity.doubts import DOUBTS
-from tracebraid.analysis.validity.launch_calls import launch_calls
+from tracebraid.analysis.validity.expected_work import expected_work
 from tracebraid.model.answers import Doubt
 from tracebraid.model.category import Role
 from tracebraid.model.linked_trace import LinkedTrace
@@ -41,7 +41,7 @@ def missing_work(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 
 def _of_launches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    calls = _without_cut_off(launch_calls(linked, annotation), linked)
+    calls = _without_cut_off(expected_work(linked, annotation), linked)
     lost = ~pl.col("has_work")
     most = pl.col("count") >= _MOST * pl.col("launches")
     # In no step are few launches, before and behind the steps: they count among those of the whole trace.

@@ -7,12 +7,12 @@ import polars as pl
 from tracebraid.linking.dependencies.edges import END_TO_END, edges
 from tracebraid.linking.dependencies.issue_times import last_before
 from tracebraid.linking.dependencies.moments import Moments
+from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["blocking_calls", "blocking_copies"]
 
-_WAITS = "(?i)synchronize"
 _WAITS_FOR_ALL = "(?i)(device|ctx|context)synchronize"
 _WAITS_FOR_EVENT = "(?i)eventsynchronize"
 _COPIES = "(?i)memcpy"
@@ -90,5 +90,5 @@ def _unrecorded(timeline: Timeline) -> pl.DataFrame:
         timeline.host_calls.filter(~pl.col("correlation").is_in(recorded.implode()).fill_null(False))
         .select(pl.col("event_id").alias("call_event"))
         .join(times, on="call_event")
-        .filter(pl.col("call_name").str.contains(_WAITS))
+        .filter(call_does(pl.col("call_name"), CallAction.WAIT))
     )

@@ -6,13 +6,13 @@ import polars as pl
 
 from tracebraid.linking.dependencies.edges import END_TO_END, edges
 from tracebraid.linking.dependencies.issue_times import calls_by_correlation, last_before
+from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["recorded_syncs"]
 
 _STREAM, _CONTEXT, _EVENT = "Stream Sync", "Context Sync", "Event Sync"
-_WAITS = "(?i)synchronize"
 
 
 def recorded_syncs(timeline: Timeline, issued: pl.DataFrame) -> pl.DataFrame:
@@ -40,7 +40,7 @@ def recorded_syncs(timeline: Timeline, issued: pl.DataFrame) -> pl.DataFrame:
         .sort("after_event", "event_id", "before_event")
     )
     text = pl.format("cuda_sync {} {} of stream {}", "kind", "correlation", "stream")
-    return edges(pairs, "sync", END_TO_END, text, pl.col("call_name").str.contains(_WAITS))
+    return edges(pairs, "sync", END_TO_END, text, call_does(pl.col("call_name"), CallAction.WAIT))
 
 
 def _of_events(timeline: Timeline, calls: pl.DataFrame) -> pl.DataFrame:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import Json, call, kernel, op
 from tests.unit.linking.made import linked_of
-from tracebraid.analysis.kernels import work
+from tracebraid.analysis import step_rows
 from tracebraid.analysis.kernels.kernel_families import kernel_families
 from tracebraid.analysis.kernels.kernels import kernels
 from tracebraid.model.answers import KERNELS
@@ -137,7 +137,7 @@ def test_the_family_is_that_of_most_of_its_time() -> None:
 
 def test_means_leave_out_doubtful_steps_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     doubtful = pl.Series(["ProfilerStep#2"], dtype=pl.String)
-    monkeypatch.setattr(work, "doubtful_steps", lambda linked, annotation: doubtful)
+    monkeypatch.setattr(step_rows, "doubtful_steps", lambda linked, annotation: doubtful)
     marks = [op(f"ProfilerStep#{i}", 100 * i, 100, cat="user_annotation") for i in (1, 2)]
     calls = [call("launch", 100 * i + 1, 2, i) for i in (1, 2)]
     events = [*marks, *calls, kernel("k", 110, 10, 1), kernel("k", 210, 90, 2)]

@@ -53,7 +53,7 @@ def test_by_step_a_launch_counts_where_its_call_lies() -> None:
 
 def test_doubtful_steps_count_in_sums_and_in_no_means(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "tracebraid.analysis.launches.doubt.doubtful_steps",
+        "tracebraid.analysis.step_rows.doubtful_steps",
         lambda linked, annotation: pl.Series(["ProfilerStep#1"]),
     )
     steps = [op(f"ProfilerStep#{i}", 40 * i, 40, cat="user_annotation", tid=2) for i in (0, 1)]
@@ -74,7 +74,7 @@ def test_launches_outside_of_steps_are_left_out_of_means_where_that_is_doubtful(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "tracebraid.analysis.launches.doubt.doubtful_steps",
+        "tracebraid.analysis.step_rows.doubtful_steps",
         lambda linked, annotation: pl.Series([None], dtype=pl.String),
     )
     (row,) = launches(linked_of(events())).to_dicts()

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tracebraid.analysis.host.host_rows import names_of_rows
 from tracebraid.analysis.memory.blocks.allocated_storages import allocated_storages
 from tracebraid.analysis.memory.blocks.categories import Lives, categories
 from tracebraid.analysis.memory.blocks.pairing import paired
 from tracebraid.analysis.memory.blocks.storage_facts import FACTS
 from tracebraid.analysis.memory.blocks.storages import facts_until, storages
 from tracebraid.analysis.memory.host.host_context import host_context
-from tracebraid.analysis.memory.host.host_names import phase_names
 from tracebraid.analysis.memory.host.passes import NEVER, passes
+from tracebraid.analysis.memory.host.phase_codes import phase_names
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.answers import MemoryCategory, MemorySource
 from tracebraid.model.linked_trace import LinkedTrace
@@ -128,7 +129,7 @@ def _described(linked: LinkedTrace, annotation: str, found: pl.DataFrame, ends_k
         of_block.get_column("rule"),
         phase_names(of_block.get_column("phase").to_numpy()).alias("phase"),
         phase_names(np.where(lives.end_ns == NEVER, -1, released_in)).alias("released_in"),
-        *(context.names(rows[name], linked).alias(name) for name in rows),
+        *(names_of_rows(linked, rows[name]).cast(pl.String).alias(name) for name in rows),
         begin.alias("ts_ns"),
     )
     in_order = described.sort("begin_ns", nulls_last=False, maintain_order=True)

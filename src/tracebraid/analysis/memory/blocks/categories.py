@@ -9,8 +9,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.memory.host.host_context import HostContext
-from tracebraid.analysis.memory.host.host_names import phase_code
 from tracebraid.analysis.memory.host.passes import NEVER, Passes
+from tracebraid.analysis.memory.host.phase_codes import phase_code
 from tracebraid.model.answers import CategoryRule, MemoryCategory, TrainingPhase
 
 __all__ = ["Lives", "categories"]

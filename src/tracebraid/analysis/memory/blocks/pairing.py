@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.event_columns import event_columns
-from tracebraid.analysis.memory.host.host_context import host_context
+from tracebraid.analysis.host.thread_timelines import innermost_at
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["CPU", "instants", "paired"]
@@ -42,9 +42,7 @@ def _instants(linked: LinkedTrace) -> pl.DataFrame:
         .sort("ts_ns", "event_id")
         .with_columns(device.fill_null("unknown").alias("device"), pl.col("device_type").fill_null(-1))
     )
-    rows = host_context(linked).holding(
-        found.get_column("ts_ns").to_numpy(), found.get_column("lane").to_numpy()
-    )
+    rows = innermost_at(linked, found.get_column("lane").to_numpy(), found.get_column("ts_ns").to_numpy())
     names = [
         "event_id",
         "ts_ns",

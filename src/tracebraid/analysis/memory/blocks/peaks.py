@@ -6,7 +6,9 @@ import polars as pl
 
 from tracebraid.analysis.memory.blocks.pairing import CPU
 from tracebraid.analysis.memory.blocks.usage import usage
+from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["peaks", "usage_by_step"]
@@ -29,9 +31,7 @@ def usage_by_step(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.Da
 def _usage_by_step(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
     changes = usage(linked, annotation)
     if not per_step:
-        return changes.with_columns(
-            pl.lit(None, dtype=pl.String).alias("step"), pl.lit(0, dtype=pl.Int64).alias("window")
-        )
+        return changes.with_columns(NO_STEP, pl.lit(0, dtype=pl.Int64).alias("window"))
     windows = step_windows(linked, annotation).with_columns(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("window")
     )
@@ -69,5 +69,5 @@ def _peaks(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame
     return (
         by_step.group_by("window", "step", "device", maintain_order=True)
         .agg(pl.exclude("window", "step", "device").get(pl.col("allocated_bytes").arg_max()))
-        .sort("window", pl.col("device") == CPU, pl.col("device").str.len_chars(), "device")
+        .sort("window", pl.col("device") == CPU, *by_number("device"))
     )

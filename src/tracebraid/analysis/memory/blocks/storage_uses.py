@@ -8,8 +8,8 @@ import polars as pl
 
 from tracebraid.analysis.memory.blocks.pairing import CPU
 from tracebraid.analysis.memory.host.host_context import host_context
-from tracebraid.analysis.memory.host.host_names import phase_names
 from tracebraid.analysis.memory.host.passes import passes
+from tracebraid.analysis.memory.host.phase_codes import phase_names
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace

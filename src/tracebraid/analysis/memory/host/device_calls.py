@@ -6,23 +6,17 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.event_columns import event_columns
+from tracebraid.analysis.host.host_rows import names_of_rows
 from tracebraid.analysis.memory.blocks.pairing import CPU, instants
 from tracebraid.analysis.memory.host.host_context import host_context
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.answers import AllocatorCall
+from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["device_calls"]
-
-_ALLOCATES = (
-    r"^(cuda|hip)Malloc(Async|Managed|Pitch|3D|FromPoolAsync)?(_v\d+|_ptsz)?$|"
-    r"^(cuMem(Alloc|Create|Map)|hipMem(Create|Map))"
-)
-_RELEASES = r"^(cuda|hip)Free(Async)?(_v\d+|_ptsz)?$|^(cuMem(Free|Unmap|Release)|hipMem(Unmap|Release))"
-_OF_HOST = r"Host"
-"""In the names of calls that allocate pinned memory of the host."""
 
 
 def device_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
@@ -37,14 +31,14 @@ def device_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 def _device_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     name = pl.col("call")
     kind = (
-        pl.when(name.str.contains(_ALLOCATES))
+        pl.when(call_does(name, CallAction.ALLOCATE_ON_DEVICE))
         .then(pl.lit(AllocatorCall.ALLOCATION.value))
-        .when(name.str.contains(_RELEASES))
+        .when(call_does(name, CallAction.RELEASE_ON_DEVICE))
         .then(pl.lit(AllocatorCall.RELEASE.value))
     )
     calls = linked.timeline.of_role(Role.CALL)
     known = calls.select(as_text("name").alias("call")).unique().with_columns(kind.alias("kind"))
-    known = known.filter(pl.col("kind").is_not_null() & ~name.str.contains(_OF_HOST))
+    known = known.filter(pl.col("kind").is_not_null())
     found = (
         calls.select("event_id", "lane", "ts_ns", "dur_ns", as_text("name").alias("call"))
         .join(known, on="call")
@@ -55,8 +49,8 @@ def _device_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     op = context.of_rows(context.op, rows)
     found = found.with_columns(
         pl.Series("op_row", op, dtype=pl.Int64),
-        context.names(op, linked).alias("op"),
-        context.names(context.of_rows(context.module, rows), linked).alias("module"),
+        names_of_rows(linked, op).cast(pl.String).alias("op"),
+        names_of_rows(linked, context.of_rows(context.module, rows)).cast(pl.String).alias("module"),
     )
     windows = step_windows(linked, annotation)
     first_end = windows.get_column("end_ns").head(1).to_numpy()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.analysis.memory.host.host_context import HostContext, host_context
-from tracebraid.analysis.memory.host.host_names import phase_code
+from tracebraid.analysis.memory.host.phase_codes import phase_code
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.answers import TrainingPhase
 from tracebraid.model.linked_trace import LinkedTrace

@@ -8,6 +8,7 @@ import polars as pl
 from tracebraid.analysis.time.intervals import cover_of
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.analysis.time.work_events import work_events
+from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["device_gaps", "device_spans"]
@@ -44,7 +45,7 @@ def _device_spans(linked: LinkedTrace) -> pl.DataFrame:
     spans = events.group_by("device").agg(
         pl.col("ts_ns").min().alias("start_ns"), (pl.col("ts_ns") + pl.col("dur_ns")).max().alias("end_ns")
     )
-    return spans.sort(pl.col("device").str.len_bytes(), "device")
+    return spans.sort(*by_number("device"))
 
 
 def _device_gaps(linked: LinkedTrace, annotation: str) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from tracebraid.analysis.time.idle.launches import next_ops
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.errors import ArgumentError
 from tracebraid.model.answers import IDLE_BLAME, IdleCause
-from tracebraid.model.expressions import as_text
+from tracebraid.model.expressions import as_text, by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -59,7 +59,7 @@ def idle_blame(
         )
         .with_columns(as_text(*what), *(pl.lit(None, dtype=pl.String).alias(name) for name in others))
         .sort("idle_ns", *key, descending=[True, *(False for _ in key)])
-        .sort(pl.col("device").str.len_bytes(), "device", maintain_order=True)
+        .sort(*by_number("device"), maintain_order=True)
         .pipe(in_order_of_steps, linked, annotation)
         .pipe(lambda frame: answer(IDLE_BLAME, frame, linked, annotation))
     )

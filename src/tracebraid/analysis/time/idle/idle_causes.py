@@ -9,6 +9,7 @@ from tracebraid.analysis.time.idle.codes import in_codes
 from tracebraid.analysis.time.idle.idle_parts import contexts_of_parts, idle_parts
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import IDLE_CAUSES
+from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -46,7 +47,7 @@ def idle_causes(linked: LinkedTrace, per_step: bool = False, annotation: str = P
         )
         .with_columns((pl.col("idle_ns") / pl.col("idle_ns").sum().over("step", "device")).alias("share"))
         .sort("idle_ns", "cause", "activity", "size", descending=[True, False, False, False])
-        .sort(pl.col("device").str.len_bytes(), "device", maintain_order=True)
+        .sort(*by_number("device"), maintain_order=True)
         .with_columns(in_codes())
         .pipe(in_order_of_steps, linked, annotation)
         .pipe(lambda frame: answer(IDLE_CAUSES, frame, linked, annotation))

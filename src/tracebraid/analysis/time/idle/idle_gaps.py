@@ -6,11 +6,11 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.device.stream_names import stream_names
 from tracebraid.analysis.time.idle.codes import in_codes
 from tracebraid.analysis.time.idle.host_context import ACTIVITIES
 from tracebraid.analysis.time.idle.idle_parts import CONTEXT, contexts_of_parts, idle_parts
 from tracebraid.analysis.time.idle.launches import gap_launches, next_ops
-from tracebraid.analysis.time.idle.stream_names import stream_names
 from tracebraid.model.answers import IDLE_GAPS
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tracebraid.analysis.host.host_rows import NO_ROW, names_of_rows
+from tracebraid.analysis.host.thread_timelines import innermost_at
 from tracebraid.analysis.time.idle.blamed_threads import blamed_threads
 from tracebraid.analysis.time.idle.host_context import host_context
 from tracebraid.analysis.time.idle.idle_windows import segments_in_windows
 from tracebraid.analysis.time.idle.launches import gap_launches
-from tracebraid.analysis.time.idle.thread_timelines import NO_ROW, host_rows, thread_timelines
 from tracebraid.model.answers import GapSize
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -80,7 +81,7 @@ def _idle_parts(linked: LinkedTrace, annotation: str, segments: pl.DataFrame) ->
 
 
 def _contexts_of_parts(linked: LinkedTrace, segments: pl.DataFrame) -> pl.DataFrame:
-    names = [_names(linked, segments.get_column(name)) for name in CONTEXT]
+    names = [names_of_rows(linked, segments.get_column(name).to_numpy()).alias(name) for name in CONTEXT]
     # Columns without any value, such as frames where there are no stacks, would only make the grouping slow.
     known = [column.name for column in names if column.null_count() < len(column)]
     return (
@@ -111,22 +112,9 @@ def _sync_calls(linked: LinkedTrace, annotation: str) -> pl.Series:
     """What synchronized the host with the device when each gap began: the call or op that the thread was in."""
     before = gap_launches(linked, annotation).get_column("start_ns").to_numpy() - 1
     threads = blamed_threads(linked, annotation)
-    sync = host_context(linked, annotation).sync
+    sync = host_context(linked).sync
     found = np.full(len(before), NO_ROW, dtype=np.int64)
     for column in ("partner", "thread"):
-        lanes = threads.get_column(column).to_numpy()
-        for lane in np.unique(lanes).tolist():
-            timeline = thread_timelines(linked).get(lane)
-            if timeline is not None:
-                members = np.flatnonzero(lanes == lane)
-                rows = sync[timeline.at(before[members])]
-                found[members] = np.where(rows >= 0, rows, found[members])
-    return _names(linked, pl.Series("sync_call", found))
-
-
-def _names(linked: LinkedTrace, rows: pl.Series) -> pl.Series:
-    """The names of rows of `HostRows`; null for -1."""
-    events = host_rows(linked).event_id
-    known = rows.set(rows < 0, None)
-    index = pl.Series(events).gather(known) if len(events) else known
-    return linked.timeline.events.get_column("name").gather(index).alias(rows.name)
+        rows = sync[innermost_at(linked, threads.get_column(column).to_numpy(), before)]
+        found = np.where(rows >= 0, rows, found)
+    return names_of_rows(linked, found).alias("sync_call")

@@ -6,11 +6,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.analysis.host.host_rows import NO_ROW, host_rows
+from tracebraid.analysis.host.surroundings import surroundings
+from tracebraid.analysis.host.thread_timelines import by_lane, innermost_at, thread_timelines
 from tracebraid.analysis.time.idle.blamed_threads import blamed_threads
 from tracebraid.analysis.time.idle.cause_parts import CAUSES, cause_parts
 from tracebraid.analysis.time.idle.host_context import FIRST_OF_WORK, host_context
 from tracebraid.analysis.time.idle.launches import gap_launches
-from tracebraid.analysis.time.idle.thread_timelines import NO_ROW, host_rows, thread_timelines
 from tracebraid.model.answers import IdleCause
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -55,14 +57,14 @@ def _of_launches(linked: LinkedTrace, parts: pl.DataFrame, annotation: str) -> p
     launch = gap_launches(linked, annotation).select(pl.coalesce("call_event", "op_event").fill_null(-1))
     events = launch.to_series().to_numpy()[parts.get_column("row").to_numpy()]
     rows = host_rows(linked).rows(events)
-    context = host_context(linked, annotation)
+    within = surroundings(linked, annotation)
     return parts.with_columns(
         pl.lit(None, dtype=pl.Int8).alias("activity"),
-        pl.Series("op", context.op[rows]),
-        pl.Series("top_op", context.top_op[rows]),
-        pl.Series("annotation", context.annotation[rows]),
-        pl.Series("module", context.module[rows]),
-        pl.Series("frame", context.frame[rows]),
+        pl.Series("op", within.op[rows]),
+        pl.Series("top_op", within.top_op[rows]),
+        pl.Series("annotation", within.annotation[rows]),
+        pl.Series("module", within.module[rows]),
+        pl.Series("frame", within.frame[rows]),
     )
 
 
@@ -74,8 +76,8 @@ def _of_host(linked: LinkedTrace, parts: pl.DataFrame, annotation: str) -> pl.Da
     ends = np.r_[moments[1:], 0]
     last = np.r_[index[1:] != index[:-1], True] if len(index) else np.empty(0, dtype=np.bool_)
     ends = np.where(last, end[index], ends[: len(index)])
-    own, other = (_innermost(linked, lanes[index], moments) for lanes in (thread, partner))
-    context = host_context(linked, annotation)
+    own, other = (innermost_at(linked, lanes[index], moments) for lanes in (thread, partner))
+    context, within = host_context(linked), surroundings(linked, annotation)
     own_works, other_works = (context.activity[rows] >= FIRST_OF_WORK for rows in (own, other))
     by_own = own_works | (~other_works & (own != NO_ROW))
     rows, helping = np.where(by_own, own, other), np.where(by_own, other, own)
@@ -83,11 +85,11 @@ def _of_host(linked: LinkedTrace, parts: pl.DataFrame, annotation: str) -> pl.Da
         pl.Series("start_ns", moments),
         pl.Series("end_ns", ends),
         pl.Series("activity", context.activity[rows]),
-        pl.Series("op", context.op[rows]),
-        pl.Series("top_op", context.top_op[rows]),
-        pl.Series("annotation", _first(context.annotation, rows, helping)),
-        pl.Series("module", context.module[rows]),
-        pl.Series("frame", _first(context.frame, rows, helping)),
+        pl.Series("op", within.op[rows]),
+        pl.Series("top_op", within.top_op[rows]),
+        pl.Series("annotation", _first(within.annotation, rows, helping)),
+        pl.Series("module", within.module[rows]),
+        pl.Series("frame", _first(within.frame, rows, helping)),
     )
 
 
@@ -103,7 +105,7 @@ def _split(
     indices, moments = [np.arange(len(start))], [start]
     timelines = thread_timelines(linked)
     for lanes in threads:
-        for lane, members in _by_lane(lanes):
+        for lane, members in by_lane(lanes):
             if lane in timelines:
                 index, moment = timelines[lane].changes_within(start[members], end[members])
                 indices.append(members[index])
@@ -114,20 +116,3 @@ def _split(
     distinct = np.ones(len(index), dtype=np.bool_)
     distinct[1:] = (index[1:] != index[:-1]) | (moment[1:] != moment[:-1])
     return index[distinct], moment[distinct]
-
-
-def _innermost(linked: LinkedTrace, lanes: _Ints, moments: _Ints) -> _Ints:
-    """What each thread is in at each moment."""
-    rows = np.full(len(lanes), NO_ROW, dtype=np.int64)
-    timelines = thread_timelines(linked)
-    for lane, members in _by_lane(lanes):
-        if lane in timelines:
-            rows[members] = timelines[lane].at(moments[members])
-    return rows
-
-
-def _by_lane(lanes: _Ints) -> list[tuple[int, _Ints]]:
-    """Each lane with the indices at which it stands."""
-    order = np.argsort(lanes, kind="stable")
-    bounds = np.flatnonzero(np.diff(lanes[order])) + 1
-    return [(int(lanes[members[0]]), members) for members in np.split(order, bounds) if len(members)]

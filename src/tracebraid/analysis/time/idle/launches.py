@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events
-from tracebraid.analysis.inference.graph_work import GRAPH_LAUNCH
+from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.event_names import names_match
 from tracebraid.analysis.time.idle.gaps import device_gaps
-from tracebraid.analysis.time.idle.name_search import names_match
 from tracebraid.analysis.time.idle.stream_waits import stream_waits
 from tracebraid.analysis.time.work_events import work_events
+from tracebraid.model.call_names import PATTERNS, CallAction
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["gap_launches", "next_ops"]
@@ -92,7 +92,7 @@ def _launched(linked: LinkedTrace) -> pl.DataFrame:
     ).with_columns(
         calls.get_column("ts_ns").alias("call_start_ns"),
         calls.select(_END_NS).to_series().alias("call_end_ns"),
-        names_match(calls.get_column("name"), GRAPH_LAUNCH).alias("is_graph"),
+        names_match(calls.get_column("name"), PATTERNS[CallAction.LAUNCH_GRAPH]).alias("is_graph"),
     )
     if waits.is_empty():
         return found.with_columns(waits=pl.lit(False), until_ns=pl.lit(None, dtype=pl.Int64))

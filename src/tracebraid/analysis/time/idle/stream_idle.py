@@ -5,15 +5,18 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.device_events import device_events, device_events_by_step
-from tracebraid.analysis.time.idle.stream_names import stream_names
+from tracebraid.analysis.device.device_events import device_events_by_step
+from tracebraid.analysis.device.stream_gaps import gaps_of
+from tracebraid.analysis.device.stream_names import stream_names
+from tracebraid.analysis.statistics import max_of, mean_of, min_of, quartiles_of, std_of
+from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import STREAM_IDLE, StreamGap
-from tracebraid.model.device_kind import WAIT
+from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["KERNEL_WAIT_NS", "stream_gaps", "stream_idle"]
+__all__ = ["KERNEL_WAIT_NS", "gaps_by_category", "stream_idle"]
 
 KERNEL_WAIT_NS = 30_000
 """A shorter gap before work that was queued in time is what a stream takes from one kernel to the next: HTA's
@@ -34,11 +37,8 @@ def stream_idle(linked: LinkedTrace, per_step: bool = False, annotation: str = P
         per_step: rows for each step in which the next work was launched, instead of over all.
         annotation: what marks a step, see `steps`.
     """
-    if per_step:
-        events = device_events_by_step(linked, annotation)
-    else:
-        events = device_events(linked).with_columns(pl.lit(None, dtype=pl.String).alias("step"))
-    gaps = stream_gaps(linked, events)
+    events = device_events_by_step(linked, annotation)
+    gaps = gaps_by_category(linked, events if per_step else events.with_columns(NO_STEP))
     if gaps.is_empty():
         return STREAM_IDLE.empty()
     length, total = pl.col("gap_ns"), pl.col("idle_ns").sum().over("step", "device", "stream")
@@ -47,15 +47,15 @@ def stream_idle(linked: LinkedTrace, per_step: bool = False, annotation: str = P
         .agg(
             length.sum().alias("idle_ns"),
             pl.len().alias("count"),
-            length.mean().alias("mean_ns"),
-            length.std().alias("std_ns"),
-            length.min().alias("min_ns"),
-            *(length.quantile(p / 100, "linear").alias(f"p{p}_ns") for p in (25, 50, 75)),
-            length.max().alias("max_ns"),
+            mean_of(length),
+            std_of(length),
+            min_of(length),
+            *quartiles_of(length),
+            max_of(length),
         )
         .with_columns(pl.when(total > 0).then(pl.col("idle_ns") / total).alias("share"))
         .sort(
-            *(part for name in ("device", "stream") for part in (pl.col(name).str.len_bytes(), name)),
+            *by_number("device", "stream"),
             pl.col("category").cast(pl.Enum([gap.value for gap in StreamGap])),
         )
         .pipe(in_order_of_steps, linked, annotation)
@@ -63,7 +63,7 @@ def stream_idle(linked: LinkedTrace, per_step: bool = False, annotation: str = P
     )
 
 
-def stream_gaps(linked: LinkedTrace, events: pl.DataFrame) -> pl.DataFrame:
+def gaps_by_category(linked: LinkedTrace, events: pl.DataFrame) -> pl.DataFrame:
     """The gap before each event but the first of a stream, with `stream`, `gap_ns` and `category` (`StreamGap`).
 
     Args:
@@ -71,22 +71,14 @@ def stream_gaps(linked: LinkedTrace, events: pl.DataFrame) -> pl.DataFrame:
         events: rows of `device_events`; those that only wait are left out.
     """
     calls = linked.timeline.events.get_column("ts_ns")
-    work = events.filter(pl.col("kind") != WAIT).sort("lane", "ts_ns", "event_id")
-    previous = (pl.col("ts_ns") + pl.col("dur_ns")).cum_max().shift(1).over("lane")
-    return (
-        work.with_columns(
-            stream_names(linked).gather(work.get_column("lane")),
-            calls.gather(work.get_column("call_event")).alias("called_ns"),
-            previous.alias("previous_ns"),
-        )
-        .filter(pl.col("previous_ns").is_not_null())
-        .with_columns((pl.col("ts_ns") - pl.col("previous_ns")).clip(lower_bound=0).alias("gap_ns"))
-        .with_columns(
-            pl.when(pl.col("called_ns") > pl.col("previous_ns"))
-            .then(pl.lit(StreamGap.HOST_WAIT.value))
-            .when(pl.col("gap_ns") < KERNEL_WAIT_NS)
-            .then(pl.lit(StreamGap.KERNEL_WAIT.value))
-            .otherwise(pl.lit(StreamGap.OTHER.value))
-            .alias("category")
-        )
+    gaps = gaps_of(events).filter(pl.col("gap_before_ns").is_not_null())
+    category = (
+        pl.when(calls.gather(gaps.get_column("call_event")) > pl.col("busy_until_ns"))
+        .then(pl.lit(StreamGap.HOST_WAIT.value))
+        .when(pl.col("gap_before_ns") < KERNEL_WAIT_NS)
+        .then(pl.lit(StreamGap.KERNEL_WAIT.value))
+        .otherwise(pl.lit(StreamGap.OTHER.value))
     )
+    return gaps.with_columns(
+        stream_names(linked).gather(gaps.get_column("lane")), category.alias("category")
+    ).rename({"gap_before_ns": "gap_ns"})

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tracebraid.analysis.device_events import device_events
-from tracebraid.analysis.time.idle.name_search import names_match
+from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.event_names import names_match
+from tracebraid.model.call_names import PATTERNS, CallAction
 from tracebraid.model.device_kind import WAIT
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["stream_waits"]
 
-_WAIT_CALL = r"(?i)StreamWaitEvent"
 _RECORDED = "Stream Wait Event"
 _EVENT_WAIT = "event_wait"
 _FOUND = {"event_id": pl.Int64, "until_ns": pl.Int64}
@@ -127,7 +127,7 @@ def _issued(linked: LinkedTrace) -> pl.DataFrame:
 def _by_calls(linked: LinkedTrace) -> pl.DataFrame:
     events = linked.timeline.events.select("event_id", "name", "lane", "ts_ns")
     calls = events[linked.timeline.host_calls.get_column("event_id").to_numpy()]
-    waits = calls.filter(names_match(calls.get_column("name"), _WAIT_CALL))
+    waits = calls.filter(names_match(calls.get_column("name"), PATTERNS[CallAction.MAKE_STREAM_WAIT]))
     if waits.is_empty():
         return pl.DataFrame(schema=_FOUND)
     work = device_events(linked).select("event_id", "call_event").drop_nulls()

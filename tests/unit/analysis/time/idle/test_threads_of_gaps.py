@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.planted import CALL_NS, Scene
 from tests.unit.analysis.time.idle.planted_idle import KERNEL_NS, begun, causes
+from tracebraid.analysis.host.thread_timelines import thread_timelines
 from tracebraid.analysis.time.idle.idle_blame import idle_blame
-from tracebraid.analysis.time.idle.thread_timelines import thread_timelines
 from tracebraid.model.linked_trace import LinkedTrace
 
 

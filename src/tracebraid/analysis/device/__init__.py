@@ -1,0 +1,1 @@
+"""Device events as several questions ask for them: by launch, by graph, by stream."""

@@ -1,0 +1,1 @@
+"""Which kernels graphs run, and which ops they were captured from."""

@@ -1,0 +1,1 @@
+"""Sequences of kernels that come back."""

@@ -1,0 +1,1 @@
+"""The queues between host and device."""

@@ -1,0 +1,1 @@
+"""Calls that make the host wait for the device."""
