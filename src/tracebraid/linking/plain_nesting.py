@@ -63,7 +63,7 @@ def plain_nesting(rows: HostRows) -> PlainNesting:
     count = len(rows.lane)
     parent, depth = np.full(count, _NONE, dtype=np.int64), np.zeros(count, dtype=np.int64)
     thread = np.cumsum(np.r_[True, rows.lane[1:] != rows.lane[:-1]]) - 1 if count else rows.lane
-    spread = _one_after_the_other(rows, thread)
+    spread = _laid_in_sequence(rows, thread)
     if spread is None:
         return PlainNesting(np.zeros(count, dtype=np.bool_), parent, depth)
     start, end = spread
@@ -74,17 +74,17 @@ def plain_nesting(rows: HostRows) -> PlainNesting:
     op_parent, op_depth, op_fault = _of_ops(start[ops], end[ops])
     fault[ops] |= op_fault
     parent[ops], depth[ops] = _at(ops, op_parent), op_depth
-    around = _of_calls(start[calls], end[calls], start[ops], end[ops], op_parent)
-    known = around != _NONE
-    fault[calls[known]] |= end[calls[known]] > end[ops[around[known]]]
-    parent[calls] = _at(ops, around)
-    depth[calls[known]] = op_depth[around[known]] + 1
+    op_of_call = _of_calls(start[calls], end[calls], start[ops], end[ops], op_parent)
+    known = op_of_call != _NONE
+    fault[calls[known]] |= end[calls[known]] > end[ops[op_of_call[known]]]
+    parent[calls] = _at(ops, op_of_call)
+    depth[calls[known]] = op_depth[op_of_call[known]] + 1
     has_fault = np.zeros(int(thread[-1]) + 1 if count else 0, dtype=np.bool_)
     has_fault[thread[fault]] = True
     return PlainNesting(~has_fault[thread], parent, depth)
 
 
-def _one_after_the_other(rows: HostRows, thread: _Ints) -> tuple[_Ints, _Ints] | None:
+def _laid_in_sequence(rows: HostRows, thread: _Ints) -> tuple[_Ints, _Ints] | None:
     """Starts and ends, where each thread begins after the last has ended; None where the numbers do not allow it."""
     if not len(thread):
         return rows.start, rows.end
@@ -124,13 +124,14 @@ def _of_ops(start: _Ints, end: _Ints) -> tuple[_Ints, _Ints, _Bools]:
 
 def _of_calls(start: _Ints, end: _Ints, op_start: _Ints, op_end: _Ints, op_parent: _Ints) -> _Ints:
     """The innermost op that is open at each call; one that ends as a call with a length starts is not."""
-    around = np.searchsorted(op_start, start, side="right") - 1
+    op_of_call = np.searchsorted(op_start, start, side="right") - 1
     until = np.where(end > start, start + 1, start)
-    over = np.flatnonzero(around >= 0)
-    while len(over := over[op_end[around[over]] < until[over]]):
-        around[over] = op_parent[around[over]]
-        over = over[around[over] >= 0]
-    return around
+    over = np.flatnonzero(op_of_call >= 0)
+    while len(over := over[op_end[op_of_call[over]] < until[over]]):
+        op_of_call[over] = op_parent[op_of_call[over]]
+        over = over[op_of_call[over] >= 0]
+    found: _Ints = op_of_call
+    return found
 
 
 def _at(rows: _Ints, numbers: _Ints) -> _Ints:

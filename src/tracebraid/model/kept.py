@@ -49,14 +49,14 @@ class KeptValues:
                 self._stages.move_to_end(key)
                 if size is not None:
                     self._sizes[key] = size
-                    self._let_go(key)
+                    self._drop_oldest(key)
         return value
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What is kept can be computed again, and locks cannot be pickled.
         return KeptValues, (self._most_bytes,)
 
-    def _let_go(self, newest: Hashable) -> None:
+    def _drop_oldest(self, newest: Hashable) -> None:
         total = sum(self._sizes.values())
         for key in [key for key in self._stages if key in self._sizes and key != newest]:
             if total <= self._most_bytes:
