@@ -13,6 +13,7 @@ import pytest
 
 from tests.golden.test_analyze_golden import FILES, linked_file, linked_of
 from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.device.stream_gaps import stream_gaps
 from tracebraid.analysis.kernels.catalog import ANALYSES
 from tracebraid.analysis.kernels.graphs.graph_captures import LEAST_AGREEMENT, agreement
 from tracebraid.analysis.kernels.graphs.graph_kernels import graph_kernels
@@ -178,6 +179,13 @@ def test_the_layers_of_a_model_are_found_in_its_graph(real_traces: Path) -> None
     assert layer.get_column("length")[0] == 15
 
 
+def test_the_layers_of_a_model_are_found_once(real_traces: Path) -> None:
+    """Of the repeats of a stack of equal layers the layer is said, and nothing that overlaps it."""
+    found = kernel_sequences(linked_of(real_traces, "h100_qwen_stack_memory"))
+    assert found.select("length", "count").row(0) == (49, 34)
+    assert found.get_column("length").max() == 49
+
+
 def launched_by_runs(linked: LinkedTrace, op: str) -> Counter[tuple[str, ...]]:
     """What each run of an op launched, of two and more, in the order of starts: by the intervals of runs and calls."""
     events = linked.timeline.events
@@ -247,3 +255,6 @@ def test_every_answer_on_every_trace(real_traces: Path, name: str) -> None:
     for answer in (kernels, kernel_families, kernels_by_op):
         for per_step in (False, True):
             assert answer(linked, per_step=per_step).get_column("total_ns").sum() == total
+    sequences, gaps = kernel_sequences(linked), stream_gaps(linked)
+    assert sequences.get_column("gap_ns").sum() <= gaps.get_column("gap_before_ns").sum()
+    assert sequences.get_column("device_ns").sum() <= total

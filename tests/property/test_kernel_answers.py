@@ -80,6 +80,17 @@ def test_sequences_take_no_more_than_the_device(scene: Scene) -> None:
 
 
 @SOME
+@given(scenes())
+def test_the_times_of_sequences_add_up_to_no_more_than_the_device_s(scene: Scene) -> None:
+    linked = scene.linked()
+    streams = stream_gaps(linked)
+    found = kernel_sequences(linked)
+    assert (found.get_column("length") * found.get_column("count")).sum() <= len(streams)
+    assert found.get_column("device_ns").sum() <= streams.get_column("dur_ns").sum()
+    assert found.get_column("gap_ns").sum() <= streams.get_column("gap_before_ns").sum()
+
+
+@SOME
 @given(scenes(device=False))
 def test_a_trace_without_a_device_has_empty_answers(scene: Scene) -> None:
     linked = scene.linked()

@@ -26,7 +26,8 @@ _PATTERN = "names of its kernels, as a JSON list; of more than 32 the first 32"
 
 KERNEL_SEQUENCES = Table(
     "kernel_sequences",
-    "One row per sequence of kernels that comes back on a stream; the most time between its kernels first.",
+    "One row per sequence of kernels that comes back on a stream; the most time between its kernels first. "
+    "No kernel lies in two of the occurrences: the rows of a step can be added.",
     (
         RANK,
         STEP_OF_LAUNCH,
@@ -34,7 +35,7 @@ KERNEL_SEQUENCES = Table(
         Column("length", _INT, "kernels in the sequence"),
         Column("pattern", _TEXT, _PATTERN),
         Column("first_event", _INT, "the first kernel of its first occurrence: its row in `events`"),
-        Column("count", _INT, "occurrences that do not overlap"),
+        Column("count", _INT, "occurrences that overlap no other of it, nor any of a sequence chosen before"),
         Column(
             "complete",
             _INT,

@@ -13,7 +13,8 @@ from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device.launch_calls import launch_calls
 from tracebraid.analysis.device.stream_gaps import stream_gaps
 from tracebraid.analysis.host.host_trees import host_ops
-from tracebraid.analysis.kernels.sequences.repeats import Repeats, maximal_repeats, separated, without_overlap
+from tracebraid.analysis.kernels.sequences.repeats import Repeats, maximal_repeats, separated
+from tracebraid.analysis.kernels.sequences.selection import disjoint_sequences, sequence_of
 from tracebraid.analysis.kernels.work import device_work_of
 from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
@@ -49,9 +50,9 @@ def kernel_sequences(
     """Sequences of device events that come back on a stream, one after the other: `model.answers.KERNEL_SEQUENCES`.
 
     A sequence is left out where a longer one contains it at every occurrence, and where it is another one several times
-    over; of one kernel in a row only whole runs count. Times of sequences that overlap do not add up. Sequences end at
-    a collective, and where the stream is empty for longer than `LONGEST_GAP_NS`; what is said are the `MOST_SEQUENCES`
-    with the most launches to save.
+    over; of one kernel in a row only whole runs count. No device event lies in two occurrences: the sequence with the
+    most time between its kernels counts first, each further only where those before it left its kernels. Sequences end
+    at a collective, and where the stream is empty for longer than `LONGEST_GAP_NS`; at most `MOST_SEQUENCES` are said.
 
     Args:
         linked: one rank.
@@ -150,15 +151,18 @@ def _rows_of(work: pl.DataFrame, shortest: int) -> list[dict[str, object]]:
     step = work.get_column("step")[0]
     stretches = _stretches(work)
     repeats = maximal_repeats(stretches.sequence, shortest)
-    rows: list[dict[str, object]] = []
-    for repeat in _candidates(repeats, stretches.sequence):
-        length = int(repeats.length[repeat])
-        positions = _occurrences(stretches.sequence, repeats.positions(repeat), length)
-        if len(positions) > 1 and not _is_repetition(stretches.sequence, int(positions[0]), length, shortest):
-            rows.append({"step": step, **_row(stretches, positions, length)})
-        if len(rows) == MOST_SEQUENCES:
-            break
-    return rows
+    found = (
+        sequence_of(stretches.sequence, repeats.positions(repeat), int(repeats.length[repeat]), shortest)
+        for repeat in _candidates(repeats, stretches.sequence)
+    )
+    return [
+        {"step": step, **_row(stretches, positions, length)}
+        for positions, length in disjoint_sequences(
+            [sequence for sequence in found if sequence is not None],
+            lambda positions, length: _at_stake(stretches, positions, length),
+            MOST_SEQUENCES,
+        )
+    ]
 
 
 def _candidates(repeats: Repeats, sequence: _Ints) -> list[int]:
@@ -172,37 +176,6 @@ def _candidates(repeats: Repeats, sequence: _Ints) -> list[int]:
     saved = np.minimum(repeats.count, len(sequence) // np.maximum(repeats.length, 1)) * (repeats.length - 1)
     order = np.lexsort((repeats.first, -repeats.length, -saved))
     return [int(row) for row in order[possible[order]][:_MOST_CANDIDATES]]
-
-
-def _occurrences(sequence: _Ints, positions: _Ints, length: int) -> _Ints:
-    """Those that do not overlap; of one kernel in a row whole runs."""
-    part = sequence[positions[0] : positions[0] + length]
-    if (part == part[0]).all():
-        positions = positions[
-            (sequence[positions - 1] != part[0]) & (sequence[positions + length] != part[0])
-        ]
-    return without_overlap(positions, length)
-
-
-def _is_repetition(sequence: _Ints, start: int, length: int, shortest: int) -> bool:
-    """Whether a sequence is a shorter one several times over, that is long enough to be listed itself."""
-    part = sequence[start : start + length]
-    if (part == part[0]).all():
-        return False
-    periods = (length // factor for factor in _prime_factors(length))
-    return any(period >= shortest and bool((part[period:] == part[:-period]).all()) for period in periods)
-
-
-def _prime_factors(number: int) -> set[int]:
-    """A sequence is a shorter one several times over if it is one that is shorter by a prime factor."""
-    found, factor = set(), 2
-    while factor * factor <= number:
-        if number % factor:
-            factor += 1
-        else:
-            found.add(factor)
-            number //= factor
-    return found | ({number} if number > 1 else set())
 
 
 def _stretches(work: pl.DataFrame) -> _Stretches:
@@ -227,17 +200,34 @@ def _stretches(work: pl.DataFrame) -> _Stretches:
     )
 
 
+def _at_stake(stretches: _Stretches, positions: _Ints, length: int) -> tuple[int, ...]:
+    """What decides which of two sequences that overlap counts first: the greater.
+
+    Of an op that was asked for, what its runs launched as a whole, the longest first; then by time.
+    """
+    whole = int(_complete(stretches, positions, length).sum()) if stretches.instance[0] >= 0 else 0
+    sums, first = stretches.sums, stretches.rows[positions]
+    times = (
+        int((sums[name][first + length] - sums[name][first + 1]).sum()) for name in ("gap_ns", "launch_ns")
+    )
+    return (length if whole > 1 else 0, *times, length)
+
+
+def _complete(stretches: _Stretches, positions: _Ints, length: int) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (stretches.rows[positions - 1] < 0) & (stretches.rows[positions + length] < 0)
+    return found
+
+
 def _row(stretches: _Stretches, positions: _Ints, length: int) -> dict[str, object]:
     first = stretches.rows[positions]
     stop = first + length
-    complete = (stretches.rows[positions - 1] < 0) & (stretches.rows[positions + length] < 0)
     sums = stretches.sums
     return {
         "length": length,
         "pattern": pattern_text(stretches.names[int(first[0]) : int(stop[0])]),
         "first_event": int(stretches.event_id[first.min()]),
         "count": len(positions),
-        "complete": int(complete.sum()),
+        "complete": int(_complete(stretches, positions, length).sum()),
         "device_ns": int((sums["device_ns"][stop] - sums["device_ns"][first]).sum()),
         "gap_ns": int((sums["gap_ns"][stop] - sums["gap_ns"][first + 1]).sum()),
         "launch_ns": int((sums["launch_ns"][stop] - sums["launch_ns"][first + 1]).sum()),
