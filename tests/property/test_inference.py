@@ -21,7 +21,10 @@ NAMES = ["step[DECODE bs=2]", "step[DECODE bs=1]", "step[EXTEND bs=1 toks=9]", "
 
 @st.composite
 def servers(draw: st.DrawFn) -> Scene:
-    """Iterations one after another, with launches and replays whose work may outlast them."""
+    """Iterations one after another, with launches and replays whose work may outlast them.
+
+    The graph of an iteration may hold no kernel: `validity` doubts a launch without work.
+    """
     scene = Scene()
     host, stream = scene.thread(), scene.stream(7)
     parts = st.tuples(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.answering import answer, doubtful_steps
+from tracebraid.analysis.answering import answer
 from tracebraid.analysis.inference.iterations import iterations_by_step
 from tracebraid.analysis.statistics import mean_of, median_of, p95_of
-from tracebraid.analysis.step_rows import NO_STEP
+from tracebraid.analysis.step_rows import StepOptions, by_step
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers.inference import TOKEN_TIMES, Phase
 from tracebraid.model.linked_trace import LinkedTrace
@@ -15,6 +15,8 @@ from tracebraid.model.step import PROFILER_STEP
 from tracebraid.model.units import NS_PER_S
 
 __all__ = ["token_times"]
+
+_KEY = ["step", "phase"]
 
 
 def token_times(
@@ -33,41 +35,52 @@ def token_times(
         linked: one rank.
         annotation: what marks a step, see `steps`.
         per_step: rows for each step in which iterations started, instead of over all.
-        with_doubtful: count iterations of doubtful steps too.
+        with_doubtful: count iterations of doubtful steps in means and in time per token, too.
     """
-    found = iterations_by_step(linked, annotation)
-    if not with_doubtful:
-        found = found.filter(~pl.col("step").is_in(doubtful_steps(linked, annotation), nulls_equal=True))
-    if not per_step:
-        found = found.with_columns(NO_STEP)
+    options = StepOptions(annotation, per_step, with_doubtful)
+    found = by_step(iterations_by_step(linked, annotation), linked, options)
     order = [phase.value for phase in Phase]
     return (
-        _with_covered(found)
-        .group_by("step", "phase")
-        .agg(
-            pl.len().alias("iterations"),
-            _sum_if_known("requests"),
-            _sum_if_known("tokens"),
-            pl.col("covered_ns", "device_ns").sum(),
-            *_statistics("span_ns", ""),
-            *_statistics("interval_ns", "interval_"),
-        )
-        .with_columns(
-            _ratio("covered_ns", "tokens").alias("ns_per_token"),
-            _ratio("device_ns", "tokens").alias("device_ns_per_token"),
-            (_ratio("tokens", "covered_ns") * NS_PER_S).alias("tokens_per_second"),
-        )
+        _sums(found)
+        .join(_means(found), on=_KEY, how="left", nulls_equal=True)
         .sort(pl.col("phase").cast(pl.Enum(order)))
         .pipe(in_order_of_steps, linked, annotation)
         .pipe(lambda frame: answer(TOKEN_TIMES, frame, linked, annotation))
     )
 
 
+def _sums(found: pl.DataFrame) -> pl.DataFrame:
+    return (
+        _with_covered(found)
+        .group_by(_KEY)
+        .agg(
+            pl.len().alias("iterations"),
+            _sum_if_known("requests"),
+            _sum_if_known("tokens"),
+            pl.col("covered_ns", "device_ns").sum(),
+        )
+    )
+
+
+def _means(found: pl.DataFrame) -> pl.DataFrame:
+    """Of what counts in means: statistics of its iterations, and its time per token."""
+    counted = found.filter("in_means")
+    statistics = counted.group_by(_KEY).agg(
+        *_statistics("span_ns", ""), *_statistics("interval_ns", "interval_")
+    )
+    ratios = _sums(counted).select(
+        *_KEY,
+        _ratio("covered_ns", "tokens").alias("ns_per_token"),
+        _ratio("device_ns", "tokens").alias("device_ns_per_token"),
+        (_ratio("tokens", "covered_ns") * NS_PER_S).alias("tokens_per_second"),
+    )
+    return statistics.join(ratios, on=_KEY, nulls_equal=True)
+
+
 def _with_covered(found: pl.DataFrame) -> pl.DataFrame:
     """What each iteration adds to the time that those of its step and phase before it cover."""
-    key = ["step", "phase"]
     end = pl.col("start_ns") + pl.col("span_ns")
-    reach = end.cum_max().shift(1).over(key)
+    reach = end.cum_max().shift(1).over(_KEY)
     covered = (end - pl.max_horizontal("start_ns", reach)).clip(0)
     return found.sort("start_ns", "event_id").with_columns(covered.alias("covered_ns"))
 

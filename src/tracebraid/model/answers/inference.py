@@ -73,7 +73,8 @@ INFERENCE_PHASES = Table(
 
 TOKEN_TIMES = Table(
     "token_times",
-    "One row per phase: its iterations, its tokens and their time.",
+    "One row per phase: its iterations, its tokens and their time. "
+    "Means, percentiles and times per token leave doubtful steps out unless asked for, and are null where no other is.",
     (
         RANK,
         STEP_OF_OP,

@@ -100,13 +100,23 @@ def two_steps() -> Scene:
         ([None], False, 300.0),
     ],
 )
-def test_doubtful_steps_are_left_out_unless_asked_for(
+def test_means_leave_doubtful_steps_out_unless_asked_for(
     monkeypatch: pytest.MonkeyPatch, doubtful: list[str | None], with_doubtful: bool, mean: float
 ) -> None:
     steps = pl.Series(doubtful, dtype=pl.String)
-    monkeypatch.setattr("tracebraid.analysis.inference.token_times.doubtful_steps", lambda *_: steps)
+    monkeypatch.setattr("tracebraid.analysis.step_rows.doubtful_steps", lambda *_: steps)
     row = row_of(token_times(two_steps().linked(), with_doubtful=with_doubtful), phase="decode")
-    assert row["mean_ns"] == mean
+    assert (row["mean_ns"], row["ns_per_token"], row["tokens_per_second"]) == (mean, mean, 1e9 / mean)
+    assert (row["iterations"], row["tokens"], row["covered_ns"]) == (2, 2, 600)
+
+
+def test_where_all_is_doubtful_there_are_sums_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = pl.Series(["ProfilerStep#1", "ProfilerStep#2"])
+    monkeypatch.setattr("tracebraid.analysis.step_rows.doubtful_steps", lambda *_: steps)
+    row = row_of(token_times(two_steps().linked()), phase="decode")
+    assert (row["iterations"], row["covered_ns"], row["mean_ns"], row["ns_per_token"]) == (2, 600, None, None)
+    by_step = token_times(two_steps().linked(), per_step=True)
+    assert by_step.get_column("mean_ns").to_list() == [100.0, 500.0]
 
 
 def test_iterations_of_overlapping_steps_count_once() -> None:
