@@ -10,7 +10,9 @@ from tests.planted.random_scenes import scenes
 from tests.planted.scenes import KERNEL_NS, LAYERS, clean
 from tests.unit.linking.made import row_of
 from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.efficiency.calls import has_shapes
 from tracebraid.analysis.efficiency.catalog import ANALYSES
+from tracebraid.analysis.efficiency.counted_ops import counted_ops
 from tracebraid.analysis.efficiency.mfu import mfu
 from tracebraid.analysis.efficiency.op_costs import op_costs
 from tracebraid.analysis.efficiency.recomputation import recomputation
@@ -99,10 +101,12 @@ def test_all_that_ops_launch_belongs_to_a_row_whatever_happens(scene: Scene) -> 
     linked = scene.linked()
     work = device_events(linked)
     launched = work.drop_nulls("op_event")
-    costs = op_costs(linked)
+    costs = counted_ops(linked)
     if linked.timeline.has_device:
         assert costs.get_column("device_ns").sum() == launched.get_column("dur_ns").sum()
+    rows = op_costs(linked)
+    assert rows.get_column("count").sum() == (costs.height if has_shapes(linked) else 0)
     by_step = op_costs(linked, per_step=True)
-    assert by_step.get_column("count").sum() == costs.get_column("count").sum()
+    assert by_step.get_column("count").sum() == rows.get_column("count").sum()
     for analysis in ANALYSES:
         assert dict(analysis.answer(linked).schema) == analysis.table.polars_schema()

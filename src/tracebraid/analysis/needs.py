@@ -7,6 +7,7 @@ from collections.abc import Callable
 import polars as pl
 
 from tracebraid.analysis.device.graph_events import has_graphs
+from tracebraid.analysis.efficiency.calls import has_shapes
 from tracebraid.analysis.efficiency.peaks import known_peaks
 from tracebraid.analysis.inference.iterations import iterations
 from tracebraid.analysis.ops.modules.module_tree import module_tree
@@ -69,6 +70,7 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.DEVICE_WORK: lambda linked: linked.timeline.has_device,
     Need.STEPS: lambda linked: step_windows(linked).height > 0,
     Need.SHAPES: _has_shapes,
+    Need.SHAPES_OF_EITHER: has_shapes,
     Need.STACKS: _has_stacks,
     Need.MODULES: lambda linked: module_tree(linked).source is not None,
     Need.ANNOTATIONS: _has_annotations,

@@ -37,6 +37,8 @@ class Need(Enum):
     DEVICE_WORK = "device work"
     STEPS = "steps"
     SHAPES = "shapes"
+    SHAPES_OF_EITHER = "shapes in either trace"
+    """Of ops, in the Kineto trace or the Execution Trace."""
     STACKS = "stacks"
     MODULES = "modules"
     ANNOTATIONS = "annotations"

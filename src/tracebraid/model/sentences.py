@@ -282,6 +282,10 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "no annotation marks steps",
         "Call step() of the capture or profiler after each iteration, or name another annotation: --annotation",
     ),
+    Need.SHAPES_OF_EITHER: (
+        "no shapes were recorded",
+        "Capture with record_shapes=True, as `tracebraid capture` does, or an Execution Trace beside it",
+    ),
     Need.SHAPES: ("no shapes were recorded", "Capture with record_shapes=True, as `tracebraid capture` does"),
     Need.STACKS: (
         "no Python frames were recorded",

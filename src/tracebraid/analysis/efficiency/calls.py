@@ -12,7 +12,7 @@ from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["SIGNATURE", "calls_of"]
+__all__ = ["SIGNATURE", "calls_of", "has_shapes"]
 
 SIGNATURE = [
     "rule",
@@ -40,6 +40,18 @@ def calls_of(linked: LinkedTrace) -> pl.DataFrame:
     return linked.derived(_calls)
 
 
+def has_shapes(linked: LinkedTrace) -> bool:
+    """Whether either trace has the shapes of any op: without, no cost is known but that of collectives."""
+    return linked.derived(_has_shapes)
+
+
+def _has_shapes(linked: LinkedTrace) -> bool:
+    recorded = linked.timeline.host_ops.select(as_text("input_dims")).to_series()
+    if (recorded.fill_null("") != "").any():
+        return True
+    return linked.has_et and linked.derived(_arguments).get_column("et_dims").is_not_null().any()
+
+
 def _calls(linked: LinkedTrace) -> pl.DataFrame:
     timeline = linked.timeline
     recorded = [name for name in SIGNATURE if name in timeline.host_ops.columns]
@@ -60,7 +72,7 @@ def _with_execution_trace(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFr
     if not linked.has_et:
         missing = [pl.lit(None, dtype=pl.String).alias(name) for name in ("output_dims", "output_types")]
         return calls.with_columns(missing)
-    found = calls.join(_arguments(linked), on="event_id", how="left", maintain_order="left")
+    found = calls.join(linked.derived(_arguments), on="event_id", how="left", maintain_order="left")
     types, of_et = pl.col("input_types"), pl.col("et_types")
     has_list = types.str.contains(_LIST_TYPE, literal=True) & of_et.is_not_null()
     pairs = {

@@ -11,7 +11,7 @@ from tracebraid.model.answers import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE
 
 __all__ = ["ANALYSES"]
 
-_SHAPES, _PEAKS, _DEVICE = Need.SHAPES, Need.DEVICE_PEAKS, Need.DEVICE_WORK
+_SHAPES, _PEAKS, _DEVICE = Need.SHAPES_OF_EITHER, Need.DEVICE_PEAKS, Need.DEVICE_WORK
 
 ANALYSES = (
     Analysis(
@@ -19,11 +19,11 @@ ANALYSES = (
         Family.EFFICIENCY,
         op_costs,
         OP_COSTS,
-        needs=(Need.HOST_OPS,),
-        uses=(_SHAPES, _DEVICE, _PEAKS),
+        needs=(Need.HOST_OPS, _SHAPES),
+        uses=(_DEVICE, _PEAKS),
     ),
     Analysis("roofline", Family.EFFICIENCY, roofline, ROOFLINE, needs=(_SHAPES, _PEAKS)),
-    Analysis("mfu", Family.EFFICIENCY, mfu, MFU, needs=(Need.HOST_OPS,), uses=(_SHAPES, Need.STEPS, _PEAKS)),
+    Analysis("mfu", Family.EFFICIENCY, mfu, MFU, needs=(Need.HOST_OPS, _SHAPES), uses=(Need.STEPS, _PEAKS)),
     Analysis(
         "recomputation",
         Family.EFFICIENCY,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.efficiency.calls import has_shapes
 from tracebraid.analysis.efficiency.counted_ops import counted_ops, counted_ops_by_step
 from tracebraid.analysis.efficiency.peaks import peak_flops_of
 from tracebraid.analysis.time.step_windows import step_windows
@@ -30,14 +31,14 @@ def mfu(
     activation checkpointing and a fused backward of attention compute again, model FLOPs do not. Pairs that a causal
     mask leaves out count in both. The peak is that of the
     precision in which most of these FLOPs are computed. The span of a step is its annotation's time on
-    the host, summed where steps share a name.
+    the host, summed where steps share a name. Empty where neither trace has shapes.
 
     Args:
         linked: one rank.
         annotation: what marks a step, see `steps`.
         peak_flops: of the device, in FLOP/s; None: as `model.device_peaks` has it.
     """
-    if counted_ops(linked).is_empty():
+    if not has_shapes(linked) or counted_ops(linked).is_empty():
         return MFU.empty()
     peaks = peak_flops_of(linked, peak_flops)
     span = linked.timeline.span_ns or (0, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.efficiency.calls import has_shapes
 from tracebraid.analysis.efficiency.costs_by_shape import Peaks, costs_by_shape
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import OP_COSTS
@@ -28,7 +29,7 @@ def op_costs(
 
     No FLOP, launch or ns counts twice: see `counted_ops`. The rows' device time adds up to that of all work that an op
     or annotation launched; without device work in the trace, to the host self time of all ops. Rates are per second
-    and not rounded; a GB is 10**9 bytes.
+    and not rounded; a GB is 10**9 bytes. Empty where neither trace has shapes: no cost of an op is known then.
 
     Args:
         linked: one rank.
@@ -37,6 +38,8 @@ def op_costs(
         peak_flops: of the device, for each precision, in FLOP/s; None: as `model.device_peaks` has them.
         peak_bandwidth: of the device's memory, in bytes/s; None: as `model.device_peaks` has it.
     """
+    if not has_shapes(linked):
+        return OP_COSTS.empty()
     found = costs_by_shape(linked, per_step, annotation, Peaks(peak_flops, peak_bandwidth))
     time, flops, size = pl.col("device_ns"), pl.col("flops"), pl.col("bytes")
     rates = found.with_columns(

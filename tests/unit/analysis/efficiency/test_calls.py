@@ -6,7 +6,11 @@ from typing import Any
 
 from tests.builders import Json, node, op, tensor
 from tests.unit.linking.made import et_of, linked_of, row_of
+from tracebraid.analysis.efficiency.catalog import ANALYSES
+from tracebraid.analysis.efficiency.mfu import mfu
 from tracebraid.analysis.efficiency.op_costs import op_costs
+from tracebraid.analysis.needs import HAS, lacking
+from tracebraid.model.analysis import Need
 from tracebraid.model.linked_trace import LinkedTrace
 
 FLOATS = "GenericList[Tensor(float),Tensor(float)]"
@@ -21,6 +25,20 @@ def test_shapes_that_kineto_lacks_are_those_of_the_execution_trace() -> None:
     inputs = [tensor(5, 6, [2, 3]), tensor(7, 8, [3, 4])]
     row = row_of(op_costs(pair_of(op("aten::mm", 0, 5), node(10, "aten::mm", 1001, inputs))), name="aten::mm")
     assert (row["flops"], row["bytes"]) == (48, 4 * (6 + 12 + 8))
+
+
+def test_shapes_of_either_trace_are_enough() -> None:
+    inputs = [tensor(5, 6, [2, 3]), tensor(7, 8, [3, 4])]
+    bare = op("aten::mm", 0, 5)
+    by_et = pair_of(op("aten::mm", 0, 5), node(10, "aten::mm", 1001, inputs))
+    by_kineto = linked_of([op("aten::mm", 0, 5, Input_Dims=[[2, 3], [3, 4]])])
+    neither = linked_of([bare])
+    for linked, known in ((by_et, True), (by_kineto, True), (neither, False)):
+        assert HAS[Need.SHAPES_OF_EITHER](linked) is known
+        assert op_costs(linked).is_empty() is not known
+        assert mfu(linked).is_empty() is not known
+    wanting = [a.name for a in ANALYSES if a.needs and Need.SHAPES_OF_EITHER in lacking(a, neither)]
+    assert {"op_costs", "mfu"} <= set(wanting)
 
 
 def test_the_types_of_a_list_are_those_of_the_execution_trace() -> None:
@@ -55,5 +73,6 @@ def test_a_convolution_whose_stride_was_not_recorded_has_the_output_of_the_execu
 
 
 def test_an_execution_trace_without_arguments_adds_nothing() -> None:
-    row = row_of(op_costs(pair_of(op("aten::mm", 0, 5), node(10, "aten::mm", 1001))), name="aten::mm")
-    assert (row["flops"], row["input_dims"]) == (None, None)
+    linked = pair_of(op("aten::mm", 0, 5), node(10, "aten::mm", 1001))
+    assert op_costs(linked).is_empty()
+    assert HAS[Need.SHAPES_OF_EITHER](linked) is False
