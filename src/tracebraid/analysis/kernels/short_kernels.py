@@ -11,7 +11,7 @@ from tracebraid.analysis.statistics import mean_of
 from tracebraid.analysis.step_rows import StepOptions
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.answers import SHORT_KERNELS
-from tracebraid.model.device_kind import COMMUNICATION, COMPUTE
+from tracebraid.model.device_kind import COMPUTE
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -28,9 +28,10 @@ def short_kernels(
     annotation: str = PROFILER_STEP,
     with_doubtful: bool = False,
 ) -> pl.DataFrame:
-    """Kernels shorter than a threshold, by name: `model.answers.SHORT_KERNELS`.
+    """Kernels that compute, and are shorter than a threshold, by name: `model.answers.SHORT_KERNELS`.
 
-    Copies, fills and waits are no kernels; they count as neighbours where gaps are measured.
+    Copies, fills and communication are left out: neither a graph nor fusion saves the time around a collective. They
+    count as neighbours where gaps are measured, as their stream is not empty then.
 
     Args:
         linked: one rank.
@@ -41,7 +42,7 @@ def short_kernels(
     """
     every = device_work_of(linked, StepOptions(annotation, per_step, with_doubtful))
     every = every.with_columns(pl.col("dur_ns").sum().over("step").alias("of_step_ns"))
-    work = every.filter(pl.col("kind").is_in([COMPUTE, COMMUNICATION]))
+    work = every.filter(pl.col("kind") == COMPUTE)
     is_short = pl.col("dur_ns") < max_ns
     if work.filter(is_short).is_empty():
         return SHORT_KERNELS.empty()

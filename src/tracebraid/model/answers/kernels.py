@@ -111,7 +111,7 @@ KERNELS_BY_OP = Table(
 
 SHORT_KERNELS = Table(
     "short_kernels",
-    "One row per name of kernel with runs below the threshold, those with the most time around them first.",
+    "One row per name of computing kernel with runs below the threshold; those with the most time around them first.",
     (
         RANK,
         STEP_OF_LAUNCH,

@@ -32,6 +32,19 @@ def test_a_threshold_is_a_duration_that_is_not_short() -> None:
     assert short_kernels(on_two_streams(), max_ns=1).is_empty()
 
 
+def test_communication_is_no_short_work_but_keeps_its_stream_busy() -> None:
+    scene = Scene(world_size=2)
+    host, stream = scene.thread(), scene.stream(7)
+    host.launch(stream, "a", 100)
+    collective = host.collective(stream, 500)
+    last = host.launch(stream, "a", 100)
+    found = short_kernels(scene.linked())
+    gap = last.ts - collective.end
+    assert found.select("name", "count", "gap_before_ns").rows() == [
+        ("a", 2, gap),
+    ]
+
+
 def test_what_overlaps_has_no_gap_before_it() -> None:
     scene = Scene()
     stream = scene.stream(7)
