@@ -60,9 +60,11 @@ def python_frames(
         found.join(totals, on=["step", "name"], how="full", coalesce=True, nulls_equal=True)
         .with_columns(pl.col(*for_all, "calls").fill_null(0))
         .with_columns(
-            pl.when(pl.col("name").is_not_null()).then(
-                pl.col("host_total_ns", "device_total_ns").fill_null(0)
-            )
+            pl.when(pl.col("name").is_null())
+            .then(f"{of}_self_ns")
+            .otherwise(pl.col(f"{of}_total_ns").fill_null(0))
+            .alias(f"{of}_total_ns")
+            for of in ("host", "device")
         )
         .with_columns(is_user_frame(pl.col("name")).fill_null(value=False).alias("is_user"))
         .sort("device_self_ns", "host_self_ns", "name", descending=[True, True, False])

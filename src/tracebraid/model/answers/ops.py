@@ -215,10 +215,12 @@ PYTHON_FRAMES = Table(
         Column("is_user", Kind.BOOL, "whether it is a user's: neither PyTorch's nor Python's own"),
         Column("calls", Kind.INT, "how often it was called"),
         Column("host_self_ns", Kind.INT, "host time in it and in no Python function inside it; ops count"),
-        Column("host_total_ns", Kind.INT, "host time in it; null in no function"),
+        Column("host_total_ns", Kind.INT, "host time in it; `host_self_ns` in no function"),
         Column("kernels", Kind.INT, "device events launched in it and in no Python function inside it"),
         Column("device_self_ns", Kind.INT, "duration of those"),
-        Column("device_total_ns", Kind.INT, "duration of all launched in it; null in no function"),
+        Column(
+            "device_total_ns", Kind.INT, "duration of all launched in it; `device_self_ns` in no function"
+        ),
         DOUBTFUL,
     ),
 )
