@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tracebraid.analysis.time.intervals import cover_of, owned
-from tracebraid.analysis.time.step_windows import step_of_moments
+from tracebraid.analysis.time.step_windows import in_windows, step_of_moments
 
 steady = settings(deadline=None, derandomize=True, max_examples=200, database=None)
 
@@ -36,6 +36,24 @@ def test_the_step_of_a_moment_is_the_last_to_start_of_those_that_hold_it(
     assert found.get_column("step").to_list() == expected
     assert found.get_column("step").dtype == pl.String
     assert found.get_column("ts_ns").to_list() == moments
+
+
+@steady
+@given(PAIRS, st.lists(st.integers(-2, 60), max_size=20))
+def test_a_moment_is_in_each_window_that_holds_it(pairs: list[tuple[int, int]], moments: list[int]) -> None:
+    spans = sorted((start, start + length) for start, length in pairs)
+    windows = pl.DataFrame(
+        [(f"step {i}", *span) for i, span in enumerate(spans)], schema=SCHEMA, orient="row"
+    )
+    rows = pl.DataFrame({"at": [None, *moments]}, schema={"at": pl.Int64})
+    found = in_windows(rows, "at", windows)
+    assert found.select("step", "at").rows() == [
+        (f"step {i}", moment)
+        for i, (start, end) in enumerate(spans)
+        for moment in sorted(moments)
+        if start <= moment < end
+    ]
+    assert found.columns == ["at", *SCHEMA]
 
 
 def bounds(pairs: list[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

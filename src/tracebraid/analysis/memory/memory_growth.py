@@ -7,7 +7,7 @@ import polars as pl
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.memory.blocks.blocks import blocks
 from tracebraid.analysis.memory.blocks.peaks import usage_by_step
-from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.analysis.time.step_windows import in_windows, step_windows
 from tracebraid.model.answers import MEMORY_GROWTH
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -53,9 +53,7 @@ def _kept(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         pl.int_range(pl.len(), dtype=pl.Int64).alias("window")
     )
     never = blocks(linked, annotation).filter(pl.col("begin_ns").is_not_null() & pl.col("end_ns").is_null())
-    inside = never.drop("step", "end_ns").join_where(
-        windows, pl.col("begin_ns") >= pl.col("start_ns"), pl.col("begin_ns") < pl.col("end_ns")
-    )
+    inside = in_windows(never.drop("step", "end_ns"), "begin_ns", windows)
     return inside.group_by("window", "device").agg(
         pl.col("size_bytes").sum().alias("kept_bytes"), pl.len().cast(pl.Int64).alias("kept_allocations")
     )

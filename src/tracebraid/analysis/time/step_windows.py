@@ -8,7 +8,14 @@ import polars as pl
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP, step_events
 
-__all__ = ["BEFORE_ALL_NS", "in_order_of_steps", "step_of_moments", "step_windows", "windows_of"]
+__all__ = [
+    "BEFORE_ALL_NS",
+    "in_order_of_steps",
+    "in_windows",
+    "step_of_moments",
+    "step_windows",
+    "windows_of",
+]
 
 BEFORE_ALL_NS, _AFTER_ALL_NS = -(2**62), 2**62
 """Moments before and after all of a trace."""
@@ -36,6 +43,26 @@ def windows_of(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataF
         {"step": [None], "start_ns": [BEFORE_ALL_NS], "end_ns": [_AFTER_ALL_NS]},
         schema={"step": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},
     )
+
+
+def in_windows(rows: pl.DataFrame, moment: str, windows: pl.DataFrame) -> pl.DataFrame:
+    """Each row once for each window that holds its moment, with the window's columns; by window and moment.
+
+    Args:
+        rows: any frame; rows whose moment is null are in no window.
+        moment: its column of moments, in ns.
+        windows: `start_ns`, `end_ns` and further columns, none of them in `rows`.
+    """
+    ordered = rows.filter(pl.col(moment).is_not_null()).sort(moment, maintain_order=True)
+    moments = ordered.get_column(moment).to_numpy()
+    first, stop = (
+        np.searchsorted(moments, windows.get_column(name).to_numpy(), side="left")
+        for name in ("start_ns", "end_ns")
+    )
+    count = np.maximum(stop - first, 0)
+    window = np.repeat(np.arange(len(count)), count)
+    within = np.arange(len(window)) - np.repeat(np.cumsum(count) - count, count)
+    return ordered[first[window] + within].hstack(windows[window])
 
 
 def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:

@@ -7,7 +7,7 @@ import polars as pl
 from tracebraid.analysis.memory.blocks.pairing import CPU
 from tracebraid.analysis.memory.blocks.usage import usage
 from tracebraid.analysis.step_rows import NO_STEP
-from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.analysis.time.step_windows import in_windows, step_windows
 from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -35,9 +35,7 @@ def _usage_by_step(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.D
     windows = step_windows(linked, annotation).with_columns(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("window")
     )
-    inside = changes.join_where(
-        windows, pl.col("ts_ns") >= pl.col("start_ns"), pl.col("ts_ns") < pl.col("end_ns")
-    ).drop("start_ns", "end_ns")
+    inside = in_windows(changes, "ts_ns", windows).drop("start_ns", "end_ns")
     devices = changes.select("device").unique(maintain_order=True)
     found = (
         windows.join(devices, how="cross")
