@@ -62,7 +62,8 @@ def in_windows(rows: pl.DataFrame, moment: str, windows: pl.DataFrame) -> pl.Dat
     count = np.maximum(stop - first, 0)
     window = np.repeat(np.arange(len(count)), count)
     within = np.arange(len(window)) - np.repeat(np.cumsum(count) - count, count)
-    return ordered[first[window] + within].hstack(windows[window])
+    found: pl.DataFrame = ordered[first[window] + within].hstack(windows[window])
+    return found
 
 
 def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:

@@ -97,11 +97,11 @@ COPY_BANDWIDTH = Table(
         Column("count", Kind.INT, "changes of the bandwidth after which some copy runs"),
         Column("mean_bytes_per_s", Kind.FLOAT, "mean over these"),
         Column("std_bytes_per_s", Kind.FLOAT, "standard deviation of a sample; null for a single change"),
-        Column("min_bytes_per_s", Kind.FLOAT, "lowest"),
+        Column("min_bytes_per_s", Kind.FLOAT, "lowest of all"),
         Column("p25_bytes_per_s", Kind.FLOAT, "lower quartile"),
         Column("p50_bytes_per_s", Kind.FLOAT, "median"),
         Column("p75_bytes_per_s", Kind.FLOAT, "upper quartile"),
-        Column("max_bytes_per_s", Kind.FLOAT, "highest"),
+        Column("max_bytes_per_s", Kind.FLOAT, "highest of all"),
         DOUBTFUL,
     ),
 )

@@ -21,11 +21,11 @@ QUEUE_LENGTHS = Table(
         Column("count", Kind.INT, "changes of the length: two for each device event whose call is known"),
         Column("mean", Kind.FLOAT, f"mean length {_AT_CHANGES}"),
         Column("std", Kind.FLOAT, "standard deviation of these, of a sample; null for a single change"),
-        Column("min", Kind.INT, "shortest"),
+        Column("min", Kind.INT, "shortest of all"),
         Column("p25", Kind.FLOAT, f"lower quartile {_AT_CHANGES}"),
         Column("p50", Kind.FLOAT, f"median {_AT_CHANGES}"),
         Column("p75", Kind.FLOAT, f"upper quartile {_AT_CHANGES}"),
-        Column("max", Kind.INT, "longest"),
+        Column("max", Kind.INT, "longest of all"),
         Column(
             "mean_over_time",
             Kind.FLOAT,

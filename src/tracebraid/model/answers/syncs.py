@@ -97,7 +97,7 @@ SYNCS = Table(
         Column("host_ns", Kind.INT, "sum of their durations"),
         Column("blocked_ns", Kind.INT, "sum of the time in which they were blocked"),
         Column("mean_ns", Kind.FLOAT, "mean duration; null: only calls in doubtful steps"),
-        Column("max_ns", Kind.INT, "longest; null: only calls in doubtful steps"),
+        Column("max_ns", Kind.INT, "longest of all"),
         Column("confidence", Kind.FLOAT, "lowest confidence of what they waited for; null: that is unknown"),
         DOUBTFUL,
     ),

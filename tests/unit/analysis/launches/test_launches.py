@@ -63,7 +63,7 @@ def test_doubtful_steps_count_in_sums_and_in_no_means(monkeypatch: pytest.Monkey
         4,
         10_000,
         1_500.0,
-        2_000,
+        4_000,
     )
     (row,) = launches(linked, with_doubtful=True).to_dicts()
     assert (row["host_mean_ns"], row["host_max_ns"]) == (2_500.0, 4_000)
@@ -82,7 +82,7 @@ def test_launches_outside_of_steps_are_left_out_of_means_where_that_is_doubtful(
         10_000,
         None,
         None,
-        None,
+        4_000,
     )
 
 

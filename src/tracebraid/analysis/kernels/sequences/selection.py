@@ -81,7 +81,8 @@ def _entry(
 
 
 def _sums(taken: _Ints) -> _Ints:
-    return np.r_[0, np.cumsum(taken)]
+    found: _Ints = np.r_[0, np.cumsum(taken)]
+    return found
 
 
 def _period(part: _Ints) -> int:

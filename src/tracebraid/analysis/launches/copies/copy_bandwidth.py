@@ -32,7 +32,7 @@ def copy_bandwidth(
         linked: one rank.
         annotation: what marks a step, see `steps`.
         per_step: a row for each step in which the copies were launched, instead of one over all.
-        with_doubtful: statistics over all steps hold the copies of doubtful steps too.
+        with_doubtful: means and quartiles over all steps hold the copies of doubtful steps too.
     """
     changes = bandwidth_changes(linked, annotation).filter(pl.col("bytes_per_s") > 0)
     if changes.is_empty():
@@ -45,9 +45,9 @@ def copy_bandwidth(
             pl.len().alias("count"),
             mean_of(rate, "mean_bytes_per_s"),
             std_of(rate, "std_bytes_per_s"),
-            min_of(rate, "min_bytes_per_s"),
+            min_of(pl.col("bytes_per_s"), "min_bytes_per_s"),
             *quartiles_of(rate, "_bytes_per_s"),
-            max_of(rate, "max_bytes_per_s"),
+            max_of(pl.col("bytes_per_s"), "max_bytes_per_s"),
         )
         .sort(*by_number("device"), *SORT_OF_COPY[1:])
         .pipe(in_order_of_steps, linked, annotation)

@@ -34,7 +34,7 @@ def queue_lengths(
         linked: one rank.
         annotation: what marks a step, see `steps`.
         per_step: a row for each step in which the work was launched, instead of one over all.
-        with_doubtful: statistics over all steps hold the changes of doubtful steps too.
+        with_doubtful: means and quartiles over all steps hold the changes of doubtful steps too.
     """
     changes = queue_changes_of(linked, annotation)
     if changes.is_empty():
@@ -57,9 +57,9 @@ def summary_of_queues(changes: pl.DataFrame) -> pl.DataFrame:
             pl.len().alias("count"),
             mean_of(length, "mean"),
             std_of(length, "std"),
-            min_of(length, "min"),
+            min_of(pl.col("length"), "min"),
             *quartiles_of(length, ""),
-            max_of(length, "max"),
+            max_of(pl.col("length"), "max"),
             (length * lasted).sum().alias("weighted"),
             lasted.sum().alias("lasted_ns"),
         )

@@ -43,12 +43,11 @@ def syncs(
         linked: one rank.
         annotation: what marks a step, see `steps`.
         per_step: a row for each step in which the calls were made, instead of one over all.
-        with_doubtful: mean and maximum over all steps hold doubtful steps too.
+        with_doubtful: the mean over all steps holds doubtful steps too.
     """
     calls = sync_calls(linked, annotation)
     if calls.is_empty():
         return SYNCS.empty()
-    counted = pl.col("host_ns").filter("in_means")
     return (
         by_step(calls, linked, StepOptions(annotation, per_step, with_doubtful))
         .group_by("step", *_KEY)
@@ -57,8 +56,8 @@ def syncs(
             (pl.col("blocked_ns") > 0).sum().alias("waits"),
             pl.col("host_ns").sum(),
             pl.col("blocked_ns").sum(),
-            mean_of(counted),
-            max_of(counted),
+            mean_of(pl.col("host_ns").filter("in_means")),
+            max_of(pl.col("host_ns")),
             pl.col("confidence").min(),
         )
         .sort("host_ns", *_KEY, descending=[True, *([False] * len(_KEY))])
