@@ -38,6 +38,7 @@ class HostActivity(Enum):
     WAITED_FOR_DATA = "waited-for-data"
     SYNCHRONIZED = "synchronized"
     LAUNCHED = "launched"
+    CALLED = "called"
     COMMUNICATED = "communicated"
     COMPUTED = "computed"
     PYTHON = "python"
