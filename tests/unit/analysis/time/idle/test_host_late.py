@@ -199,7 +199,7 @@ def test_the_frame_is_the_users_and_the_module_the_innermost() -> None:
     ):
         host.launch(stream, "behind", KERNEL_NS)
     row = idle_blame(scene.linked()).to_dicts()[0]
-    assert (row["op"], row["module"]) == ("aten::mm", "nn.Module: Model_0")
+    assert (row["op"], row["module"]) == ("aten::mm", "Model_0")
     assert row["frame"] == "model.py(30): forward"
 
 
