@@ -88,4 +88,5 @@ def modules_of_rows(linked: LinkedTrace, rows: _Ints) -> pl.Series:
         return calls
     names = calls.unique().drop_nulls()
     modules = pl.DataFrame({"call": names.cast(pl.String)}).select(instance_of(pl.col("call"))).to_series()
-    return calls.replace_strict(names, modules, default=None, return_dtype=calls.dtype)
+    named: pl.Series = calls.replace_strict(names, modules, default=None, return_dtype=calls.dtype)
+    return named

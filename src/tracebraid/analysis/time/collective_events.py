@@ -20,7 +20,7 @@ __all__ = ["collective_events"]
 _BACKEND_RANGE = r"^\w+:[^:]"
 """Names that backends give to the range in which they communicate: `gloo:all_reduce`; ops have `::`."""
 
-_ONE_RANK = "(?i)send|recv"
+_BETWEEN_TWO = "(?i)send|recv"
 """Names of communication between two ranks."""
 
 
@@ -77,7 +77,7 @@ def _with_counts(events: pl.DataFrame) -> pl.DataFrame:
     An op that asks counts if no backend has a range in its process group; one that sends to or receives from a single
     rank, if no backend has such a range. Unknown groups may be any.
     """
-    single = pl.col("name").str.contains(_ONE_RANK).alias("single")
+    single = pl.col("name").str.contains(_BETWEEN_TWO).alias("single")
     backends = (
         events.filter((pl.col("device") == HOST) & ~pl.col("asks")).select("process_group", single).unique()
     )

@@ -110,7 +110,8 @@ def _calls_with_work(linked: LinkedTrace) -> list[str]:
     """The names of calls of which some has work on a device."""
     calls = linked.launches.get_column("call_event").drop_nulls().unique()
     names = linked.timeline.events.get_column("name").gather(calls)
-    return names.unique().cast(pl.String).drop_nulls().to_list()
+    found: list[str] = names.unique().cast(pl.String).drop_nulls().to_list()
+    return found
 
 
 def _blocking_copies(linked: LinkedTrace) -> NDArray[np.bool_]:
