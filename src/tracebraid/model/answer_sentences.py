@@ -63,7 +63,7 @@ CODE_NAMES: Mapping[Enum, str] = {
     HostActivity.COMPUTED: "in an op",
     HostActivity.PYTHON: "in Python",
     HostActivity.LAUNCHED: "in a launch",
-    HostActivity.CALLED: "in a call that launches nothing",
+    HostActivity.CALLED: "in a runtime call",
     HostActivity.SYNCHRONIZED: "synchronised",
     HostActivity.OUTSIDE_OF_OPS: "outside of ops",
     GapSize.MICRO: "short",
