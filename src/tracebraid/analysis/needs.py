@@ -66,6 +66,7 @@ def _any(linked: LinkedTrace, table: str, column: str) -> bool:
 
 
 HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
+    Need.EVENTS: lambda linked: linked.timeline.events.height > 0,
     Need.HOST_OPS: _has_rows("host_ops"),
     Need.DEVICE_WORK: lambda linked: linked.timeline.has_device,
     Need.STEPS: lambda linked: step_windows(linked).height > 0,

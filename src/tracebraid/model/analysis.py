@@ -33,6 +33,8 @@ class Family(Enum):
 class Need(Enum):
     """What a trace may lack, and an analysis needs; `model.sentences.NEED_SENTENCES` says how to capture it."""
 
+    EVENTS = "events"
+    """Anything at all."""
     HOST_OPS = "host ops"
     DEVICE_WORK = "device work"
     STEPS = "steps"

@@ -273,6 +273,10 @@ def _words(value: object) -> object:
 
 
 NEED_SENTENCES: dict[Need, tuple[str, str]] = {
+    Need.EVENTS: (
+        "the trace has no event, so there is nothing to judge",
+        "Capture again while the program works",
+    ),
     Need.HOST_OPS: ("no host op is in the trace", "Capture with ProfilerActivity.CPU"),
     Need.DEVICE_WORK: (
         "no work of a device is in the trace",

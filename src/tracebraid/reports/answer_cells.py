@@ -26,8 +26,6 @@ _CATEGORIES = {"cpu_op": "op", "user_annotation": "annotation"}
 """What people call categories of host events."""
 _LEAST_TEXT, _LEAST_FRAME = 20, 34
 """Characters of a text, and of a frame, that are shown at least: a frame's file and function are both needed."""
-_MODULE_EVENT = "nn.Module: "
-"""How the events of modules begin."""
 _LISTS = frozenset({"pattern", "op_stack"})
 """Columns that hold a JSON list of names."""
 
@@ -128,8 +126,6 @@ def _names(column: str, text: str) -> str:
         return ", ".join(code_name(codes[part]) if part in codes else part for part in text.split(","))
     if column in ("category", "op_category"):
         return _CATEGORIES.get(text, text)
-    if column == "module":
-        return text.removeprefix(_MODULE_EVENT)
     if column in _FRAMES:
         return text.rpartition("/")[2]
     if column in _LISTS:

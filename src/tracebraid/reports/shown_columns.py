@@ -48,7 +48,7 @@ SHOWN: Mapping[str, str] = {
     "python_frames": "name host_self_ns host_total_ns device_total_ns device_self_ns calls kernels",
     "launches": "op api count host_ns host_mean_ns delay_mean_ns device_mean_ns device_ns short kernels host_max_ns",
     "launch_events": "start_ns op api host_ns delay_ns device_ns kernels stream stream_idle_ns",
-    "launch_bound": "start_ns span_ns idle_ns gain_ns! launches kernels device_ns stream op annotation",
+    "launch_bound": "start_ns span_ns idle_ns gain_ns! op annotation launches kernels device_ns stream",
     "queue_lengths": "stream count mean mean_over_time p50 max p25 p75 min std",
     "queue_series": "stream ts_ns length launches",
     "full_queue": "stream longest full_ns! share launches blocked blocked_ns!",

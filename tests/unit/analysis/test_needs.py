@@ -71,3 +71,9 @@ def test_every_table_begins_with_the_rank_and_every_question_is_a_question() -> 
 def _analysis(needs: tuple[Need, ...], uses: tuple[Need, ...]) -> Analysis:
     kernels = next(analysis for analysis in ANALYSES if analysis.name == "kernels")
     return Analysis("kernels", kernels.family, kernels.answer, KERNELS, needs, uses)
+
+
+def test_a_trace_without_an_event_gives_validity_nothing_to_judge() -> None:
+    (analysis,) = (found for found in ANALYSES if found.name == "validity")
+    assert lacking(analysis, linked_of([])) == (Need.EVENTS,)
+    assert lacking(analysis, linked_of([op("aten::mm", 0, 5)])) == ()

@@ -256,3 +256,8 @@ def test_an_empty_answer_says_what_that_means(analysis: Analysis) -> None:
     assert line.startswith(analysis.name)
     assert NO_ROWS_SENTENCES.get(analysis.name, "") in line
     assert "[" not in line
+
+
+def test_who_launches_too_little_at_a_time_comes_before_how_many_launches() -> None:
+    shown = SHOWN["launch_bound"].split()
+    assert max(shown.index("op"), shown.index("annotation")) < shown.index("launches")

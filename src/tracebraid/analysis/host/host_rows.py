@@ -9,8 +9,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.module_name import instance_of
 
-__all__ = ["NO_ROW", "HostRows", "events_of_rows", "host_rows", "names_of_rows"]
+__all__ = ["NO_ROW", "HostRows", "events_of_rows", "host_rows", "modules_of_rows", "names_of_rows"]
 
 _Ints = NDArray[np.int64]
 
@@ -78,3 +79,14 @@ def names_of_rows(linked: LinkedTrace, rows: _Ints) -> pl.Series:
     """The names of the events of some rows, as categoricals; null for -1."""
     names: pl.Series = linked.timeline.events.get_column("name").gather(events_of_rows(linked, rows))
     return names
+
+
+def modules_of_rows(linked: LinkedTrace, rows: _Ints) -> pl.Series:
+    """The modules of which some rows are calls, as categoricals, named as in `modules` (`Linear_0`); null for -1."""
+    calls = names_of_rows(linked, rows)
+    if calls.null_count() == len(calls):
+        return calls
+    names = calls.unique().drop_nulls()
+    modules = pl.DataFrame({"call": names.cast(pl.String)}).select(instance_of(pl.col("call"))).to_series()
+    named: pl.Series = calls.replace_strict(names, modules, default=None, return_dtype=calls.dtype)
+    return named

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.host.host_rows import names_of_rows
+from tracebraid.analysis.host.host_rows import modules_of_rows, names_of_rows
 from tracebraid.analysis.memory.blocks.blocks import memory_source
 from tracebraid.analysis.memory.blocks.peaks import peaks
 from tracebraid.analysis.memory.host.host_context import host_context
@@ -40,6 +40,6 @@ def memory_peak(linked: LinkedTrace, per_step: bool = False, annotation: str = P
         pl.col("alive_bytes").alias("in_trace_bytes"),
         pl.col("alive_blocks").alias("allocations"),
         names_of_rows(linked, context.of_rows(context.op, rows)).cast(pl.String).alias("op"),
-        names_of_rows(linked, context.of_rows(context.module, rows)).cast(pl.String).alias("module"),
+        modules_of_rows(linked, context.of_rows(context.module, rows)).cast(pl.String).alias("module"),
     )
     return answer(MEMORY_PEAK, found, linked, annotation)

@@ -20,12 +20,16 @@ __all__ = ["collective_events"]
 _BACKEND_RANGE = r"^\w+:[^:]"
 """Names that backends give to the range in which they communicate: `gloo:all_reduce`; ops have `::`."""
 
+_BETWEEN_TWO = "(?i)send|recv"
+"""Names of communication between two ranks."""
+
 
 def collective_events(linked: LinkedTrace) -> pl.DataFrame:
     """The communicating `work_events`, in the order of starts: what each communicates.
 
     Columns: event_id, device, lane, ts_ns, end_ns, stream (its number, or the thread's), name, process_group,
-    description, dtype, message_bytes, asks (whether it is a host op that only asks a backend to communicate).
+    description, dtype, message_bytes, asks (whether it is a host op that only asks a backend to communicate), counts
+    (whether it is a collective of its own: false for ops that ask where the backend's ranges are in the trace).
 
     Arguments are those of the event itself, else those of the innermost op around its launch that has any. Where
     there are none: the name is that of the op, else of the kernel; type and size are those of the op's first input;
@@ -63,6 +67,27 @@ def _collective_events(linked: LinkedTrace) -> pl.DataFrame:
             "message_bytes",
             asks.alias("asks"),
         )
+        .pipe(_with_counts)
+    )
+
+
+def _with_counts(events: pl.DataFrame) -> pl.DataFrame:
+    """With `counts`: a collective of which the op that asks and the backend's range are both there is one.
+
+    An op that asks counts if no backend has a range in its process group; one that sends to or receives from a single
+    rank, if no backend has such a range. Unknown groups may be any.
+    """
+    single = pl.col("name").str.contains(_BETWEEN_TWO).alias("single")
+    backends = (
+        events.filter((pl.col("device") == HOST) & ~pl.col("asks")).select("process_group", single).unique()
+    )
+    any_group = pl.col("process_group").is_null()
+    asking = events.filter("asks").select("event_id", pl.col("process_group").alias("asked"), single)
+    ranged = asking.join(backends, on="single").filter(
+        any_group | pl.col("asked").is_null() | (pl.col("asked") == pl.col("process_group"))
+    )
+    return events.with_columns(
+        (~pl.col("event_id").is_in(ranged.get_column("event_id").implode())).alias("counts")
     )
 
 

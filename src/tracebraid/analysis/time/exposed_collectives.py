@@ -28,7 +28,8 @@ def exposed_collectives(
     collective that began first of those that run, of equal starts for that which the file has first. So the exposed
     times of a device add up to `exposed_communication_ns` of `breakdown`, for the whole and for each step, to the
     nanosecond. In a trace without device work, a host op that asks a backend to communicate (`c10d::allreduce_`)
-    counts only while no backend (`gloo:all_reduce`) communicates.
+    has exposed time only while no backend (`gloo:all_reduce`) communicates, and is a collective of its own only where
+    its process group has no ranges of a backend.
 
     Args:
         linked: one rank.
@@ -49,7 +50,7 @@ def exposed_collectives(
     return (
         pl.concat(frames)
         .group_by("step", *_KEY)
-        .agg(pl.len().alias("count"), pl.col("total_ns").sum(), exposed.sum())
+        .agg(pl.col("counts").sum().alias("count"), pl.col("total_ns").sum(), exposed.sum())
         .with_columns(pl.when(of_device > 0).then(exposed / of_device).alias("share"))
         .sort("exposed_ns", "total_ns", *_KEY, descending=[True, True] + [False] * len(_KEY), nulls_last=True)
         .pipe(in_order_of_steps, linked, annotation)
@@ -94,6 +95,7 @@ def _of_level(events: pl.DataFrame, hides: Cover, windows: pl.DataFrame) -> pl.D
     return pairs.select(
         "step",
         *_KEY,
+        "counts",
         clip.select(pl.col("end_ns") - pl.col("ts_ns")).to_series().alias("total_ns"),
         pl.Series("exposed_ns", b - a - hides.within(a, b)),
     )

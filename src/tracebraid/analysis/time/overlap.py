@@ -66,6 +66,7 @@ def _rows(events: pl.DataFrame, key: pl.DataFrame, compute: Cover, windows: pl.D
     """
     starts, ends = (events.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
     first, last = (windows.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    counts = events.get_column("counts").to_numpy()
     cover = cover_of(starts, ends)
     communication = cover.within(first, last)
     hidden = cover.shared_within(compute, first, last)
@@ -75,12 +76,13 @@ def _rows(events: pl.DataFrame, key: pl.DataFrame, compute: Cover, windows: pl.D
         .with_columns(
             pl.lit(events.get_column("device")[0]).alias("device"),
             *(key.get_column(name).new_from_index(0, windows.height) for name in _KEY),
-            pl.Series("count", _running(starts, ends, first, last)),
+            pl.Series("count", _running(starts[counts], ends[counts], first, last)),
+            pl.Series("running", _running(starts, ends, first, last)),
             pl.Series("communication_ns", communication),
             pl.Series("overlap_ns", hidden),
             pl.Series("exposed_ns", communication - hidden),
         )
-        .filter(pl.col("count") > 0)
+        .filter(pl.col("running") > 0)
         .with_columns(
             pl.when(pl.col("communication_ns") > 0)
             .then(pl.col("overlap_ns") / pl.col("communication_ns"))

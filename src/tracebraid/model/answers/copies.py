@@ -75,7 +75,8 @@ COPIES = Table(
         Column(
             "bandwidth_bytes_per_s",
             Kind.FLOAT,
-            "bytes by time of those with a size and a duration, doubtful steps left out; null: none",
+            "bytes by time of those with a size and a duration, doubtful steps left out (`copy_bandwidth` has the mean "
+            "over its changes instead, not weighted by time); null: none",
         ),
         Column("max_bandwidth_bytes_per_s", Kind.FLOAT, "highest of a single one of these; null: none"),
         Column("kineto_bandwidth_bytes_per_s", Kind.FLOAT, "mean of Kineto's bandwidths; null: none"),
@@ -95,7 +96,11 @@ COPY_BANDWIDTH = Table(
         Column("device", Kind.TEXT, "device"),
         _NAME,
         Column("count", Kind.INT, "changes of the bandwidth after which some copy runs"),
-        Column("mean_bytes_per_s", Kind.FLOAT, "mean over these"),
+        Column(
+            "mean_bytes_per_s",
+            Kind.FLOAT,
+            "mean over these, each the same however long it lasts: not bytes by time, as `copies` has it",
+        ),
         Column("std_bytes_per_s", Kind.FLOAT, "standard deviation of a sample; null for a single change"),
         Column("min_bytes_per_s", Kind.FLOAT, "lowest of all"),
         Column("p25_bytes_per_s", Kind.FLOAT, "lower quartile"),

@@ -38,6 +38,7 @@ class HostActivity(Enum):
     WAITED_FOR_DATA = "waited-for-data"
     SYNCHRONIZED = "synchronized"
     LAUNCHED = "launched"
+    CALLED = "called"
     COMMUNICATED = "communicated"
     COMPUTED = "computed"
     PYTHON = "python"
@@ -66,7 +67,9 @@ _OP = Column("op", Kind.TEXT, "innermost op that the host ran; null: none")
 _TOP_OP = Column("top_op", Kind.TEXT, "outermost op around it, or itself; null: none")
 _ANNOTATION = Column("annotation", Kind.TEXT, "innermost annotation that is no step; null: none")
 _MODULE = Column(
-    "module", Kind.TEXT, "innermost nn.Module, in backward that of the forward op; null: none known"
+    "module",
+    Kind.TEXT,
+    "innermost nn.Module (`Linear_0`), in backward that of the forward op; null: none known",
 )
 _FRAME = Column(
     "frame", Kind.TEXT, "innermost Python frame of the user's, else any; null: none, or no stacks"

@@ -137,7 +137,11 @@ OVERLAP = Table(
         ),
         _DESCRIPTION,
         Column("stream", Kind.TEXT, "stream, or thread of the host; null: over all"),
-        Column("count", Kind.INT, "collectives that run in it, even if in part"),
+        Column(
+            "count",
+            Kind.INT,
+            "collectives that run in it, even if in part; 0: ops that ask a backend, whose ranges count",
+        ),
         Column("communication_ns", Kind.INT, "time in which some of them runs"),
         Column("overlap_ns", Kind.INT, "of it, hidden: something computes on the device, on any stream"),
         Column("exposed_ns", Kind.INT, "of it, exposed: nothing computes; communication - overlap"),
@@ -159,7 +163,11 @@ EXPOSED_COLLECTIVES = Table(
         _DESCRIPTION,
         Column("dtype", Kind.TEXT, "element type, as in the file; null: not recorded"),
         Column("message_bytes", Kind.INT, "the larger of input and output, in bytes; null: not recorded"),
-        Column("count", Kind.INT, "how often it ran in the step, even if in part"),
+        Column(
+            "count",
+            Kind.INT,
+            "how often it ran in the step, even if in part; 0: an op that asks a backend, whose ranges count",
+        ),
         Column("total_ns", Kind.INT, "sum of its durations in the step"),
         Column(
             "exposed_ns",

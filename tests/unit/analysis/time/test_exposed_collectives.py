@@ -110,7 +110,7 @@ def test_on_the_host_an_op_that_asks_counts_only_where_no_backend_communicates()
         op("gloo:all_reduce", 10, 30, 2, cat="user_annotation"),
         op("aten::mm", 35, 10, 3),
     )
-    assert found == [(None, "gloo:all_reduce", 1, 30, 25), (None, "c10d::allreduce_", 1, 20, 10)]
+    assert found == [(None, "gloo:all_reduce", 1, 30, 25), (None, "c10d::allreduce_", 0, 20, 10)]
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.builders import Json, call, kernel, op
 from tests.planted import Scene
 from tests.unit.linking.made import linked_of
@@ -106,3 +108,26 @@ def test_planted_groups_are_found() -> None:
     assert {(r["communication_ns"], r["overlap_ns"], r["exposed_ns"]) for r in rows} == {
         (reduced.dur, 30_000, 50_000)
     }
+
+
+@pytest.mark.parametrize(
+    ("range_name", "ranges_group", "asking", "collectives"),
+    [
+        ("gloo:all_reduce", {}, "c10d::allreduce_", 1),
+        ("gloo:all_reduce", {"Process Group Name": "dp"}, "c10d::allreduce_", 1),
+        ("gloo:all_reduce", {"Process Group Name": "tp"}, "c10d::allreduce_", 2),
+        ("gloo:all_reduce", {"Process Group Name": "dp"}, "c10d::send", 2),
+        ("gloo:send", {"Process Group Name": "dp"}, "c10d::send", 1),
+    ],
+)
+def test_a_collective_that_is_asked_for_and_run_counts_once(
+    range_name: str, ranges_group: Json, asking: str, collectives: int
+) -> None:
+    asked = {"Collective name": asking, "Process Group Name": "dp"}
+    ran = {"Collective name": range_name, **ranges_group} if ranges_group else {}
+    found = rows_of(op(asking, 0, 10, 1, **asked), op(range_name, 5, 20, 2, **ran))
+    assert found[0][3:] == (collectives, 25, 0, 25)
+
+
+def test_without_ranges_of_a_backend_the_ops_that_ask_count() -> None:
+    assert rows_of(op("c10d::allreduce_", 0, 10, 1), op("c10d::allreduce_", 20, 10, 1))[0][3] == 2

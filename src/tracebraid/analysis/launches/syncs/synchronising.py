@@ -30,7 +30,8 @@ def synchronising_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """The calls in the order of their starts: call_event, api, kind, start_ns, host_ns, end_ns.
 
     A copy or an allocation whose name says `Async` does not count, but for a copy that the host waits for
-    nevertheless (see `copied`). Calls inside others of these are left out: a driver's inside a runtime's.
+    nevertheless (see `copied`). Calls inside others of these are left out: a driver's inside a runtime's, on its thread
+    or, with its correlation, on another, as MTIA has them.
 
     Args:
         linked: one rank.
@@ -56,9 +57,20 @@ def synchronising_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     inside = found.join(parents, on="call_event").join(
         found.select(pl.col("call_event").alias("parent_event")), on="parent_event", how="semi"
     )
-    return found.join(inside, on="call_event", how="anti", maintain_order="left").sort(
-        "start_ns", "call_event"
+    outermost = found.join(inside, on="call_event", how="anti", maintain_order="left")
+    return _once_per_correlation(outermost, linked).sort("start_ns", "call_event")
+
+
+def _once_per_correlation(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+    """Without the calls that run while another of the same correlation does, on whatever thread: they are one wait."""
+    correlations = linked.timeline.host_calls.select(pl.col("event_id").alias("call_event"), "correlation")
+    correlated = (
+        calls.select("call_event", "start_ns", "end_ns")
+        .join(correlations.filter(pl.col("correlation") > 0), on="call_event")
+        .sort("start_ns", "end_ns", "call_event", descending=[False, True, False])
     )
+    within = pl.col("end_ns") <= pl.col("end_ns").cum_max().shift(1).over("correlation")
+    return calls.join(correlated.filter(within), on="call_event", how="anti", maintain_order="left")
 
 
 def kinds_of_apis(names: pl.Series) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.host.host_rows import names_of_rows
+from tracebraid.analysis.host.host_rows import modules_of_rows, names_of_rows
 from tracebraid.analysis.memory.blocks.allocated_storages import allocated_storages
 from tracebraid.analysis.memory.blocks.categories import Lives, categories
 from tracebraid.analysis.memory.blocks.pairing import paired
@@ -120,16 +120,14 @@ def _described(linked: LinkedTrace, annotation: str, found: pl.DataFrame, ends_k
     )
     of_block = categories(lives, context, of_rank)
     released_in = of_rank.phases(context.of_rows(context.phase, end_row), lives.end_ns)
-    rows = {
-        name: context.of_rows(getattr(context, name), row)
-        for name in ("op", "top_op", "module", "annotation")
-    }
+    rows = {name: context.of_rows(getattr(context, name), row) for name in ("op", "top_op", "annotation")}
     described = found.with_columns(
         of_block.get_column("category"),
         of_block.get_column("rule"),
         phase_names(of_block.get_column("phase").to_numpy()).alias("phase"),
         phase_names(np.where(lives.end_ns == NEVER, -1, released_in)).alias("released_in"),
         *(names_of_rows(linked, rows[name]).cast(pl.String).alias(name) for name in rows),
+        modules_of_rows(linked, context.of_rows(context.module, row)).cast(pl.String).alias("module"),
         begin.alias("ts_ns"),
     )
     in_order = described.sort("begin_ns", nulls_last=False, maintain_order=True)

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.event_columns import event_columns
-from tracebraid.analysis.host.host_rows import names_of_rows
+from tracebraid.analysis.host.host_rows import modules_of_rows, names_of_rows
 from tracebraid.analysis.memory.blocks.pairing import CPU, instants
 from tracebraid.analysis.memory.host.host_context import host_context
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
@@ -50,7 +50,7 @@ def _device_calls(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     found = found.with_columns(
         pl.Series("op_row", op, dtype=pl.Int64),
         names_of_rows(linked, op).cast(pl.String).alias("op"),
-        names_of_rows(linked, context.of_rows(context.module, rows)).cast(pl.String).alias("module"),
+        modules_of_rows(linked, context.of_rows(context.module, rows)).cast(pl.String).alias("module"),
     )
     windows = step_windows(linked, annotation)
     first_end = windows.get_column("end_ns").head(1).to_numpy()

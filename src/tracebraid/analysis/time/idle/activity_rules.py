@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import polars as pl
 
 from tracebraid.analysis.host.name_rules import is_in_role
 from tracebraid.analysis.launches.syncs.synchronising import kinds_of_apis
 from tracebraid.model.answers import SyncKind
+from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.category import Role
 
 __all__ = ["activity_rules"]
@@ -27,17 +30,29 @@ _WAIT_FRAMES = r"distributed_c10d\.py\(\d+\): (barrier|monitored_barrier)$|^<bui
 """Ranges of collectives that run on the host, and frames that wait for a collective."""
 
 
-def activity_rules(events: pl.DataFrame) -> pl.DataFrame:
-    """The flags that each event bears by its name and category: `is_call`, `is_data`, `is_sync`, `is_collective`.
+_LAUNCHES = (CallAction.LAUNCH_KERNEL, CallAction.LAUNCH_GRAPH, CallAction.COPY, CallAction.FILL)
+"""What calls launch by their names, where the trace has lost the work of all of them."""
+
+
+def activity_rules(events: pl.DataFrame, with_work: Collection[str] = ()) -> pl.DataFrame:
+    """The flags that each event bears by its name and category.
+
+    `is_call`; `is_launch`, a call that launches; `is_data`, it waits for data; `is_sync`, for the device;
+    `is_collective`.
 
     Args:
         events: columns `name` and `category` as text, each pair of them once.
+        with_work: the names of calls of which some has work on a device.
     """
     name = pl.col("name")
     op, call, frame = (is_in_role(role) for role in (Role.OP, Role.CALL, Role.PYTHON))
     named = is_in_role(Role.OP, Role.ANNOTATION)
     return events.select(
         call.alias("is_call"),
+        (
+            call
+            & pl.any_horizontal(name.is_in(with_work), *(call_does(name, action) for action in _LAUNCHES))
+        ).alias("is_launch"),
         (
             (named & (name.str.starts_with(_DATA_RANGE) | name.is_in(_DATA_OPS)))
             | (frame & name.str.contains(_DATA_FRAMES))

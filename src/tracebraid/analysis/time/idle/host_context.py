@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -29,9 +30,10 @@ class Activity(IntEnum):
     PYTHON = 1
     COMPUTED = 2
     COMMUNICATED = 3
-    LAUNCHED = 4
-    SYNCHRONIZED = 5
-    WAITED_FOR_DATA = 6
+    CALLED = 4
+    LAUNCHED = 5
+    SYNCHRONIZED = 6
+    WAITED_FOR_DATA = 7
     WORKS = 2
 
 
@@ -66,21 +68,24 @@ def host_context(linked: LinkedTrace) -> HostContext:
 
 
 def _host_context(linked: LinkedTrace) -> HostContext:
-    flags, kind = by_rules(linked, activity_rules), kinds(linked)
+    rules = partial(activity_rules, with_work=_calls_with_work(linked))
+    flags, kind = by_rules(linked, rules), kinds(linked)
 
     def nearest(name: str) -> _Ints:
         return nearest_or_none(linked, flags[name])
 
     is_frame = kind["is_frame"]
     code = nearest_or_none(linked, kind["is_op"] | is_frame)
+    call = nearest_or_none(linked, kind["is_op"] | is_frame | flags["is_call"])
     is_op = np.r_[kind["is_op"], False].astype(np.bool_)
     sync = nearest_or_none(linked, flags["is_sync"] | _blocking_copies(linked))
     activity = np.select(
         [
             nearest("is_data") >= 0,
             sync >= 0,
-            nearest("is_call") >= 0,
+            nearest("is_launch") >= 0,
             nearest("is_collective") >= 0,
+            call != code,
             is_op[code],
             code >= 0,
         ],
@@ -91,6 +96,7 @@ def _host_context(linked: LinkedTrace) -> HostContext:
                 Activity.SYNCHRONIZED,
                 Activity.LAUNCHED,
                 Activity.COMMUNICATED,
+                Activity.CALLED,
                 Activity.COMPUTED,
                 Activity.PYTHON,
             )
@@ -98,6 +104,14 @@ def _host_context(linked: LinkedTrace) -> HostContext:
         np.int8(Activity.OUTSIDE_OF_OPS),
     )
     return HostContext(activity.astype(np.int8), sync)
+
+
+def _calls_with_work(linked: LinkedTrace) -> list[str]:
+    """The names of calls of which some has work on a device."""
+    calls = linked.launches.get_column("call_event").drop_nulls().unique()
+    names = linked.timeline.events.get_column("name").gather(calls)
+    found: list[str] = names.unique().cast(pl.String).drop_nulls().to_list()
+    return found
 
 
 def _blocking_copies(linked: LinkedTrace) -> NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.host.host_rows import NO_ROW, names_of_rows
+from tracebraid.analysis.host.host_rows import NO_ROW, modules_of_rows, names_of_rows
 from tracebraid.analysis.host.thread_timelines import innermost_at
 from tracebraid.analysis.time.idle.blamed_threads import blamed_threads
 from tracebraid.analysis.time.idle.host_context import host_context
@@ -81,7 +81,12 @@ def _idle_parts(linked: LinkedTrace, annotation: str, segments: pl.DataFrame) ->
 
 
 def _contexts_of_parts(linked: LinkedTrace, segments: pl.DataFrame) -> pl.DataFrame:
-    names = [names_of_rows(linked, segments.get_column(name).to_numpy()).alias(name) for name in CONTEXT]
+    names = [
+        (modules_of_rows if name == "module" else names_of_rows)(
+            linked, segments.get_column(name).to_numpy()
+        ).alias(name)
+        for name in CONTEXT
+    ]
     # Columns without any value, such as frames where there are no stacks, would only make the grouping slow.
     known = [column.name for column in names if column.null_count() < len(column)]
     return (

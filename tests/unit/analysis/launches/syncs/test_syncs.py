@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from tests.builders import Json, call, kernel, op
+from tests.builders import Json, call, complete, kernel, op
 from tests.planted import CALL_NS, RETURN_NS, Copy, Scene, scenes
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.launches.syncs.sync_calls import sync_calls
@@ -297,3 +297,24 @@ def test_a_clean_run_waits_once_in_the_end() -> None:
     assert waiting.select("api", "waited_event", "step").rows() == [
         ("cudaDeviceSynchronize", last.event_id, None)
     ]
+
+
+@pytest.mark.parametrize(
+    ("correlation", "rows"), [(7, ["synchronizeStream"]), (8, ["synchronizeStream", "synchronize"])]
+)
+def test_a_wait_that_another_thread_carries_out_counts_once(correlation: int, rows: list[str]) -> None:
+    linked = linked_of(
+        [
+            call("synchronizeStream", 10, 50, 7, cat="mtia_runtime"),
+            complete("synchronize", "mtia_runtime", 11, 48, 17, 3704, {"correlation": correlation}),
+        ]
+    )
+    assert sync_calls(linked).get_column("api").to_list() == rows
+    assert syncs(linked).get_column("count").sum() == len(rows)
+
+
+def test_calls_of_one_correlation_after_each_other_are_two_waits() -> None:
+    linked = linked_of(
+        [call("cudaStreamSynchronize", 10, 5, 7), call("cudaStreamSynchronize", 20, 5, 7, tid=9)]
+    )
+    assert sync_calls(linked).height == 2

@@ -59,6 +59,22 @@ def _loads_module(host: Thread, stream: Stream) -> None:
         host.call("cuModuleLoadData", MEANWHILE_NS)
 
 
+def _launches_without_work(host: Thread, stream: Stream) -> None:
+    with host.op("aten::mm"):
+        host.call("cudaLaunchKernel", MEANWHILE_NS)
+
+
+def _computes_in_a_call(host: Thread, stream: Stream) -> None:
+    with host.event("gif_merge", "mtia_runtime", {}):
+        host.spend(1_000)
+        host.run("aten::slow", MEANWHILE_NS - 1_000)
+
+
+def _annotates_in_a_call(host: Thread, stream: Stream) -> None:
+    with host.event("gif_merge", "mtia_runtime", {}), host.annotation("prepare"):
+        host.spend(MEANWHILE_NS)
+
+
 def _allocates(host: Thread, stream: Stream) -> None:
     with host.op("aten::empty"):
         host.call("cudaMalloc", MEANWHILE_NS)
@@ -93,7 +109,10 @@ def _waits_for_other_ranks(host: Thread, stream: Stream) -> None:
         (_runs_python, "python"),
         (_runs_nothing, "outside-of-ops"),
         (_annotates, "outside-of-ops"),
-        (_loads_module, "launched"),
+        (_loads_module, "called"),
+        (_launches_without_work, "launched"),
+        (_computes_in_a_call, "computed"),
+        (_annotates_in_a_call, "called"),
         (_allocates, "synchronized"),
         (_reads_scalar, "synchronized"),
         (_waits_on_hip, "synchronized"),
@@ -180,7 +199,7 @@ def test_the_frame_is_the_users_and_the_module_the_innermost() -> None:
     ):
         host.launch(stream, "behind", KERNEL_NS)
     row = idle_blame(scene.linked()).to_dicts()[0]
-    assert (row["op"], row["module"]) == ("aten::mm", "nn.Module: Model_0")
+    assert (row["op"], row["module"]) == ("aten::mm", "Model_0")
     assert row["frame"] == "model.py(30): forward"
 
 

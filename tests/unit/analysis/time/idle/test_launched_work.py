@@ -55,7 +55,7 @@ def test_a_wait_keeps_launched_work_for_as_long_as_it_takes() -> None:
     assert kernel.call is not None
     assert causes(scene.linked()) == {
         ("host-late", "outside-of-ops"): 35_000 - 18_000,
-        ("host-late", "launched"): 2 * CALL_NS,
+        ("host-late", "called"): 2 * CALL_NS,
         ("stream-wait", None): kernel.ts - kernel.call.ts,
     }
 
