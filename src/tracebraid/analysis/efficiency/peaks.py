@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from tracebraid.analysis.device.device_events import device_events
 from tracebraid.model.device_peaks import DevicePeaks, Precision, device_peaks
 from tracebraid.model.linked_trace import LinkedTrace
@@ -50,8 +48,8 @@ def _known_peaks(linked: LinkedTrace) -> DevicePeaks | None:
         return None
     properties = linked.timeline.header.get("deviceProperties")
     rows = [row for row in properties if isinstance(row, dict)] if isinstance(properties, list) else []
-    busy = device_events(linked).get_column("device").unique()
-    named = [row for row in rows if pl.Series([str(row.get("id"))]).is_in(busy).item()] or rows
+    busy = set(device_events(linked).get_column("device").unique().to_list())
+    named = [row for row in rows if str(row.get("id")) in busy] or rows
     found = {id(peaks): peaks for peaks in map(_peaks_of, named)}
     known = list(found.values())
     return known[0] if len(known) == 1 else None
