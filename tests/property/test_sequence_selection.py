@@ -46,8 +46,9 @@ def test_what_is_at_stake_falls(parts: list[list[int]]) -> None:
     assert worth == sorted(worth, reverse=True)
 
 
+# Of few runs, the begun last run may make its part of all runs worth more than the whole runs.
 @given(
-    st.lists(st.integers(1, 9), min_size=2, max_size=6, unique=True), st.integers(2, 40), st.integers(0, 5)
+    st.lists(st.integers(1, 9), min_size=2, max_size=6, unique=True), st.integers(4, 40), st.integers(0, 5)
 )
 def test_a_repetition_is_one_sequence_wherever_it_ends(part: list[int], runs: int, more: int) -> None:
     more = min(more, len(part) - 1)
