@@ -110,18 +110,19 @@ class StepWatch:
         self._unwatch_optimizers = undo
 
     def _watch_modules(self) -> None:
-        module = torch.nn.Module
+        watch, module = self, torch.nn.Module
         call = module.__call__
 
+        # Where stacks are recorded, the profiler takes the frame's `self` for the module.
         @functools.wraps(call)
-        def call_and_count(called: Any, /, *args: Any, **kwargs: Any) -> Any:
+        def call_and_count(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
-                return call(called, *args, **kwargs)
-            with _Nested(self._inside, "module") as outermost:
-                result = call(called, *args, **kwargs)
-            if outermost and self._counts_modules:
-                with self._guard:
-                    self._module_called(called)
+                return call(self, *args, **kwargs)
+            with _Nested(watch._inside, "module") as outermost:
+                result = call(self, *args, **kwargs)
+            if outermost and watch._counts_modules:
+                with watch._guard:
+                    watch._module_called(self)
             return result
 
         def undo() -> None:

@@ -327,3 +327,9 @@ def test_what_the_program_wraps_around_the_watch_stays(
         call(module, 70)
     assert calls.count(module) == 70
     assert steps == []
+
+
+def test_a_profiler_of_stacks_sees_the_module_that_is_called(watch: StepWatch) -> None:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True) as profile:
+        torch.nn.Linear(2, 2)(torch.ones(1, 2))
+    assert any("Linear" in event.name for event in profile.events())
