@@ -1,4 +1,7 @@
-"""What a device can do at best: dense peak FLOP/s by precision and memory bandwidth, as its vendor states them."""
+"""What a device can do at best: dense peak FLOP/s by precision and memory bandwidth.
+
+`docs/analyses/efficiency.md` says which rows were compared with other tables, and which were not.
+"""
 
 from __future__ import annotations
 
