@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 from tracebraid.analysis.catalog import ANALYSES
+from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.model import answers, schema
 from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.column import Table
+from tracebraid.model.job_analysis import JobAnalysis
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -26,6 +28,7 @@ PARTS = (
     ("Kineto trace: `Timeline`", schema.kineto),
     ("Execution Trace: `ExecutionTrace`", schema.execution_trace),
     ("Links: `LinkedTrace`", schema.links),
+    ("Ranks of a job: `LinkedRanks`", schema.ranks),
     ("Answers", answers),
 )
 
@@ -64,14 +67,14 @@ def render_analyses() -> str:
     """The list of all analyses by family."""
     parts = [LIST_HEAD]
     for family in Family:
-        rows = [_row(analysis) for analysis in ANALYSES if analysis.family is family]
+        rows = [_row(analysis) for analysis in (*ANALYSES, *JOB_ANALYSES) if analysis.family is family]
         page = f"{family.value}.md"
         title = f"[{family.value.capitalize()}]({page})" if (DOCS / "analyses" / page).exists() else page
         parts += [f"\n## {title}\n\n", LIST_COLUMNS, *rows] if rows else []
     return "".join(parts)
 
 
-def _row(analysis: Analysis) -> str:
+def _row(analysis: Analysis | JobAnalysis) -> str:
     options = ", ".join(f"`{option}`" for option in analysis.options)
     question = analysis.question.replace("|", "\\|")
     return f"| `{analysis.name}` | {question} | {_needs(analysis.needs)} | {_needs(analysis.uses)} | {options} |\n"

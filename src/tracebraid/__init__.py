@@ -25,6 +25,7 @@ if _TYPE_CHECKING:
         build_recorder,
         capture,
         check,
+        clocks,
         copies,
         copy_bandwidth,
         copy_bandwidth_series,
@@ -162,6 +163,7 @@ __all__ = [
     "build_recorder",
     "capture",
     "check",
+    "clocks",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -223,7 +225,7 @@ __all__ = [
 _HOMES = {
     "tracebraid.api": (
         "activations allocations allocator allocator_calls analyses analyze annotation_kernels batch_sizes "
-        "breakdown build_recorder capture check copies copy_bandwidth copy_bandwidth_series counters "
+        "breakdown build_recorder capture check clocks copies copy_bandwidth copy_bandwidth_series counters "
         "demo_path exposed_collectives full_queue graph_kernels graph_replays idle_blame idle_causes "
         "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
         "kernels kernels_by_op launch_bound launch_events launchers launches link memory_at_peak "

@@ -16,6 +16,7 @@ from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
+from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -24,15 +25,19 @@ __all__ = ["HAS", "lacking"]
 _COUNTER_CATEGORIES = ["cuda_profiler_range", "hardware_counters"]
 
 
-def lacking(analysis: Analysis, linked: LinkedTrace, annotation: str = PROFILER_STEP) -> tuple[Need, ...]:
+def lacking(
+    analysis: Analysis | JobAnalysis, linked: LinkedTrace, annotation: str = PROFILER_STEP
+) -> tuple[Need, ...]:
     """What of an analysis's needs and uses the trace does not have, in their order.
+
+    Whether there are several ranks is not for a trace to say.
 
     Args:
         analysis: the analysis.
         linked: one rank.
         annotation: what marks a step.
     """
-    wanted = (*analysis.needs, *analysis.uses)
+    wanted = [need for need in (*analysis.needs, *analysis.uses) if need is not Need.SEVERAL_RANKS]
     return tuple(
         need
         for need in wanted
@@ -84,6 +89,7 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.GRAPH_LAUNCHES: has_graphs,
     Need.EXECUTION_TRACE: lambda linked: linked.has_et,
     Need.DEVICE_PEAKS: lambda linked: known_peaks(linked) is not None,
+    Need.SEVERAL_RANKS: lambda _: False,
     Need.INFERENCE_ITERATIONS: lambda linked: iterations(linked).height > 0,
 }
 """Whether a trace has what may be needed; steps are those of `torch.profiler`."""

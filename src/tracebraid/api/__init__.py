@@ -13,6 +13,7 @@ from tracebraid.api.analyses import (
     batch_sizes,
     breakdown,
     check_options,
+    clocks,
     copies,
     copy_bandwidth,
     copy_bandwidth_series,
@@ -79,9 +80,11 @@ from tracebraid.api.traces import (
     write_et_plus,
     write_trace_link_et,
 )
+from tracebraid.api.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 
 __all__ = [
     "Progress",
+    "RankOfJob",
     "activations",
     "allocations",
     "allocator",
@@ -89,12 +92,14 @@ __all__ = [
     "analyses",
     "analyze",
     "annotation_kernels",
+    "answer_of_ranks",
     "batch_sizes",
     "breakdown",
     "build_recorder",
     "capture",
     "check",
     "check_options",
+    "clocks",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -137,6 +142,7 @@ __all__ = [
     "python_frames",
     "queue_lengths",
     "queue_series",
+    "rank_of_job",
     "read_execution_trace",
     "read_timeline",
     "recomputation",

@@ -18,6 +18,7 @@ from tracebraid.analysis.inference.batch_sizes import batch_sizes as _batch_size
 from tracebraid.analysis.inference.graph_replays import graph_replays as _graph_replays
 from tracebraid.analysis.inference.inference_phases import inference_phases as _inference_phases
 from tracebraid.analysis.inference.token_times import token_times as _token_times
+from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.analysis.kernels.graphs.graph_kernels import graph_kernels as _graph_kernels
 from tracebraid.analysis.kernels.kernel_durations import kernel_durations as _kernel_durations
 from tracebraid.analysis.kernels.kernel_families import kernel_families as _kernel_families
@@ -59,6 +60,7 @@ from tracebraid.analysis.ops.annotations.user_annotations import user_annotation
 from tracebraid.analysis.ops.modules.modules import modules as _modules
 from tracebraid.analysis.ops.ops import ops as _ops
 from tracebraid.analysis.ops.python_frames import python_frames as _python_frames
+from tracebraid.analysis.ranks.clocks import clocks as _clocks
 from tracebraid.analysis.time.breakdown import breakdown as _breakdown
 from tracebraid.analysis.time.exposed_collectives import exposed_collectives as _exposed_collectives
 from tracebraid.analysis.time.idle.idle_blame import idle_blame as _idle_blame
@@ -70,9 +72,12 @@ from tracebraid.analysis.time.step_spread import step_spread as _step_spread
 from tracebraid.analysis.time.step_times import step_times as _step_times
 from tracebraid.analysis.time.steps import steps as _steps
 from tracebraid.analysis.validity.validity import validity as _validity
+from tracebraid.api.whole_job import answer_of_job
 from tracebraid.errors import ArgumentError
 from tracebraid.model.analysis import Analysis, Answer, Need
 from tracebraid.model.job import Job
+from tracebraid.model.job_analysis import JobAnalysis
+from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -87,6 +92,7 @@ __all__ = [
     "batch_sizes",
     "breakdown",
     "check_options",
+    "clocks",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -162,6 +168,25 @@ def _over_ranks(
     return ask
 
 
+def _of_job(question: Callable[Concatenate[LinkedRanks, _P], pl.DataFrame]) -> Callable[..., pl.DataFrame]:
+    """A question about linked ranks, as one that may be asked of a job, or of a trace as a job of one rank."""
+    analysis = next(analysis for analysis in JOB_ANALYSES if analysis.answer is question)
+
+    @wraps(question)
+    def ask(traces: LinkedTrace | Job, /, **options: object) -> pl.DataFrame:
+        return answer_of_job(analysis, traces, options).frame
+
+    _, *parameters = inspect.signature(question).parameters.values()
+    traces = inspect.Parameter("traces", inspect.Parameter.POSITIONAL_ONLY, annotation="LinkedTrace | Job")
+    keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    ask.__signature__ = inspect.Signature([traces, *keyword], return_annotation="pl.DataFrame")  # type: ignore[attr-defined]
+    ask.__module__ = __name__
+    ask.__doc__ = (question.__doc__ or "").replace(
+        "ranks: the ranks of a job.", "traces: a linked trace, or a job."
+    )
+    return ask
+
+
 validity = _over_ranks(_validity)
 steps = _over_ranks(_steps)
 step_times = _over_ranks(_step_times)
@@ -219,7 +244,10 @@ batch_sizes = _over_ranks(_batch_sizes)
 graph_replays = _over_ranks(_graph_replays)
 
 
-def analyses() -> tuple[Analysis, ...]:
+clocks = _of_job(_clocks)
+
+
+def analyses() -> tuple[Analysis | JobAnalysis, ...]:
     """All analyses: of each its name, its question, the table of its answer, its options, and what it needs.
 
     Examples:
@@ -227,7 +255,7 @@ def analyses() -> tuple[Analysis, ...]:
         >>> [analysis.question for analysis in tracebraid.analyses() if analysis.name == "launchers"]
         ["What launched the device's time: ops, annotations, graphs, or nothing that the trace knows?"]
     """
-    return ANALYSES
+    return (*ANALYSES, *JOB_ANALYSES)
 
 
 def analyze(name: str, traces: LinkedTrace | Job, **options: object) -> Answer:
@@ -250,6 +278,8 @@ def analyze(name: str, traces: LinkedTrace | Job, **options: object) -> Answer:
     """
     analysis = _named(name)
     check_options(analysis, options)
+    if isinstance(analysis, JobAnalysis):
+        return answer_of_job(analysis, traces, options)
     lacks: dict[int, tuple[Need, ...]] = {}
     annotation = str(options.get("annotation", PROFILER_STEP))
 
@@ -263,7 +293,7 @@ def analyze(name: str, traces: LinkedTrace | Job, **options: object) -> Answer:
     return Answer(analysis, frame, lacks)
 
 
-def check_options(analysis: Analysis, options: Mapping[str, object]) -> None:
+def check_options(analysis: Analysis | JobAnalysis, options: Mapping[str, object]) -> None:
     """Refuse options that an analysis does not have, or values that are not of their types.
 
     Raises:
@@ -290,11 +320,11 @@ def _fits(value: object, kind: str) -> bool:
     return isinstance(value, {"int": int, "str": str, "None": type(None)}.get(kind, ()))
 
 
-def _named(name: str) -> Analysis:
+def _named(name: str) -> Analysis | JobAnalysis:
     wanted = name.replace("-", "_")
-    found = next((analysis for analysis in ANALYSES if analysis.name == wanted), None)
+    found = next((analysis for analysis in analyses() if analysis.name == wanted), None)
     if found is None:
         raise ArgumentError(
-            f"there is no analysis {name!r}; there are: {', '.join(a.name for a in ANALYSES)}"
+            f"there is no analysis {name!r}; there are: {', '.join(a.name for a in analyses())}"
         )
     return found

@@ -16,6 +16,7 @@ from tracebraid.errors import ArgumentError
 from tracebraid.model.analysis import Analysis, Answer
 from tracebraid.model.category import Role
 from tracebraid.model.finding import Finding
+from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
@@ -32,7 +33,7 @@ class Question:
     """An analysis as it is asked, and what its answers need beside their rows.
 
     Args:
-        name: of the analysis.
+        analysis: what is asked.
         options: its options.
         step: only this step, by number or whole name; None for all.
         annotation: what marks a step.
@@ -41,7 +42,7 @@ class Question:
         starts: start of each rank's trace, in ns.
     """
 
-    name: str
+    analysis: Analysis | JobAnalysis
     options: dict[str, object]
     step: str | None
     annotation: str
@@ -51,22 +52,46 @@ class Question:
 
     def of_rank(self, findings: list[Finding], linked: LinkedTrace) -> Answer:
         """The answer of a rank; what was noticed in its traces is added to the findings."""
-        answer = api.analyze(self.name, linked, **self.options)
+        answer = api.analyze(self.analysis.name, linked, **self.options)
+        self._note(findings, linked)
+        if self.step is None:
+            return answer
+        frame = answer.frame.filter(pl.col("step").is_in(self._step_names))
+        return Answer(answer.analysis, frame, answer.lacks)
+
+    def part_of_rank(self, findings: list[Finding], linked: LinkedTrace) -> api.RankOfJob:
+        """What an analysis of a whole job takes of a rank; the same is noted as by `of_rank`."""
+        assert isinstance(self.analysis, JobAnalysis), "others are asked rank by rank"
+        part = api.rank_of_job(self.analysis, linked, self.options)
+        self._note(findings, linked)
+        return part
+
+    def over_ranks(self, findings: list[Finding], parts: list[api.RankOfJob], rank: int | None) -> Answer:
+        """The answer of an analysis of a whole job; what was noticed between the ranks is added to the findings."""
+        assert isinstance(self.analysis, JobAnalysis), "others are asked rank by rank"
+        answer, ranks = api.answer_of_ranks(self.analysis, parts, self.options)
+        findings += ranks.findings
+        # Moments are on aligned clocks.
+        first = min(self.starts.values(), default=0)
+        self.starts = dict.fromkeys(self.starts, first)
+        frame = answer.frame if rank is None else answer.frame.filter(pl.col("rank") == rank)
+        if self.step is not None:
+            frame = frame.filter(pl.col("step").is_in(self._step_names))
+        return Answer(answer.analysis, frame, answer.lacks)
+
+    def _note(self, findings: list[Finding], linked: LinkedTrace) -> None:
+        """Note the findings of a rank, when its trace began, and its steps."""
         findings += linked.known_findings
         span = linked.timeline.span_ns
         self.starts[linked.rank] = span[0] if span else 0
         if self.step is None and self.annotation == PROFILER_STEP:
-            return answer
+            return
         names = api.steps(linked, self.annotation).get_column("step")
         self.steps_seen += [name for name in names.to_list() if name not in self.steps_seen]
         if names.is_empty():
             marks = linked.timeline.of_role(Role.ANNOTATION).get_column("name").cast(pl.String)
             found = marks.str.replace(r"#\d+$", "").unique(maintain_order=True).to_list()
             self.annotations_seen += [name for name in found if name not in self.annotations_seen]
-        if self.step is None:
-            return answer
-        frame = answer.frame.filter(pl.col("step").is_in(self._step_names))
-        return Answer(answer.analysis, frame, answer.lacks)
 
     def check_steps(self) -> None:
         """Refuse a step or an annotation that no rank has.
@@ -118,10 +143,10 @@ def question_of(
             raise typer.BadParameter(f"{analysis.name} does not go by steps: leave out --step")
         if "per_step" in analysis.options:
             options["per_step"] = True
-    return Question(analysis.name, options, step, annotation), path
+    return Question(analysis, options, step, annotation), path
 
 
-def _analysis(name: str, path: Path | None) -> Analysis:
+def _analysis(name: str, path: Path | None) -> Analysis | JobAnalysis:
     """The analysis of that name; `-` may stand for `_`."""
     by_name = {analysis.name: analysis for analysis in api.analyses()}
     wanted = name.replace("-", "_")

@@ -19,6 +19,7 @@ from tracebraid.errors import ArgumentError
 from tracebraid.model.analysis import Answer
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
+from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.analyses import analyses_data, analyses_table
 from tracebraid.reports.answers import answer_parts, lacks_lines, no_rows_line
@@ -99,7 +100,10 @@ def analyze(
         raise typer.BadParameter(f"{path} has no Kineto trace of rank {rank}; it has ranks {have}")
     findings: list[Finding] = []
     with progress("reading") as update:
-        answer = _ask(job, job.ranks if rank is None else [rank], question, update, findings)
+        if isinstance(question.analysis, JobAnalysis):
+            answer = _ask_job(job, rank, question, update, findings)
+        else:
+            answer = _ask(job, job.ranks if rank is None else [rank], question, update, findings)
     say_findings(findings)
     _show(answer, question, target, top or _TOP)
     if any(finding.code is UNREADABLE for finding in findings):
@@ -118,6 +122,21 @@ def _ask(
     question.check_steps()
     lacks = {rank: needs for answer in answers for rank, needs in answer.lacks.items()}
     return Answer(answers[0].analysis, pl.concat(answer.frame for answer in answers), lacks)
+
+
+def _ask_job(
+    job: Job, rank: int | None, question: Question, update: api.Progress, findings: list[Finding]
+) -> Answer:
+    """The answer over all ranks, or its rows of a rank; what was noticed is added to the findings."""
+    if rank is not None and all(column.name != "rank" for column in question.analysis.table.columns):
+        raise typer.BadParameter(f"{question.analysis.name} is about all ranks together: leave out --rank")
+    findings += job.findings
+    parts = list(ask_ranks(job, job.ranks, partial(question.part_of_rank, findings), update, findings))
+    question.check_steps()
+    try:
+        return question.over_ranks(findings, parts, rank)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def _show(answer: Answer, question: Question, target: Target, top: int) -> None:

@@ -14,6 +14,8 @@ from tracebraid.model.column import Table
 if TYPE_CHECKING:
     import polars as pl
 
+    from tracebraid.model.job_analysis import JobAnalysis
+
 __all__ = ["Analysis", "Answer", "Family", "Need"]
 
 
@@ -28,6 +30,10 @@ class Family(Enum):
     EFFICIENCY = "efficiency"
     MEMORY = "memory"
     INFERENCE = "inference"
+    COLLECTIVES = "collectives"
+    """Over all ranks."""
+    RANKS = "ranks"
+    """Of a job, against each other."""
 
 
 class Need(Enum):
@@ -57,6 +63,8 @@ class Need(Enum):
     DEVICE_PEAKS = "device peaks"
     INFERENCE_ITERATIONS = "inference iterations"
     """Annotations of a serving engine or by hand (`prefill`, `decode`), or shapes of attention outside of training."""
+    SEVERAL_RANKS = "several ranks"
+    """Traces of more than one rank of a job."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +103,12 @@ class Answer:
     """What an analysis answers, and what the traces lack for it.
 
     Args:
-        analysis: what was asked.
+        analysis: what was asked, of a rank or of a whole job.
         frame: the answer, a table of `analysis.table`.
         lacks: what each rank lacks of `analysis.needs` and `analysis.uses`.
     """
 
-    analysis: Analysis
+    analysis: Analysis | JobAnalysis
     frame: pl.DataFrame
     lacks: Mapping[int, tuple[Need, ...]]
 

@@ -277,6 +277,10 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "the trace has no event, so there is nothing to judge",
         "Capture again while the program works",
     ),
+    Need.SEVERAL_RANKS: (
+        "there is one rank only",
+        "Give the folder with the traces of all ranks of the job",
+    ),
     Need.HOST_OPS: ("no host op is in the trace", "Capture with ProfilerActivity.CPU"),
     Need.DEVICE_WORK: (
         "no work of a device is in the trace",

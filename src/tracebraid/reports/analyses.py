@@ -8,13 +8,14 @@ from typing import Any
 from rich.table import Table
 
 from tracebraid.model.analysis import Analysis, Need
+from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell
 
 __all__ = ["analyses_data", "analyses_table"]
 
 
-def analyses_data(analyses: Iterable[Analysis]) -> list[dict[str, Any]]:
+def analyses_data(analyses: Iterable[Analysis | JobAnalysis]) -> list[dict[str, Any]]:
     """What each analysis answers, its options, what it needs, and the columns of its answer."""
     return [
         {
@@ -30,7 +31,7 @@ def analyses_data(analyses: Iterable[Analysis]) -> list[dict[str, Any]]:
     ]
 
 
-def analyses_table(analyses: Iterable[Analysis]) -> Table:
+def analyses_table(analyses: Iterable[Analysis | JobAnalysis]) -> Table:
     """What each analysis answers, and what it needs."""
     columns = [("name", "left"), ("question", "left"), ("needs", "left"), ("better with", "left")]
     table = table_of("", columns)

@@ -18,6 +18,7 @@ from tracebraid.model.answer_sentences import (
     code_name,
 )
 from tracebraid.model.answers.columns import STEP
+from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.answer_cells import MOMENTS, cell_text, heading, least_width
 from tracebraid.reports.fitting import Shown, fitted
@@ -55,7 +56,7 @@ def answer_parts(
     table = table_of("", [(column.heading, "left" if column.is_text else "right") for column in shown])
     for drawn, column in zip(table.columns, shown, strict=True):
         drawn.width = column.width
-    ranks = rows.get_column("rank").to_list()
+    ranks = _ranks(rows)
     for index, cells in enumerate(zip(*(column.cells for column in shown), strict=True)):
         if index and ranks[index] != ranks[index - 1]:
             table.add_section()
@@ -112,7 +113,8 @@ def _top_rows(answer: Answer, top: int) -> pl.DataFrame:
     if picked_by := PICKED_BY.get(answer.analysis.name):
         sums = [pl.sum_horizontal(names.split()).alias(names) for names in picked_by]
         order = pl.struct(sums).rank("ordinal", descending=True) - 1
-    return answer.frame.filter(order.over("rank") < top)
+    within = order.over("rank") if "rank" in answer.frame.columns else order
+    return answer.frame.filter(within < top)
 
 
 def _names(answer: Answer) -> list[str]:
@@ -133,6 +135,8 @@ def _distinguishes_rows(frame: pl.DataFrame, name: str) -> bool:
     if name == "doubtful":
         return bool(frame.get_column(name).any())
     if name == "device":
+        if "rank" not in frame.columns:
+            return frame.get_column(name).n_unique() > 1
         return frame.select("rank", name).unique().height > frame.get_column("rank").n_unique()
     return frame.get_column(name).n_unique() > 1
 
@@ -149,7 +153,19 @@ def _is_zero(values: pl.Series) -> bool:
     return numbers and bool((known == 0).all())
 
 
-def _shown(analysis: Analysis, name: str, rows: pl.DataFrame, starts: Mapping[int, int]) -> Shown:
+def _ranks(rows: pl.DataFrame) -> list[int | None]:
+    """The rank of each row; None where rows are of all ranks together."""
+    return rows.get_column("rank").to_list() if "rank" in rows.columns else [None] * rows.height
+
+
+def _start(starts: Mapping[int, int], rank: int | None) -> int:
+    """When the trace of a rank began; without a rank, when the first of all did."""
+    return min(starts.values(), default=0) if rank is None else starts.get(rank, 0)
+
+
+def _shown(
+    analysis: Analysis | JobAnalysis, name: str, rows: pl.DataFrame, starts: Mapping[int, int]
+) -> Shown:
     """A column with the text of its cells."""
     values = rows.get_column(name)
     is_text = values.dtype == pl.String
@@ -158,15 +174,15 @@ def _shown(analysis: Analysis, name: str, rows: pl.DataFrame, starts: Mapping[in
         depths = rows.get_column("depth")
         cells = [_in_tree(path, depth, null) for path, depth in zip(values, depths, strict=True)]
     else:
-        ranks = rows.get_column("rank")
+        ranks = _ranks(rows)
         cells = [
-            cell_text(name, value, starts.get(rank, 0), null)
+            cell_text(name, value, _start(starts, rank), null)
             for value, rank in zip(values, ranks, strict=True)
         ]
     return Shown(name, heading(name), is_text, cells, least_width(name))
 
 
-def _null(analysis: Analysis, name: str) -> str:
+def _null(analysis: Analysis | JobAnalysis, name: str) -> str:
     """What stands for null in a column."""
     if name == "step":
         return "all" if analysis.table.column("step") is STEP else "none"
@@ -181,7 +197,7 @@ def _rest_lines(answer: Answer, rows: pl.DataFrame, shown: Sequence[str], top: i
     """What is not in the table: rows, and columns by their names."""
     lines, frame = [], answer.frame
     if frame.height > rows.height:
-        each = " of each rank" if frame.get_column("rank").n_unique() > 1 else ""
+        each = " of each rank" if len(set(_ranks(frame))) > 1 else ""
         picked = " with the most time or size" if answer.analysis.name in PICKED_BY else ""
         more = f"{frame.height - rows.height:,} more rows; shown are {top:,}{each}{picked}"
         lines.append(f"{more}: --top shows more, --csv and --json all")

@@ -14,6 +14,8 @@ CONTEXT = ("rank", "step", "device", "doubtful")
 """Columns that come first, and only where they differ from row to row or, for the last, say something."""
 
 SHOWN: Mapping[str, str] = {
+    "clocks": "host method offset_ns! offset_low_ns offset_high_ns drift_ppm! drift_low_ppm drift_high_ppm collectives "
+    "reference at_ns",
     "validity": "doubt count time_ns event_id",
     "steps": "start_ns end_ns",
     "step_times": "start_ns span_ns compute_ns exposed_communication_ns exposed_memory_ns idle_ns! warmup gap_ns "

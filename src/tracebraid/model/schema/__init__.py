@@ -3,8 +3,7 @@
 Times are int64 nanoseconds on the unix clock. `event_id` is the row of `Timeline.events`, in the order of the
 file; it joins every table of a timeline. `node_id` is the id of a node of an Execution Trace. `kineto` holds what
 is in a Kineto trace, `execution_trace` what is in an Execution Trace, `links` what linking adds, `matching` what
-matching without ids adds. The tables that
-analyses answer with stand in `model/answers/`.
+matching without ids adds, `ranks` what joins the ranks of a job. The tables that analyses answer with stand in `model/answers/`.
 """
 
 from __future__ import annotations
@@ -46,8 +45,10 @@ from tracebraid.model.schema.links import (
     NODE_LINKS,
 )
 from tracebraid.model.schema.matching import ET_ITERATIONS, ITERATIONS, NODE_TIMES
+from tracebraid.model.schema.ranks import CLOCKS, MATCHED_COLLECTIVES, MEMBERS, RANKS
 
 __all__ = [
+    "CLOCKS",
     "COLLECTIVES",
     "DEPENDENCIES",
     "DETAIL_TABLES_BY_CATEGORY",
@@ -73,12 +74,15 @@ __all__ = [
     "KINETO_TABLES",
     "LANES",
     "LAUNCHES",
+    "MATCHED_COLLECTIVES",
+    "MEMBERS",
     "MEMORY",
     "NODE_LINKS",
     "NODE_TIMES",
     "OTHER_EVENTS",
     "PROCESS_GROUPS",
     "PYTHON_FUNCTIONS",
+    "RANKS",
     "SYNCS",
     "UNUSABLE_DURATIONS",
 ]

@@ -1,0 +1,1 @@
+"""Ranks against each other: clocks, steps, stragglers."""

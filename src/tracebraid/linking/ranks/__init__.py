@@ -1,0 +1,1 @@
+"""The ranks of a job, linked with each other."""

@@ -1,0 +1,1 @@
+"""How do the clocks of the ranks go against each other?"""

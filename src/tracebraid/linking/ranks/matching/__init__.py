@@ -1,0 +1,1 @@
+"""Which members of different ranks are of one collective?"""

@@ -1,0 +1,93 @@
+"""`LinkedRanks`: what of all ranks is kept side by side, on aligned clocks, their collectives matched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import polars as pl
+
+from tracebraid.model.finding import Finding
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["Gather", "LinkedRanks", "RankParts"]
+
+Gather: TypeAlias = Callable[[LinkedTrace, str], pl.DataFrame]
+"""Takes of a linked trace, whose steps an annotation marks, a small table: with `rank`, on the rank's own clock."""
+
+
+@dataclass(frozen=True, eq=False)
+class RankParts:
+    """What is kept of a rank when its linked trace is released.
+
+    Args:
+        facts: a row of `RANKS`.
+        members: its rows of `MEMBERS`, on its own clock, not matched.
+        gathered: a table of each function that was asked for.
+    """
+
+    facts: pl.DataFrame
+    members: pl.DataFrame
+    gathered: Mapping[Gather, pl.DataFrame] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedRanks:
+    """The ranks of a job, linked with each other.
+
+    Args:
+        ranks: `RANKS`.
+        clocks: `CLOCKS`.
+        members: `MEMBERS`; its times are on aligned clocks.
+        collectives: `MATCHED_COLLECTIVES`.
+        findings: what was noticed between the ranks.
+        parts: the rows of all ranks of each table that was gathered, on the ranks' own clocks.
+    """
+
+    ranks: pl.DataFrame
+    clocks: pl.DataFrame
+    members: pl.DataFrame
+    collectives: pl.DataFrame
+    findings: tuple[Finding, ...] = ()
+    parts: Mapping[Gather, pl.DataFrame] = field(default_factory=dict)
+
+    def with_parts(self, parts: Mapping[Gather, pl.DataFrame]) -> LinkedRanks:
+        """The same ranks with what was gathered of them."""
+        return replace(self, parts=parts)
+
+    def of(self, gather: Gather) -> pl.DataFrame:
+        """What a function gathered of all ranks, on the ranks' own clocks.
+
+        Raises:
+            KeyError: the analysis does not name it in `gathers`.
+        """
+        return self.parts[gather]
+
+    def aligned(self, frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
+        """A frame whose times are moved to the reference's clock; of ranks whose offset is unknown they stay.
+
+        Args:
+            frame: has `rank`; its rows stay in their order.
+            columns: its times, in ns.
+        """
+        clocks = self.clocks.select(
+            "rank",
+            pl.col("at_ns").fill_null(0).alias("_at"),
+            pl.col("offset_ns").fill_null(0).alias("_offset"),
+            pl.col("drift_ppm").fill_null(0.0).alias("_drift"),
+        )
+        # The offset fits into 53 bits as a float, a time on the unix clock does not.
+        return (
+            frame.join(clocks, on="rank", how="left", maintain_order="left")
+            .with_columns(
+                pl.col(name)
+                + pl.col("_offset").fill_null(0)
+                + ((pl.col(name) - pl.col("_at")) * pl.col("_drift") / 1e6)
+                .round()
+                .cast(pl.Int64)
+                .fill_null(0)
+                for name in columns
+            )
+            .drop("_at", "_offset", "_drift")
+        )
