@@ -3,7 +3,8 @@
 Times are int64 nanoseconds on the unix clock. `event_id` is the row of `Timeline.events`, in the order of the
 file; it joins every table of a timeline. `node_id` is the id of a node of an Execution Trace. `kineto` holds what
 is in a Kineto trace, `execution_trace` what is in an Execution Trace, `links` what linking adds, `matching` what
-matching without ids adds, `ranks` what joins the ranks of a job. The tables that analyses answer with stand in `model/answers/`.
+matching without ids adds, `ranks` what joins the ranks of a job. The tables that analyses answer with stand in
+`model/answers/`.
 """
 
 from __future__ import annotations

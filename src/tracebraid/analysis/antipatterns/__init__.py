@@ -1,0 +1,1 @@
+"""Anti-patterns: a detector for each in a file of its own."""
