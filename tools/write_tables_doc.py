@@ -66,8 +66,9 @@ LIST_COLUMNS = "| analysis | question | needs | better with | options |\n|---|--
 def render_analyses() -> str:
     """The list of all analyses by family."""
     parts = [LIST_HEAD]
+    every: tuple[Analysis | JobAnalysis, ...] = (*ANALYSES, *JOB_ANALYSES)
     for family in Family:
-        rows = [_row(analysis) for analysis in (*ANALYSES, *JOB_ANALYSES) if analysis.family is family]
+        rows = [_row(analysis) for analysis in every if analysis.family is family]
         page = f"{family.value}.md"
         title = f"[{family.value.capitalize()}]({page})" if (DOCS / "analyses" / page).exists() else page
         parts += [f"\n## {title}\n\n", LIST_COLUMNS, *rows] if rows else []
