@@ -56,11 +56,11 @@ def idle_after(linked: LinkedTrace, annotation: str, delays: pl.DataFrame) -> pl
         long = pl.max_horizontal(pl.col("end_ns") - pl.col("start_ns"), 0)
         return delays.with_columns(long.alias("saving_ns"))
     starts, ends = (delays.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    since = delays.get_column("idle_from_ns").to_numpy() if "idle_from_ns" in delays.columns else starts
     idle = device_idle(linked)
-    saving = np.minimum(
-        np.maximum(ends - starts, 0), idle.within(starts, _next_wait(linked, annotation, ends))
-    )
-    before = idle.up_to(starts)
+    follows = idle.within(since, np.maximum(_next_wait(linked, annotation, ends), since))
+    saving = np.minimum(np.maximum(ends - starts, 0), follows)
+    before = idle.up_to(since)
     return delays.with_columns(
         pl.Series("start_ns", _moment_of(idle, before + 1) - 1),
         pl.Series("end_ns", _moment_of(idle, before + saving)),

@@ -22,8 +22,8 @@ def _detect(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 DATA_LOADER = Detector(
     "data-loader",
     "the step waits for the next batch",
-    "Give the DataLoader more workers (num_workers, prefetch_factor, persistent_workers=True), pin_memory=True, and less "
-    "work for each sample",
+    "Give the DataLoader more workers (num_workers, prefetch_factor, persistent_workers=True), pin_memory=True, and "
+    "less work for each sample",
     _detect,
     (Need.EVENTS,),
 )

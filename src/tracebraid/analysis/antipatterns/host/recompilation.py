@@ -25,8 +25,8 @@ def _detect(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 RECOMPILATION = Detector(
     "recompilation",
     "something is compiled anew in a later step",
-    "Find out what changes with TORCH_LOGS=recompiles: mark changing sizes with torch._dynamo.mark_dynamic, keep Python "
-    "values out of compiled functions",
+    "Find out what changes with TORCH_LOGS=recompiles: mark changing sizes with torch._dynamo.mark_dynamic, keep "
+    "Python values out of compiled functions",
     _detect,
     (Need.STEPS,),
 )

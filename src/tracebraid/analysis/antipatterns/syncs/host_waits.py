@@ -40,7 +40,10 @@ _TO_DEVICE = [Direction.HOST_TO_DEVICE.value, Direction.HOST_TO_HOST.value]
 
 
 def host_waits(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    """The calls that waited: `start_ns`, `end_ns`, `idle_from_ns` (when the awaited work had ended), `event_id`, `op`, `subject` (the API), `waiting`.
+    """The calls that waited.
+
+    Columns: `start_ns`, `end_ns`, `idle_from_ns` (when the awaited work had ended), `event_id`, `op`, `subject` (the
+    API), `waiting`.
 
     `op` is the op that a user calls: the outermost around the call. Waits in saving, logging or compiling belong to
     those: they are left out.
