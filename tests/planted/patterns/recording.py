@@ -8,7 +8,7 @@ from tests.planted.training_loop import STEPS, training_loop
 __all__ = ["SAVING_NS", "planted"]
 
 _SAVE_NS = 30_000_000
-SAVING_NS = STEPS * 10_000_000, STEPS * _SAVE_NS
+SAVING_NS = STEPS * 10_000_000, STEPS * (_SAVE_NS + 1_000_000)
 
 
 def planted() -> Scene:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import cache
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -22,21 +24,12 @@ _LEAST = 0.001
 
 
 @cache
-def advice_on(pattern: str, tmp: str) -> Advice:
+def advice_on(pattern: str) -> Advice:
     scenes = PATTERNS[pattern].scenes
-    traces = scenes[0].linked() if len(scenes) == 1 else None
-    if traces is not None:
-        return api.advise(traces, _LEAST)
-    from pathlib import Path
-
-    folder = Path(tmp) / pattern
-    folder.mkdir()
-    return api.advise(api.open(write_ranks(folder, scenes)), _LEAST)
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tmp_path_factory.mktemp("patterns"))
+    if len(scenes) == 1:
+        return api.advise(scenes[0].linked(), _LEAST)
+    with tempfile.TemporaryDirectory() as folder:
+        return api.advise(api.open(write_ranks(Path(folder), scenes)), _LEAST)
 
 
 def saved(advice: Advice) -> dict[str, int]:
@@ -49,16 +42,16 @@ def test_every_detector_has_its_pattern() -> None:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_only_its_detector_finds_a_pattern(pattern: str, folder: str) -> None:
-    found = saved(advice_on(pattern, folder))
+def test_only_its_detector_finds_a_pattern(pattern: str) -> None:
+    found = saved(advice_on(pattern))
     least, most = PATTERNS[pattern].saving_ns
     assert list(found) == [pattern]
     assert least <= found[pattern] <= most
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_evidence_names_events_of_the_trace(pattern: str, folder: str) -> None:
-    evidence = advice_on(pattern, folder).evidence
+def test_evidence_names_events_of_the_trace(pattern: str) -> None:
+    evidence = advice_on(pattern).evidence
     assert not evidence.is_empty()
     assert (evidence.get_column("saving_ns") > 0).all()
     long = evidence.get_column("end_ns") - evidence.get_column("start_ns")
