@@ -83,7 +83,7 @@ def _with(known: KnownDetectors, entry: EntryPoint) -> KnownDetectors:
     detector: Detector | JobDetector | Finding
     try:
         detector = _detector(entry.name, entry.load(), package)
-    except Exception as error:  # noqa: BLE001 - It is another package's code: whatever it raises, others are asked.
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - It is another package's code: whatever it raises, others are asked.
         detector = failure(package, entry.name, error)
     if not isinstance(detector, Finding) and detector.name in known.by_name:
         detector = failure(package, entry.name, f"there is a detector {detector.name} already")
