@@ -49,7 +49,8 @@ class KnownDetectors:
     @property
     def by_name(self) -> dict[str, Detector | JobDetector]:
         """All by their names."""
-        return {detector.name: detector for detector in (*self.of_ranks, *self.of_job)}
+        both: list[Detector | JobDetector] = [*self.of_ranks, *self.of_job]
+        return {detector.name: detector for detector in both}
 
     def with_gathers(self, gathers: Collection[Gather]) -> KnownDetectors:
         """The same without the detectors of a job for which something was not taken of all ranks."""

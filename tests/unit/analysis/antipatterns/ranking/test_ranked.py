@@ -138,7 +138,7 @@ def test_parts_have_what_the_whole_has_in_steps_without_gaps(
 ) -> None:
     edges = [-1000, *sorted(cuts), 1000]
     steps = windows_of(
-        [(rank, f"s#{n}", *edges[n : n + 2]) for rank in range(3) for n in range(len(edges) - 1)]
+        [(rank, f"s#{n}", edges[n], edges[n + 1]) for rank in range(3) for n in range(len(edges) - 1)]
     )
     rows = [(name, rank, start, start + long, min(save, long)) for name, rank, start, long, save in drawn]
     parts = cut_at_steps(evidence_of(rows), steps)
