@@ -125,3 +125,12 @@ def test_evidence_names_op_shapes_line_and_step() -> None:
     assert item["count"] == item["steps"] == 4
     assert advice.evidence.filter(pl.col("event_id").is_null()).is_empty()
     assert set(advice.evidence.get_column("step")) <= {f"ProfilerStep#{n}" for n in range(1, 5)}
+
+
+def test_what_only_the_warm_up_does_is_no_advice() -> None:
+    def load_at_first(host: Thread, _: Stream, number: int) -> None:
+        if number == 1:
+            host.load_data(20 * _OP_NS)
+
+    advice = api.advise(training_loop(load_at_first).linked())
+    assert (saved(advice), advice.steps) == ([], 3)
