@@ -71,7 +71,11 @@ MEMBERS = Table(
         Column("kernel", _TEXT, "name of the kernel, or of the host's range"),
         Column("algorithm", _TEXT, "NCCL's algorithm, where the kernel's name says it"),
         Column("protocol", _TEXT, "NCCL's protocol, where the kernel's name says it"),
-        Column("communicator", _TEXT, "id of the communicator; null: unknown"),
+        Column(
+            "communicator",
+            _TEXT,
+            "id of the communicator, or in traces of 2026 of the collective itself; null: unknown",
+        ),
         Column("process_group", _TEXT, "name of the process group; ranks may name a group differently"),
         Column("description", _TEXT, "description of the process group"),
         Column("group_ranks", _INTS, "ranks of the process group; null: unknown"),

@@ -28,6 +28,7 @@ class _Local:
         communicators: ids of its communicators.
         ranks: its ranks; None: unknown.
         size: how many; None: unknown.
+        count: members of it.
     """
 
     row: int
@@ -37,6 +38,7 @@ class _Local:
     communicators: frozenset[str]
     ranks: tuple[int, ...] | None
     size: int | None
+    count: int
 
 
 def with_groups(members: pl.DataFrame) -> pl.DataFrame:
@@ -56,13 +58,22 @@ def with_groups(members: pl.DataFrame) -> pl.DataFrame:
         pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").alias("_ranks"),
     )
     local = keyed.group_by(LOCAL, maintain_order=True).agg(
-        pl.col("communicator").drop_nulls().unique(), pl.col("group_ranks").first()
+        pl.col("communicator").drop_nulls().unique(), pl.col("group_ranks").first(), pl.len().alias("count")
     )
     locals_ = [
-        _Local(row, rank, name, description, frozenset(communicators), tuple(ranks) if ranks else None, size)
-        for row, (rank, name, description, size, communicators, ranks) in enumerate(
+        _Local(
+            row,
+            rank,
+            name,
+            description,
+            frozenset(communicators),
+            tuple(ranks) if ranks else None,
+            size,
+            count,
+        )
+        for row, (rank, name, description, size, communicators, ranks, count) in enumerate(
             local.select(
-                "rank", "process_group", "description", "group_size", "communicator", "group_ranks"
+                "rank", "process_group", "description", "group_size", "communicator", "group_ranks", "count"
             ).iter_rows()
         )
     ]
@@ -143,16 +154,15 @@ def _join_labelled(
 
 
 def _join_all(items: list[_Local], sets: DisjointSets, shared: bool) -> None:
-    """Join groups of different ranks, but those whose communicators differ where ids of communicators are shared."""
-    if not shared:
-        for item in items[1:]:
-            sets.join(items[0].row, item.row)
+    """Join groups of different ranks, but those whose communicators differ where ids of communicators are shared.
+
+    Newer traces have an id for each collective instead: of these, different ones say nothing.
+    """
+    of_groups = [item for item in items if len(item.communicators) == 1 and item.count > 1]
+    if shared and len({sets.root(item.row) for item in of_groups}) > 1:
         return
-    known = [item for item in items if item.communicators]
-    unknown = [item for item in items if not item.communicators]
-    if len({sets.root(item.row) for item in known}) <= 1:
-        for item in [*known, *unknown]:
-            sets.join(items[0].row, item.row)
+    for item in items[1:]:
+        sets.join(items[0].row, item.row)
 
 
 def _join_by_name(unknown: list[_Local], groups: list[_Local], sets: DisjointSets) -> None:
