@@ -188,7 +188,10 @@ def _by_steps(a: Track, b: Track) -> Alignment | None:
 
 
 def _plausible(a: Track, b: Track, hint: int | None) -> Alignment | None:
-    """By what other groups say of the clocks, else by the clocks as they are, if their difference is far less than the interval between repetitions."""
+    """By what other groups say of the clocks, else by the clocks as they are.
+
+    Their difference has to be far less than the interval between repetitions.
+    """
     found = _by_times(a, b, 0, hint or 0, Evidence.CLOCKS)
     matched = found.of >= 0
     if not matched.any():
