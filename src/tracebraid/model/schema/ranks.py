@@ -62,6 +62,9 @@ MEMBERS = Table(
         _RANK,
         Column("event_id", _INT, "the event: its row in `events` of the rank's timeline"),
         Column("collective", _INT, "the row of `matched_collectives`; null: not matched"),
+        Column(
+            "group", _TEXT, "the group, as in `matched_collectives`; null: not compared with other ranks yet"
+        ),
         Column("step", _TEXT, "the step in which it was issued; null: in none"),
         Column("type", _TEXT, "what is communicated (`CollectiveType`); null: unknown"),
         Column("name", _TEXT, "the collective as the trace names it"),

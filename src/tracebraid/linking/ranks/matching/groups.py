@@ -56,7 +56,7 @@ def with_groups(members: pl.DataFrame) -> pl.DataFrame:
     """
     # A group with a name may have several communicators, one without is known by its communicator.
     unnamed = pl.col("process_group").is_null()
-    keyed = members.with_columns(
+    keyed = members.drop("group", strict=False).with_columns(
         pl.when(unnamed).then("communicator").alias("_communicator"),
         pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").alias("_ranks"),
     )
