@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from tracebraid.model.answers.collectives import (
+    COLLECTIVE_BANDWIDTH,
+    COLLECTIVE_FIT,
+    COLLECTIVE_IMBALANCE,
+    COLLECTIVE_RANKS,
+    COLLECTIVE_TOTALS,
+    COLLECTIVES,
+)
 from tracebraid.model.answers.copies import (
     COPIES,
     COPY_BANDWIDTH,
@@ -94,6 +102,12 @@ __all__ = [
     "ANNOTATION_KERNELS",
     "BATCH_SIZES",
     "BREAKDOWN",
+    "COLLECTIVES",
+    "COLLECTIVE_BANDWIDTH",
+    "COLLECTIVE_FIT",
+    "COLLECTIVE_IMBALANCE",
+    "COLLECTIVE_RANKS",
+    "COLLECTIVE_TOTALS",
     "COPIES",
     "COPY_BANDWIDTH",
     "COPY_BANDWIDTH_SERIES",
