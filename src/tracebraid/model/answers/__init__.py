@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracebraid.model.answers.advice import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, EVIDENCE
 from tracebraid.model.answers.collectives import (
     COLLECTIVE_BANDWIDTH,
     COLLECTIVE_FIT,
@@ -96,6 +97,9 @@ from tracebraid.model.answers.validity import VALIDITY, Doubt
 
 __all__ = [
     "ACTIVATIONS",
+    "ADVICE",
+    "ADVICE_BY_STEP",
+    "ADVICE_EVIDENCE",
     "ALLOCATIONS",
     "ALLOCATOR",
     "ALLOCATOR_CALLS",
@@ -112,6 +116,7 @@ __all__ = [
     "COPY_BANDWIDTH",
     "COPY_BANDWIDTH_SERIES",
     "COUNTERS",
+    "EVIDENCE",
     "EXPOSED_COLLECTIVES",
     "FULL_QUEUE",
     "GRAPH_KERNELS",
