@@ -19,6 +19,8 @@ _QUANTILE = 1.959964
 """Of the normal distribution: 95 % lie within so many standard deviations."""
 _LEAST_SCALE = 1e-9
 """Of relative residuals, so that exact points keep a weight."""
+_ROUNDING = 1e-9
+"""Relative error of a weight."""
 
 _Floats = npt.NDArray[np.float64]
 
@@ -59,7 +61,7 @@ def fit_alpha_beta(sizes: _Floats, times: _Floats) -> AlphaBeta:
         alpha, slope = _bounded(design, times, weights)
         # A fit near 0 would weigh without bound.
         fit = np.maximum(alpha + slope * sizes, times.min() / 2)
-    errors = _errors(design, times - (alpha + slope * sizes), weights, (alpha > 0, slope > 0))
+    errors = _errors(design, times - (alpha + slope * sizes), (weights, fit), (alpha > 0, slope > 0))
     return AlphaBeta(
         alpha,
         slope,
@@ -103,9 +105,10 @@ def _bounded(design: _Floats, times: _Floats, weights: _Floats) -> tuple[float, 
 
 
 def _errors(
-    design: _Floats, residuals: _Floats, weights: _Floats, free: tuple[bool, bool]
+    design: _Floats, residuals: _Floats, weighing: tuple[_Floats, _Floats], free: tuple[bool, bool]
 ) -> tuple[float | None, float | None]:
-    """Half of the 95 % intervals, by the sandwich estimator: errors may differ from point to point."""
+    """Half of the 95 % intervals, by the sandwich estimator: errors may differ from point to point (Huber 1967)."""
+    weights, fit = weighing
     if len(residuals) <= sum(free) or len(residuals) <= 2:
         return None, None
     errors = [0.0, 0.0]
@@ -114,7 +117,10 @@ def _errors(
     norms = np.linalg.norm(columns * np.sqrt(weights)[:, None], axis=0)
     norms[norms == 0] = 1.0
     columns = columns / norms
-    bread = np.linalg.pinv(columns.T @ (columns * weights[:, None]))
+    # The derivative of Huber's influence is 0 for the points that weigh less.
+    whole = 1.0 / (fit * fit)
+    near = np.where(weights >= whole * (1 - _ROUNDING), whole, 0.0)
+    bread = np.linalg.pinv(columns.T @ (columns * near[:, None]))
     scores = columns * (weights * residuals)[:, None]
     points = len(residuals)
     covariance = bread @ (scores.T @ scores) @ bread * points / max(1, points - len(rows))

@@ -82,7 +82,10 @@ def _first() -> list[pl.Expr]:
 def _over_members() -> list[pl.Expr]:
     waiting, arrival = pl.col("waiting_ns"), pl.col("arrival_ns")
     last = pl.col("rank").get(arrival.arg_max())
-    shortest = pl.col("rank").get(pl.col("dur_ns").arg_min())
+    lasting = pl.col("dur_ns") > 0
+    shortest = (
+        pl.col("rank").filter(lasting).sort_by(pl.col("dur_ns").filter(lasting), maintain_order=True).first()
+    )
     by_shortest = pl.col("method").first() == TransferMethod.SHORTEST_MEMBER.value
     return [
         pl.col("rank").alias("ranks"),
@@ -95,7 +98,7 @@ def _over_members() -> list[pl.Expr]:
         pl.when(waiting.count() > 0).then(waiting.sum()).alias("waiting_ns"),
         pl.col("rest_ns").sum(),
         pl.col("dur_ns").sum(),
-        pl.col("dur_ns").min().alias("_shortest_ns"),
+        pl.col("dur_ns").filter(lasting).min().fill_null(0).alias("_shortest_ns"),
         pl.len().cast(pl.Int64).alias("members"),
     ]
 
