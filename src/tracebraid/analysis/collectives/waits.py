@@ -56,6 +56,7 @@ def waits(ranks: LinkedRanks) -> pl.DataFrame:
     rest = pl.when(by_clock).then(before_receivers).when(by_shortest).then(beyond_shortest)
     only_sends = ~_RECEIVES.fill_null(value=True)
     no_waiting = only_sends | (pl.col("_group_size") == 1)
+    sender = pl.when(by_clock).then("_last_sender").otherwise("_shortest_sender")
     return (
         found.with_columns(
             pl.when(no_waiting).then(pl.lit(0)).otherwise(waiting).cast(pl.Int64).alias("waiting_ns"),
@@ -67,9 +68,7 @@ def waits(ranks: LinkedRanks) -> pl.DataFrame:
         )
         .with_columns(
             (_DURATION - pl.col("waiting_ns").fill_null(0) - pl.col("rest_ns")).alias("transfer_ns"),
-            pl.when(pl.col("waiting_ns") > 0)
-            .then(pl.when(by_clock).then("_last_sender").otherwise("_shortest_sender"))
-            .alias("waited_for"),
+            pl.when((pl.col("waiting_ns") > 0) & (sender != pl.col("rank"))).then(sender).alias("waited_for"),
         )
         .select(
             *("rank", "event_id", "collective", "step", "type", "arrival_ns", "end_ns", "dur_ns"),
