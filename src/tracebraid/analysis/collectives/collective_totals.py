@@ -27,10 +27,13 @@ def collective_totals(
     if not per_step:
         members = members.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
     key = ["rank", "step", "group"]
+    known = pl.col("waiting_ns").is_not_null()
     suffered = members.group_by(key).agg(
         pl.col("description").drop_nulls().first(),
         pl.len().alias("count"),
-        *(pl.col(name).sum() for name in ("dur_ns", "transfer_ns", "waiting_ns", "rest_ns")),
+        *(pl.col(name).sum() for name in ("dur_ns", "transfer_ns", "rest_ns")),
+        pl.when(known.any()).then(pl.col("waiting_ns").sum()).alias("waiting_ns"),
+        pl.col("dur_ns").filter(known).sum().alias("_known_ns"),
         pl.col("is_bound").fill_null(value=True).sum().alias("bounds"),
     )
     caused = (
@@ -42,12 +45,12 @@ def collective_totals(
         )
     )
     begun = members.group_by("step").agg(pl.col("arrival_ns").min().alias("_begun"))
-    waiting, duration = pl.col("waiting_ns"), pl.col("dur_ns")
-    sums = ("count", "dur_ns", "transfer_ns", "waiting_ns", "rest_ns", "bounds", "caused_ns", "times_last")
+    share = pl.when(pl.col("_known_ns") > 0).then(pl.col("waiting_ns") / pl.col("_known_ns"))
+    sums = ("count", "dur_ns", "transfer_ns", "rest_ns", "bounds", "caused_ns", "times_last")
     rows = (
         suffered.join(caused, on=key, how="full", coalesce=True, nulls_equal=True)
         .with_columns(pl.col(name).fill_null(0) for name in sums)
-        .with_columns(pl.when(duration > 0).then(waiting / duration).alias("waiting_share"))
+        .with_columns(share.alias("waiting_share"))
         .join(begun, on="step", how="left", nulls_equal=True)
     )
     return COLLECTIVE_TOTALS.conform(rows.sort("rank", "_begun", "step", "group"))

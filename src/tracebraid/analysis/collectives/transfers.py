@@ -9,38 +9,41 @@ from tracebraid.analysis.collectives.waits import waits
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.transfer_method import TransferMethod
 
-__all__ = ["group_of_member", "members_with_waits", "transfers"]
+__all__ = ["UNKNOWN_GROUP", "members_with_waits", "transfers"]
+
+UNKNOWN_GROUP = "unknown"
+"""The group of members that name none."""
+_LOCAL_GROUP = ["rank", "process_group", "communicator", "description"]
+"""What tells the groups of a rank apart."""
 
 
 def members_with_waits(ranks: LinkedRanks) -> pl.DataFrame:
     """The columns of `waits` and of `MEMBERS` with `group`, in the order of `ranks.members`.
 
-    The group and its size are those of the collective, else of the member.
+    The group and its size are those of the collective. A member that matches no other has the group of the rank's
+    others of that process group and communicator; else as it names it itself.
     """
-    members = ranks.members.with_columns(group_of_member())
     given = waits(ranks)
-    beside = given.select(pl.exclude(members.columns))
-    ends = given.select("end_ns")
-    collectives = ranks.collectives.select(
-        "collective",
-        pl.col("group").alias("_group"),
-        pl.col("group_size").alias("_group_size"),
-    )
-    return (
-        members.with_columns(ends.get_columns())
-        .hstack(beside)
+    collectives = ranks.collectives.select("collective", "group", pl.col("group_size").alias("_group_size"))
+    members = (
+        ranks.members.with_columns(given.select("end_ns").get_columns())
+        .hstack(given.select(pl.exclude(ranks.members.columns)))
         .join(collectives, on="collective", how="left", maintain_order="left")
+    )
+    known = members.filter(pl.col("group").is_not_null()).unique(
+        _LOCAL_GROUP, keep="first", maintain_order=True
+    )
+    known = known.select(*_LOCAL_GROUP, pl.col("group").alias("_known"))
+    return (
+        members.join(known, on=_LOCAL_GROUP, how="left", maintain_order="left", nulls_equal=True)
         .with_columns(
-            pl.coalesce("_group", "group").alias("group"),
+            pl.coalesce("group", "_known", "process_group", "communicator", pl.lit(UNKNOWN_GROUP)).alias(
+                "group"
+            ),
             pl.coalesce("_group_size", "group_size").alias("group_size"),
         )
-        .drop("_group", "_group_size")
+        .drop("_known", "_group_size")
     )
-
-
-def group_of_member() -> pl.Expr:
-    """The group of a member that matches no other, as the member names it."""
-    return pl.coalesce("process_group", "communicator", pl.lit("")).alias("group")
 
 
 def transfers(ranks: LinkedRanks) -> pl.DataFrame:

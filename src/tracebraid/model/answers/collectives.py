@@ -162,7 +162,7 @@ COLLECTIVE_BANDWIDTH = Table(
         Column(
             "waiting_share",
             _FLOAT,
-            "waiting of all members / their durations; null: it is unknown, or they take no time",
+            "waiting of members / durations, where it is known; null: nowhere, or they take no time",
         ),
     ),
 )
@@ -212,7 +212,7 @@ COLLECTIVE_FIT = Table(
         Column(
             "r_squared",
             _FLOAT,
-            "share of the transfers' variance that the fit explains; null: they do not vary",
+            "share of the transfers' variance that the fit explains, below 0: none; null: they do not vary",
         ),
     ),
 )
@@ -228,11 +228,15 @@ COLLECTIVE_TOTALS = Table(
         Column("count", _INT, "its members"),
         Column("dur_ns", _INT, "their durations"),
         Column("transfer_ns", _INT, "transfer, an upper bound where `bounds` is not 0"),
-        Column("waiting_ns", _INT, "waiting for other ranks"),
+        Column("waiting_ns", _INT, "waiting for other ranks, as far as it is known; null: of no member"),
         Column("rest_ns", _INT, "time of members that only send until a receiver has arrived"),
         Column("bounds", _INT, "members whose transfer is, or may be, an upper bound"),
         Column("caused_ns", _INT, "waiting of other ranks for this one"),
         Column("times_last", _INT, "collectives at which others waited for it"),
-        Column("waiting_share", _FLOAT, "waiting / durations; null: they take no time"),
+        Column(
+            "waiting_share",
+            _FLOAT,
+            "waiting / durations of the members of which it is known; null: of none, or they take no time",
+        ),
     ),
 )
