@@ -53,8 +53,16 @@ def rank_of_two(rank: int, folder: str, store: str) -> None:
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
     steps = []
-    settings = {"skip_first": SKIPPED, "wait": 0, "warmup": WARM_UP, "active": STEPS - SKIPPED - WARM_UP}
-    with tracebraid.capture(folder, recorder="torch", check=False, **settings) as cap:
+    capture = tracebraid.capture(
+        folder,
+        skip_first=SKIPPED,
+        wait=0,
+        warmup=WARM_UP,
+        active=STEPS - SKIPPED - WARM_UP,
+        recorder="torch",
+        check=False,
+    )
+    with capture as cap:
         for _ in range(STEPS):
             steps.append(step())
             cap.step()

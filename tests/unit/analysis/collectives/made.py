@@ -16,7 +16,7 @@ HOST = "node-0"
 
 
 def member(
-    rank: int, start: int, end: int, collective: int | None = 0, **columns: object
+    rank: int, start: int, end: int, collective: int | None = 0, /, **columns: object
 ) -> dict[str, object]:
     """A row of `MEMBERS`: an all-reduce of the group of two, if nothing else is said."""
     given: dict[str, object] = {

@@ -86,7 +86,11 @@ def test_alike_collectives_are_together_and_the_median_counts() -> None:
 
 
 def test_algorithms_and_sizes_are_apart_and_the_most_time_comes_first() -> None:
-    columns = ({"algorithm": "RING", "in_bytes": 8}, {"algorithm": "TREE", "in_bytes": 8}, {"in_bytes": 9})
+    columns: tuple[dict[str, object], ...] = (
+        {"algorithm": "RING", "in_bytes": 8},
+        {"algorithm": "TREE", "in_bytes": 8},
+        {"in_bytes": 9},
+    )
     rows = [
         member(rank, number * 1000, number * 1000 + 100 + number, number, **given)
         for number, given in enumerate(columns)
