@@ -58,9 +58,7 @@ def rank_steps(ranks: LinkedRanks, annotation: str = PROFILER_STEP) -> pl.DataFr
     late = late_ranks(arrived).filter(pl.col("caused_ns") > 0)
     found = (
         steps.join(_sums(arrived), on=_KEY, how="left")
-        .join(
-            caused.group_by(_KEY).agg(pl.col("waited_ns").sum().alias("caused_ns")), on=_KEY, how="left"
-        )
+        .join(caused.group_by(_KEY).agg(pl.col("waited_ns").sum().alias("caused_ns")), on=_KEY, how="left")
         .join(
             late.group_by(_KEY).agg(
                 pl.col("lateness_ns").sum().alias("late_ns"), pl.len().alias("late_count")

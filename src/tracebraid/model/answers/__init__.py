@@ -74,6 +74,7 @@ from tracebraid.model.answers.ops import (
     OpKey,
 )
 from tracebraid.model.answers.queues import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
+from tracebraid.model.answers.ranks import LATE_ARRIVALS, RANK_STEPS, RANK_WAITS, STRAGGLERS, LateCause
 from tracebraid.model.answers.syncs import SYNC_CALLS, SYNCS, SyncKind, WaitMethod
 from tracebraid.model.answers.time import (
     BREAKDOWN,
@@ -88,11 +89,10 @@ from tracebraid.model.answers.time import (
 from tracebraid.model.answers.validity import VALIDITY, Doubt
 
 __all__ = [
+    "ACTIVATIONS",
     "ADVICE",
     "ADVICE_BY_STEP",
     "ADVICE_EVIDENCE",
-    "EVIDENCE",
-    "ACTIVATIONS",
     "ALLOCATIONS",
     "ALLOCATOR",
     "ALLOCATOR_CALLS",
@@ -103,6 +103,7 @@ __all__ = [
     "COPY_BANDWIDTH",
     "COPY_BANDWIDTH_SERIES",
     "COUNTERS",
+    "EVIDENCE",
     "EXPOSED_COLLECTIVES",
     "FULL_QUEUE",
     "GRAPH_KERNELS",
@@ -117,6 +118,7 @@ __all__ = [
     "KERNEL_FAMILIES",
     "KERNEL_PACE",
     "KERNEL_SEQUENCES",
+    "LATE_ARRIVALS",
     "LAUNCHERS",
     "LAUNCHES",
     "LAUNCH_BOUND",
@@ -135,6 +137,8 @@ __all__ = [
     "PYTHON_FRAMES",
     "QUEUE_LENGTHS",
     "QUEUE_SERIES",
+    "RANK_STEPS",
+    "RANK_WAITS",
     "RECOMPUTATION",
     "ROOFLINE",
     "SHORT_KERNELS",
@@ -142,6 +146,7 @@ __all__ = [
     "STEP_OF_EVENT",
     "STEP_SPREAD",
     "STEP_TIMES",
+    "STRAGGLERS",
     "STREAM_IDLE",
     "SYNCS",
     "SYNC_CALLS",
@@ -161,6 +166,7 @@ __all__ = [
     "HostActivity",
     "HostWait",
     "IdleCause",
+    "LateCause",
     "Launcher",
     "MemoryCategory",
     "MemorySource",

@@ -35,7 +35,9 @@ def arrivals(ranks: LinkedRanks) -> pl.DataFrame:
     )
     last = found.sort("late_by_ns", "rank", descending=[True, False], nulls_last=True)
     latest = last.group_by("collective", maintain_order=True).agg(pl.col("rank").first().alias("latest"))
-    of_send = (pl.col("waited_for").is_null()) & (pl.col("rest_ns") > 0) & (pl.col("rank") != pl.col("latest"))
+    of_send = (
+        (pl.col("waited_for").is_null()) & (pl.col("rest_ns") > 0) & (pl.col("rank") != pl.col("latest"))
+    )
     return (
         found.join(latest, on="collective", how="left", maintain_order="left")
         .with_columns(

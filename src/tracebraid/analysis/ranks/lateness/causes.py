@@ -49,7 +49,9 @@ def with_causes(late: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFram
                 "collective", pl.lit(LateCause.INHERITED.value).alias("cause"), explained_ns="carried_ns"
             ),
             brought.select(
-                "collective", pl.lit(LateCause.LONGER_TRANSFER.value).alias("cause"), explained_ns="transfer_ns"
+                "collective",
+                pl.lit(LateCause.LONGER_TRANSFER.value).alias("cause"),
+                explained_ns="transfer_ns",
             ),
         ]
     )
@@ -93,9 +95,7 @@ def _cause() -> pl.Expr:
 def _named(differing: pl.DataFrame) -> pl.DataFrame:
     """Of each cause the thing that differs most."""
     return (
-        differing.sort(
-            "excess_ns", "merged", "name", descending=[True, False, False], maintain_order=True
-        )
+        differing.sort("excess_ns", "merged", "name", descending=[True, False, False], maintain_order=True)
         .unique(["collective", "cause"], keep="first", maintain_order=True)
         .select(
             "collective",

@@ -20,8 +20,8 @@ _WORKS = pl.col("kind") != SegmentKind.COMMUNICATION
 def by_name(late: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
     """For each collective and each thing that its late rank did: time and count there, and on the other ranks.
 
-    Columns: collective, kind, name, merged, time_ns, count, others_ns, others_count, lengthy_ns (what `count` times of
-    it take more than on the others, by the time of each; null: the others did it never).
+    Columns: collective, kind, name, merged, time_ns, count, others_ns, others_count, and excess_ns, what it took
+    longer on the late rank.
 
     Of a send or receive the others are all ranks, in all their segments before one in which they did the same thing:
     the two of a pair do different things.
@@ -37,8 +37,11 @@ def by_name(late: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFrame) -
         .select("collective", "paired", "rank", *_THING, "time_ns", "count")
     )
     found = [_against_members(own, late, arrived, segments), _against_all(own, arrived, segments)]
-    return pl.concat(found).with_columns(
-        pl.col("others_ns").round().cast(pl.Int64), (pl.col("time_ns") - pl.col("others_ns")).alias("excess_ns")
+    others_ns = pl.col("others_ns").round().cast(pl.Int64)
+    return (
+        pl.concat(found)
+        .with_columns(others_ns)
+        .with_columns((pl.col("time_ns") - pl.col("others_ns")).alias("excess_ns"))
     )
 
 
@@ -105,7 +108,8 @@ def _against_all(own: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFram
         .filter(pl.col("rank") != pl.col("rank_of_other"))
         .group_by("rank", *_THING)
         .agg(
-            pl.col("other_ns").median().alias("others_ns"), pl.col("other_count").median().alias("others_count")
+            pl.col("other_ns").median().alias("others_ns"),
+            pl.col("other_count").median().alias("others_count"),
         )
     )
     return (
@@ -177,7 +181,9 @@ def _communicated(members: pl.DataFrame, arrived: pl.DataFrame, segments: pl.Dat
 def _with_sources(found: pl.DataFrame, communicated: pl.DataFrame) -> pl.DataFrame:
     longest = (
         communicated.filter(
-            (pl.col("rank") == pl.col("latest")) & (pl.col("waiting") > 0) & pl.col("source_rank").is_not_null()
+            (pl.col("rank") == pl.col("latest"))
+            & (pl.col("waiting") > 0)
+            & pl.col("source_rank").is_not_null()
         )
         .sort("waiting", "source", descending=[True, False])
         .group_by("collective", maintain_order=True)

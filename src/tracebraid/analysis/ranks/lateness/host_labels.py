@@ -31,7 +31,7 @@ _BUILT_IN = "<built-in"
 
 @dataclass(frozen=True)
 class HostLabels:
-    """What the host does, by the innermost event of a thread: arrays over the rows of `HostRows`, and one more for none.
+    """What the host does, by the innermost event of a thread: arrays over `HostRows`, and one more for none.
 
     Args:
         kind: a number of `SegmentKind`.

@@ -77,7 +77,11 @@ def labelled_time(linked: LinkedTrace, annotation: str) -> LabelledTime:
     span = linked.timeline.span_ns or (0, 0)
     edges = [
         np.array(span, dtype=np.int64),
-        *(edge for intervals in (kernels, collectives, queued) for edge in (intervals.starts, intervals.ends)),
+        *(
+            edge
+            for intervals in (kernels, collectives, queued)
+            for edge in (intervals.starts, intervals.ends)
+        ),
         found.get_column("start_ns").to_numpy(),
     ]
     moments = np.unique(np.concatenate([*edges, changes]))
@@ -143,9 +147,7 @@ def _labels(linked: LinkedTrace, kind: _Ints, event: _Ints) -> tuple[_Ints, pl.D
             "host_name": of_host.cast(pl.String),
             "communication": events.set(kinds != SegmentKind.COMMUNICATION, None),
         }
-    ).select(
-        "kind", pl.coalesce("device_name", "host_name", pl.lit("")).alias("name"), "communication"
-    )
+    ).select("kind", pl.coalesce("device_name", "host_name", pl.lit("")).alias("name"), "communication")
     labels = found.unique(maintain_order=True).with_row_index("label")
     columns = ["kind", "name", "communication"]
     numbers = found.join(labels, on=columns, how="left", nulls_equal=True, maintain_order="left")
