@@ -21,7 +21,9 @@ _LEAST_TIME_SHARE = 0.005
 _NORMAL_95 = 1.96
 """Standard errors on either hand of a mean in its 95 % interval."""
 
-_NOT_OWN = [LateCause.INHERITED.value, LateCause.PIPELINE_ORDER.value]
+_NOT_OWN = [
+    cause.value for cause in (LateCause.INHERITED, LateCause.BEFORE_RECORDING, LateCause.PIPELINE_ORDER)
+]
 """Causes that say nothing against the late rank itself."""
 
 
@@ -48,7 +50,7 @@ def stragglers(
     found = (
         _lateness(own)
         .join(_worst(own, count), on="rank", how="left")
-        .join(_caused(late), on="rank", how="left")
+        .join(_caused(late, own), on="rank", how="left")
         .join(_main_cause(own), on="rank", how="left")
         .with_columns((pl.col("lateness_ns") / max(_span(ranks), 1)).alias("time_share"))
         .with_columns(
@@ -94,11 +96,14 @@ def _worst(own: pl.DataFrame, count: int) -> pl.DataFrame:
     )
 
 
-def _caused(late: pl.DataFrame) -> pl.DataFrame:
+def _caused(late: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     """How long others waited for a rank, or for those who inherited its lateness."""
+    key = ["origin_rank", "origin_collective"]
+    first = own.select(pl.col("rank").alias(key[0]), pl.col("collective").alias(key[1]))
+    caused = late.with_columns(pl.coalesce(key[0], "rank"), pl.coalesce(key[1], "collective"))
     return (
-        late.with_columns(pl.coalesce("origin_rank", "rank").alias("blamed"))
-        .group_by(pl.col("blamed").alias("rank"))
+        caused.join(first, on=key, how="semi")
+        .group_by(pl.col("origin_rank").alias("rank"))
         .agg(pl.col("caused_ns").sum())
     )
 
@@ -123,6 +128,7 @@ def _main_cause(own: pl.DataFrame) -> pl.DataFrame:
 
 
 def _span(ranks: LinkedRanks) -> int:
-    start, end = (ranks.members.get_column(name) for name in ("start_ns", "end_ns"))
-    first, last = start.min(), end.max()
-    return int(last) - int(first) if isinstance(first, int) and isinstance(last, int) else 0
+    """From the first collective to the end of the last, of the rank where that is longest: clocks may be unknown."""
+    length = pl.col("end_ns").max() - pl.col("start_ns").min()
+    longest = ranks.members.group_by("rank").agg(length.alias("span_ns")).get_column("span_ns").max()
+    return longest if isinstance(longest, int) else 0

@@ -78,7 +78,9 @@ def _against_members(
         .with_columns(
             pl.coalesce(
                 "other_ns",
-                pl.when(~pl.col("merged")).then(pl.min_horizontal("least", "time_ns")),
+                pl.when(~pl.col("merged") & pl.col("least").is_not_null()).then(
+                    pl.min_horizontal("least", "time_ns")
+                ),
                 pl.lit(0),
             ).alias("other_ns"),
             pl.col("other_count").fill_null(0),
@@ -122,9 +124,14 @@ def _against_all(own: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFram
 def carried(late: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
     """How much of its lateness each late rank brought along, from earlier collectives of any group.
 
-    Columns: collective; carried_ns, from its lateness at the last collective of the group, and from its waiting for
-    others since; transfer_ns, what collectives transferred longer since; source, the collective that most of it comes
-    from, and source_rank, whose lateness it was; null: unknown.
+    Columns:
+        collective: a row for each that is asked for.
+        carried_ns: from its lateness at the last collective of the group, and from its waiting for others since.
+        is_first: whether most of that is from before the recording.
+        transfer_ns: what collectives transferred longer since.
+        transferred: the longest of them.
+        source, source_rank: the collective that most of `carried_ns` comes from, and whose lateness it was; null:
+            unknown.
 
     Args:
         late: `late_ranks`, those that are asked for.
@@ -134,13 +141,12 @@ def carried(late: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFrame) -
     members = arrived.join(late.select("collective"), on="collective", how="semi")
     communicated = _communicated(members, arrived, segments)
     sums = communicated.group_by("collective", "rank").agg(pl.col("waiting", "transfer").sum())
-    by_member = members.select("collective", "rank", "latest", "previous", "previous_late_by", "paired").join(
-        sums, on=["collective", "rank"], how="left"
+    lengths = segments.group_by(_MEMBER).agg(pl.col("time_ns").sum().alias("length"))
+    by_member = members.join(sums, on=["collective", "rank"], how="left").join(
+        lengths, on=_MEMBER, how="left"
     )
     is_late = pl.col("rank") == pl.col("latest")
-    # At a pair's last collectives the two met others: their lateness there is not of one collective.
-    before = pl.when(pl.col("previous").n_unique().over("collective") == 1).then("previous_late_by")
-    filled = by_member.with_columns(pl.col("waiting", "transfer").fill_null(0), before.alias("before"))
+    filled = by_member.with_columns(pl.col("waiting", "transfer").fill_null(0), _before())
 
     def beyond_others(column: str) -> pl.Expr:
         value = pl.col(column)
@@ -149,6 +155,7 @@ def carried(late: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFrame) -
     found = filled.group_by("collective").agg(
         pl.col("paired").first(),
         pl.col("previous").filter(is_late).first(),
+        pl.col("previous").is_null().all().alias("is_first"),
         pl.col("latest").first(),
         beyond_others("before").fill_null(0).alias("from_previous"),
         pl.when(pl.col("paired").first())
@@ -158,6 +165,23 @@ def carried(late: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFrame) -
         beyond_others("transfer").alias("transfer_ns"),
     )
     return _with_sources(found, communicated)
+
+
+def _before() -> pl.Expr:
+    """How late each member was when its segment began.
+
+    At the last collectives of a pair's ranks they met others, and where collectives are missing other ones: their
+    lateness there is not of one collective.
+    """
+    alike = pl.col("previous").n_unique().over("collective") == 1
+    at_start = pl.col("late_by_ns") - pl.col("length").fill_null(0)
+    return (
+        pl.when(alike & pl.col("previous").is_null() & ~pl.col("paired"))
+        .then(at_start)
+        .when(alike)
+        .then("previous_late_by")
+        .alias("before")
+    )
 
 
 def _communicated(members: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
@@ -172,7 +196,7 @@ def _communicated(members: pl.DataFrame, arrived: pl.DataFrame, segments: pl.Dat
     waiting = pl.min_horizontal("time_ns", pl.col("waiting_ns").fill_null(0))
     return (
         members.select("collective", "latest", *_MEMBER)
-        .join(segments.filter(~_WORKS).drop("name", "merged"), on=_MEMBER)
+        .join(segments.filter(~_WORKS).drop("merged"), on=_MEMBER)
         .join(ran, on=["rank", "communication"], how="left")
         .with_columns(waiting.alias("waiting"), (pl.col("time_ns") - waiting).alias("transfer"))
     )
@@ -189,9 +213,18 @@ def _with_sources(found: pl.DataFrame, communicated: pl.DataFrame) -> pl.DataFra
         .group_by("collective", maintain_order=True)
         .agg(pl.col("source", "source_rank", "waiting").first())
     )
+    transferred = (
+        communicated.filter((pl.col("rank") == pl.col("latest")) & (pl.col("transfer") > 0))
+        .sort("transfer", "name", descending=[True, False])
+        .group_by("collective", maintain_order=True)
+        .agg(pl.col("name").first().alias("transferred"))
+    )
     by_previous = pl.col("from_previous") >= pl.col("waiting").fill_null(0)
-    return found.join(longest, on="collective", how="left").select(
+    joined = found.join(longest, on="collective", how="left").join(transferred, on="collective", how="left")
+    return joined.select(
         "collective",
+        (pl.col("is_first") & by_previous).alias("is_first"),
+        "transferred",
         (pl.col("from_previous") + pl.col("from_waiting")).round().cast(pl.Int64).alias("carried_ns"),
         pl.col("transfer_ns").round().cast(pl.Int64),
         pl.when(by_previous).then("previous").otherwise("source").alias("source"),
