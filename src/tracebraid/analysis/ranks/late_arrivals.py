@@ -30,6 +30,8 @@ def late_arrivals(
         annotation: what marks a step.
         least_ns: the least lateness, and the least waiting that it causes, of a row, in ns.
     """
+    if ranks.ranks.is_empty():
+        return LATE_ARRIVALS.empty()
     arrived = arrivals(ranks)
     late = late_ranks(arrived).filter(
         (pl.col("lateness_ns") >= max(least_ns, 1)) & (pl.col("caused_ns") >= max(least_ns, 1))

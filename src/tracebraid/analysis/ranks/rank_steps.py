@@ -48,6 +48,8 @@ def rank_steps(ranks: LinkedRanks, annotation: str = PROFILER_STEP) -> pl.DataFr
         ranks: the ranks of a job.
         annotation: what marks a step.
     """
+    if ranks.ranks.is_empty():
+        return RANK_STEPS.empty()
     arrived = arrivals(ranks)
     steps = ranks.aligned(ranks.of(steps_of_rank), "start_ns").with_columns(
         pl.len().over("step").alias("ranks"), pl.col("start_ns").min().over("step").alias("begins")
