@@ -35,11 +35,20 @@ def test_the_sleeping_rank_is_the_straggler(job: tracebraid.Job) -> None:
     assert found.item(0, "cause_share") > 0.5
 
 
-def test_each_sleep_is_found_but_for_that_before_the_recording(job: tracebraid.Job) -> None:
+def test_the_sleeps_are_found(job: tracebraid.Job) -> None:
+    """Of most steps: a busy machine makes ranks late on its own, and the first step may begin before the recording."""
     late = tracebraid.late_arrivals(job).filter(pl.col("lateness_ns") > SLEEP_NS / 2)
-    own = late.filter(pl.col("origin_rank").is_null() & (pl.col("cause") != LateCause.BEFORE_RECORDING.value))
-    assert set(own.select("rank", "cause").rows()) == {(1, LateCause.HOST_WITHOUT_EVENTS.value)}
-    assert own.get_column("step").n_unique() >= ACTIVE - 1
+    slept = late.filter(pl.col("cause") == LateCause.HOST_WITHOUT_EVENTS.value)
+    assert set(slept.get_column("rank")) == {1}
+    assert slept.get_column("step").n_unique() >= ACTIVE - 3
+    assert slept.get_column("difference_ns").min() > SLEEP_NS / 2
+
+
+def test_with_stacks_the_function_is_named(tmp_path: Path) -> None:
+    found = tracebraid.stragglers(captured(tmp_path, STACKS="1")).filter(pl.col("systematic"))
+    assert found.select("rank", "cause", "name").rows() == [
+        (1, LateCause.PYTHON.value, "<built-in function sleep>")
+    ]
 
 
 def test_rank_0_waits_for_rank_1(job: tracebraid.Job) -> None:
