@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from typing import Any
 
 import tiny
 import torch
@@ -18,9 +19,9 @@ def rank_of_two(rank: int, folder: str, store: str) -> None:
     distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
     model = torch.nn.parallel.DistributedDataParallel(tiny.make_model())
     optimizer = tiny.make_optimizer(model)
-    settings = {"skip_first": SKIPPED, "wait": 0, "warmup": WARM_UP, "active": ACTIVE}
-    stacks = {"stacks": True} if "STACKS" in os.environ else {}
-    with tracebraid.capture(folder, recorder="torch", check=False, **settings, **stacks) as cap:
+    settings: dict[str, Any] = {"skip_first": SKIPPED, "wait": 0, "warmup": WARM_UP, "active": ACTIVE}
+    settings["stacks"] = "STACKS" in os.environ
+    with tracebraid.capture(folder, recorder="torch", check=False, **settings) as cap:
         for _ in range(SKIPPED + WARM_UP + ACTIVE):
             if rank == 1:
                 time.sleep(SLEEP_S)

@@ -62,7 +62,7 @@ def rank_segments(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Da
     return (
         kept.with_columns(pl.lit(linked.rank, dtype=pl.Int64).alias("rank"))
         .select(_SCHEMA.names())
-        .cast(dict(_SCHEMA))
+        .cast(_SCHEMA)
     )
 
 
