@@ -52,6 +52,7 @@ if _TYPE_CHECKING:
         kernel_sequences,
         kernels,
         kernels_by_op,
+        late_arrivals,
         launch_bound,
         launch_events,
         launchers,
@@ -73,6 +74,8 @@ if _TYPE_CHECKING:
         python_frames,
         queue_lengths,
         queue_series,
+        rank_steps,
+        rank_waits,
         read_execution_trace,
         read_timeline,
         recomputation,
@@ -82,6 +85,7 @@ if _TYPE_CHECKING:
         step_spread,
         step_times,
         steps,
+        stragglers,
         stream_idle,
         sync_calls,
         syncs,
@@ -197,6 +201,7 @@ __all__ = [
     "kernel_sequences",
     "kernels",
     "kernels_by_op",
+    "late_arrivals",
     "launch_bound",
     "launch_events",
     "launchers",
@@ -218,6 +223,8 @@ __all__ = [
     "python_frames",
     "queue_lengths",
     "queue_series",
+    "rank_steps",
+    "rank_waits",
     "read_execution_trace",
     "read_timeline",
     "recomputation",
@@ -227,6 +234,7 @@ __all__ = [
     "step_spread",
     "step_times",
     "steps",
+    "stragglers",
     "stream_idle",
     "sync_calls",
     "syncs",
@@ -243,12 +251,12 @@ _HOMES = {
         "collective_imbalance collective_ranks collective_totals collectives copies copy_bandwidth "
         "copy_bandwidth_series counters demo_path exposed_collectives full_queue graph_kernels "
         "graph_replays idle_blame idle_causes idle_gaps inference_phases info kernel_durations "
-        "kernel_families kernel_pace kernel_sequences kernels kernels_by_op launch_bound launch_events "
-        "launchers launches link matched_groups memory_at_peak memory_growth memory_kept memory_peak "
-        "memory_timeline mfu modules op_costs op_kernel_sequences open ops overlap python_frames "
-        "queue_lengths queue_series read_execution_trace read_timeline recomputation repair roofline "
-        "short_kernels step_spread step_times steps stream_idle sync_calls syncs token_times "
-        "user_annotations validity write_et_plus"
+        "kernel_families kernel_pace kernel_sequences kernels kernels_by_op late_arrivals launch_bound "
+        "launch_events launchers launches link matched_groups memory_at_peak memory_growth memory_kept "
+        "memory_peak memory_timeline mfu modules op_costs op_kernel_sequences open ops overlap "
+        "python_frames queue_lengths queue_series rank_steps rank_waits read_execution_trace read_timeline "
+        "recomputation repair roofline short_kernels step_spread step_times steps stragglers stream_idle "
+        "sync_calls syncs token_times user_annotations validity write_et_plus"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
