@@ -28,6 +28,7 @@ RANKS = Table(
         Column("host", _TEXT, "name of its host; null: the trace does not say"),
         Column("process_id", _INT, "the process; null: unknown"),
         Column("world_size", _INT, "ranks of the job, as this trace says; null: it does not"),
+        Column("groups", _INT, "process groups that this trace lists; 0: it lists none"),
         Column("start_ns", _INT, "first event, on the rank's own clock; null: it has none"),
         Column("end_ns", _INT, "end of the last event, on the rank's own clock"),
         Column("path", _TEXT, "its Kineto trace"),
