@@ -44,7 +44,11 @@ CLOCKS = Table(
         Column("reference", _INT, "the rank whose clock all others are compared with"),
         Column("method", _TEXT, "how that is known (`ClockMethod`)"),
         Column("collectives", _INT, "matched collectives that it comes from"),
-        Column("at_ns", _INT, "moment on the rank's own clock at which `offset_ns` holds"),
+        Column(
+            "at_ns",
+            _INT,
+            "moment on the rank's own clock at which `offset_ns` holds; null: none is known, or at any",
+        ),
         Column("offset_ns", _INT, "is added to a time of this rank at `at_ns` to align it; null: unknown"),
         Column("offset_low_ns", _INT, "the least that it can be; null: unknown"),
         Column("offset_high_ns", _INT, "the most that it can be; null: unknown"),
