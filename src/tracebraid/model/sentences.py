@@ -162,6 +162,12 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.CLOCKS_DIFFER: (
         "clocks differ from that of rank {reference}; to be added, by the collectives that they share: {clocks}"
     ),
+    _CODE.COLLECTIVES_DISORDERED: (
+        "rank {rank} enters {here} where ranks {others} enter {there}, number {number} in group {group}: ranks that "
+        "enter collectives in different orders wait for each other for ever"
+    ),
+    _CODE.COLLECTIVES_UNMATCHED: "nothing that rank {rank} communicates was matched with another rank",
+    _CODE.NO_COLLECTIVES: "rank {rank} communicates nothing, though {others} ranks do",
     # The window
     _CODE.NO_STEPS: "there is no ProfilerStep annotation",
     _CODE.WARMUP_CAUGHT: "{step} took {times:.1f} times as long as the median of the steps after it",

@@ -48,6 +48,7 @@ from tracebraid.model.answers.kernels import (
     Launcher,
 )
 from tracebraid.model.answers.launches import LAUNCH_BOUND, LAUNCH_EVENTS, LAUNCHES, STEP_OF_EVENT
+from tracebraid.model.answers.matches import MATCHED_GROUPS
 from tracebraid.model.answers.memory import (
     ACTIVATIONS,
     ALLOCATIONS,
@@ -88,11 +89,10 @@ from tracebraid.model.answers.time import (
 from tracebraid.model.answers.validity import VALIDITY, Doubt
 
 __all__ = [
+    "ACTIVATIONS",
     "ADVICE",
     "ADVICE_BY_STEP",
     "ADVICE_EVIDENCE",
-    "EVIDENCE",
-    "ACTIVATIONS",
     "ALLOCATIONS",
     "ALLOCATOR",
     "ALLOCATOR_CALLS",
@@ -103,6 +103,7 @@ __all__ = [
     "COPY_BANDWIDTH",
     "COPY_BANDWIDTH_SERIES",
     "COUNTERS",
+    "EVIDENCE",
     "EXPOSED_COLLECTIVES",
     "FULL_QUEUE",
     "GRAPH_KERNELS",
@@ -121,6 +122,7 @@ __all__ = [
     "LAUNCHES",
     "LAUNCH_BOUND",
     "LAUNCH_EVENTS",
+    "MATCHED_GROUPS",
     "MEMORY_AT_PEAK",
     "MEMORY_GROWTH",
     "MEMORY_KEPT",
