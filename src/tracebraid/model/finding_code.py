@@ -144,6 +144,7 @@ class FindingCase(str, Enum):
     OPTION = "option"
     BEYOND_WORLD = "beyond-world"
     STEPS_APART = "steps-apart"
+    HOST_OF_SEVERAL_CLOCKS = "host-of-several-clocks"
     COMPILING = "compiling"
     FILE_ABSENT = "file-absent"
 

@@ -155,7 +155,8 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     ),
     _CODE.CLOCKS_DIFFER: (
         _WARNING,
-        "Synchronise the hosts' clocks; compare ranks by steps, not by absolute time",
+        "Synchronise the hosts' clocks. Answers across ranks are on clocks aligned by collectives, where ranks share "
+        "some; times in the traces themselves do not compare",
     ),
     _CODE.COLLECTIVES_DISORDERED: (
         _ERROR,
