@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from tracebraid.analysis.antipatterns.communication import catalog as communication
+from tracebraid.analysis.antipatterns.matmuls import catalog as matmuls
+from tracebraid.analysis.antipatterns.ranks import catalog as ranks
+from tracebraid.analysis.antipatterns.tensors import catalog as tensors
 from tracebraid.model.detector import Detector, JobDetector
 
 __all__ = ["DETECTORS", "JOB_DETECTORS"]
 
-DETECTORS: tuple[Detector, ...] = ()
+DETECTORS: tuple[Detector, ...] = (
+    *communication.DETECTORS,
+    *matmuls.DETECTORS,
+    *tensors.DETECTORS,
+)
 
-JOB_DETECTORS: tuple[JobDetector, ...] = ()
+JOB_DETECTORS: tuple[JobDetector, ...] = (*ranks.DETECTORS,)

@@ -43,7 +43,7 @@ def hidable_communication(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """Exposed reductions of gradients, by two patterns; only the optimizer needs what they reduce.
 
     In a backward pass: what the pass computes behind a reduction does not need it. Where it waited for the reduction
-    all the same (launched `LAUNCH_NS` before its end, begun right behind it), the saving is the exposed time, and of all
+    all the same (launched `LAUNCH_NS` before its end, begun right behind it), it saves its exposed time, and all
     reductions behind some moment together at most what the pass computes behind it without communication.
 
     Behind a backward pass: of several reductions that were all issued behind the last launch of the pass, each but the
