@@ -1,4 +1,4 @@
-"""Scenes whose device is busy from the first kernel to the last: what a body plants in each step is all that is wrong."""
+"""Scenes whose device is busy all the time: what a body plants in each step is all that is wrong."""
 
 from __future__ import annotations
 

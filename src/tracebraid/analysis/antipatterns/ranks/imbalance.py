@@ -109,7 +109,7 @@ def _imbalance(
             "event_id",
             "waiting_ns",
             (pl.col("waiting_ns") * pl.col("share")).floor().cast(pl.Int64).alias("lost_ns"),
-            pl.format("waits for rank {}", "busiest").alias("subject"),
+            pl.format("rank {} computes most", "busiest").alias("subject"),
         )
     )
     rows = ranks.of(collective_sites).drop("subject").join(found, on=["rank", "event_id"], how="inner")
