@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 if _TYPE_CHECKING:
     from tracebraid.api import (
         activations,
+        advise,
         allocations,
         allocator,
         allocator_calls,
@@ -31,6 +32,7 @@ if _TYPE_CHECKING:
         copy_bandwidth_series,
         counters,
         demo_path,
+        detectors,
         exposed_collectives,
         full_queue,
         graph_kernels,
@@ -96,9 +98,11 @@ if _TYPE_CHECKING:
         TracebraidError,
         WrongTraceError,
     )
+    from tracebraid.model.advice import Advice
     from tracebraid.model.analysis import Analysis, Answer, Family, Need
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
+    from tracebraid.model.detector import Detector, JobDetector
     from tracebraid.model.execution_trace import ExecutionTrace
     from tracebraid.model.file_info import FileInfo
     from tracebraid.model.finding import Finding
@@ -114,6 +118,7 @@ if _TYPE_CHECKING:
     from tracebraid.version import __version__
 
 __all__ = [
+    "Advice",
     "Analysis",
     "Answer",
     "ArgumentError",
@@ -126,6 +131,7 @@ __all__ = [
     "ChosenIterations",
     "Coverage",
     "CoverageError",
+    "Detector",
     "Diagnosis",
     "ExecutionTrace",
     "ExecutionTraceObserver",
@@ -135,6 +141,7 @@ __all__ = [
     "FindingCode",
     "InputError",
     "Job",
+    "JobDetector",
     "LinkedTrace",
     "Matched",
     "Matching",
@@ -152,6 +159,7 @@ __all__ = [
     "WrongTraceError",
     "__version__",
     "activations",
+    "advise",
     "allocations",
     "allocator",
     "allocator_calls",
@@ -169,6 +177,7 @@ __all__ = [
     "copy_bandwidth_series",
     "counters",
     "demo_path",
+    "detectors",
     "exposed_collectives",
     "full_queue",
     "graph_kernels",
@@ -224,9 +233,9 @@ __all__ = [
 
 _HOMES = {
     "tracebraid.api": (
-        "activations allocations allocator allocator_calls analyses analyze annotation_kernels batch_sizes "
+        "activations advise allocations allocator allocator_calls analyses analyze annotation_kernels batch_sizes "
         "breakdown build_recorder capture check clocks copies copy_bandwidth copy_bandwidth_series counters "
-        "demo_path exposed_collectives full_queue graph_kernels graph_replays idle_blame idle_causes "
+        "demo_path detectors exposed_collectives full_queue graph_kernels graph_replays idle_blame idle_causes "
         "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
         "kernels kernels_by_op launch_bound launch_events launchers launches link memory_at_peak "
         "memory_growth memory_kept memory_peak memory_timeline mfu modules op_costs op_kernel_sequences open "
@@ -240,8 +249,10 @@ _HOMES = {
     ),
     "tracebraid.recorders.observer": "ExecutionTraceObserver",
     "tracebraid.recorders.session.capture": "Capture",
+    "tracebraid.model.advice": "Advice",
     "tracebraid.model.analysis": "Analysis Answer Family Need",
     "tracebraid.model.check": "Check CheckedRank Diagnosis Repair Severity",
+    "tracebraid.model.detector": "Detector JobDetector",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",
     "tracebraid.model.file_info": "FileInfo",

@@ -24,7 +24,7 @@ def is_on_device(linked: LinkedTrace) -> bool:
 
 
 def device_idle(linked: LinkedTrace) -> Cover:
-    """The moments between the first and the last event of the trace in which no device works."""
+    """The moments from the first event of the trace to the last end of device work in which no device works."""
     return linked.derived(_device_idle)
 
 
@@ -32,8 +32,8 @@ def _device_idle(linked: LinkedTrace) -> Cover:
     work = work_events(linked)
     starts, durations = (work.get_column(name).to_numpy() for name in ("ts_ns", "dur_ns"))
     busy = cover_of(starts, starts + durations)
-    first, last = linked.timeline.span_ns or (0, 0)
-    begins, ends = np.r_[min(first, last), busy.ends], np.r_[busy.starts, max(first, last)]
+    first, _ = linked.timeline.span_ns or (0, 0)
+    begins, ends = np.r_[first, busy.ends[:-1]], busy.starts
     idle = ends > begins
     return cover_of(begins[idle], ends[idle])
 
@@ -43,23 +43,24 @@ def idle_after(linked: LinkedTrace, annotation: str, delays: pl.DataFrame) -> pl
 
     Without a delay of length d the host would be d earlier, until it waits for the device the next time. So the step
     is shorter by at most d, and by at most the time in which no device works from the delay's start to the start of
-    the next wait. The occurrence is the stretch in which that time lies. In a trace without device work it is the
-    delay itself.
+    the next wait, or to the last work: what ends a trace delays nothing. The occurrence is the stretch in which that
+    time lies. In a trace without device work it is the delay itself.
 
     Args:
         linked: one rank.
         annotation: what marks a step.
-        delays: `start_ns`, `end_ns`, on any thread, in any order.
+        delays: `start_ns`, `end_ns`, on any thread, in any order; `idle_from_ns`, if it is there: from when on idle
+            time counts, where the host waited for what the device had not begun before.
     """
     if delays.is_empty() or not is_on_device(linked):
         long = pl.max_horizontal(pl.col("end_ns") - pl.col("start_ns"), 0)
         return delays.with_columns(long.alias("saving_ns"))
     starts, ends = (delays.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    since = delays.get_column("idle_from_ns").to_numpy() if "idle_from_ns" in delays.columns else starts
     idle = device_idle(linked)
-    saving = np.minimum(
-        np.maximum(ends - starts, 0), idle.within(starts, _next_wait(linked, annotation, ends))
-    )
-    before = idle.up_to(starts)
+    follows = idle.within(since, np.maximum(_next_wait(linked, annotation, ends), since))
+    saving = np.minimum(np.maximum(ends - starts, 0), follows)
+    before = idle.up_to(since)
     return delays.with_columns(
         pl.Series("start_ns", _moment_of(idle, before + 1) - 1),
         pl.Series("end_ns", _moment_of(idle, before + saving)),

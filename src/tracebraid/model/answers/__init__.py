@@ -88,11 +88,10 @@ from tracebraid.model.answers.time import (
 from tracebraid.model.answers.validity import VALIDITY, Doubt
 
 __all__ = [
+    "ACTIVATIONS",
     "ADVICE",
     "ADVICE_BY_STEP",
     "ADVICE_EVIDENCE",
-    "EVIDENCE",
-    "ACTIVATIONS",
     "ALLOCATIONS",
     "ALLOCATOR",
     "ALLOCATOR_CALLS",
@@ -103,6 +102,7 @@ __all__ = [
     "COPY_BANDWIDTH",
     "COPY_BANDWIDTH_SERIES",
     "COUNTERS",
+    "EVIDENCE",
     "EXPOSED_COLLECTIVES",
     "FULL_QUEUE",
     "GRAPH_KERNELS",
