@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracebraid.analysis.antipatterns.matmuls import (
+    eager_attention,
     full_precision_products,
     tiny_products,
     unaligned_products,
@@ -15,4 +16,5 @@ DETECTORS: tuple[Detector, ...] = (
     tiny_products.DETECTOR,
     unaligned_products.DETECTOR,
     full_precision_products.DETECTOR,
+    eager_attention.DETECTOR,
 )
