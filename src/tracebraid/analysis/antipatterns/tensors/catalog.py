@@ -6,6 +6,7 @@ from tracebraid.analysis.antipatterns.tensors import (
     costly_recomputation,
     dtype_bounces,
     layout_copies,
+    stored_activations,
     unfused_optimizer,
 )
 from tracebraid.model.detector import Detector
@@ -17,4 +18,5 @@ DETECTORS: tuple[Detector, ...] = (
     layout_copies.DETECTOR,
     unfused_optimizer.DETECTOR,
     costly_recomputation.DETECTOR,
+    stored_activations.DETECTOR,
 )
