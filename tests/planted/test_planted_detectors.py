@@ -22,7 +22,10 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
 DETECTORS = (*COMMUNICATION, *PRODUCTS, *TENSORS)
-NAMES = [detector.name for detector in (*DETECTORS, *BETWEEN_RANKS)]
+NAMES = [
+    *(detector.name for detector in DETECTORS),
+    *(detector.name for detector in BETWEEN_RANKS),
+]
 
 
 @cache

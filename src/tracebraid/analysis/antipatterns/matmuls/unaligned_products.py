@@ -89,15 +89,12 @@ def is_unaligned(name: str, dims: str | None, strides: str | None, precision: st
     positions = FACTORS[name]
     if any(position >= len(shapes) for position in positions):
         return False
-    factors = [shapes[position] for position in positions]
-    if any(not _is_matrix(shape) for shape in factors):
+    factors = [_ints(shapes[position]) for position in positions]
+    if any(len(shape) < 2 or min(shape) < 1 for shape in factors):
         return False
-    rows = [
-        _row(shape, steps[p] if p < len(steps) else None) for p, shape in zip(positions, factors, strict=True)
-    ]
-    columns = factors[1][-2] if name == "aten::linear" else factors[1][-1]
-    if columns > 1:
-        rows.append(columns)
+    layouts = [_ints(steps[position]) if position < len(steps) else [] for position in positions]
+    rows = [_row(shape, layout) for shape, layout in zip(factors, layouts, strict=True)]
+    rows.append(factors[1][-2] if name == "aten::linear" else factors[1][-1])
     return any(row % ELEMENTS[precision] for row in rows if row > 1)
 
 
@@ -109,20 +106,17 @@ def _lists(text: str | None) -> list[object]:
     return found if isinstance(found, list) else []
 
 
-def _is_matrix(shape: object) -> bool:
-    return (
-        isinstance(shape, list)
-        and len(shape) >= 2
-        and all(isinstance(size, int) and size > 0 for size in shape)
-    )
+def _ints(value: object) -> list[int]:
+    """A list of integers; empty where it is something else."""
+    found = value if isinstance(value, list) else []
+    return found if all(isinstance(number, int) for number in found) else []
 
 
-def _row(shape: list[int], strides: object) -> int:
+def _row(shape: list[int], strides: list[int]) -> int:
+    """Elements from a row of a matrix to the next; 1 where it has a single row or column."""
     if min(shape[-2:]) == 1:
         return 1
-    if isinstance(strides, list) and len(strides) == len(shape) and all(isinstance(s, int) for s in strides):
-        return max(strides[-2:])
-    return shape[-1]
+    return max(strides[-2:]) if len(strides) == len(shape) else shape[-1]
 
 
 DETECTOR = Detector(
