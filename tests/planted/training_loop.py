@@ -22,7 +22,7 @@ def queue_work(host: Thread, stream: Stream, kernels: int = KERNELS) -> None:
         host.copy(stream, Copy.PINNED_TO_DEVICE, 1 << 20, KERNEL_NS)
     for _ in range(kernels):
         with host.op("aten::linear"), host.op("aten::addmm", dims=[[64], [64, 64], [64, 64]]):
-            host.launch(stream, "ampere_sgemm_128x64_tn", KERNEL_NS)
+            host.launch(stream, "gemm", KERNEL_NS)
 
 
 def training_loop(

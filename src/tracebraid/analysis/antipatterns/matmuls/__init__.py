@@ -1,0 +1,1 @@
+"""Anti-patterns of matrix products."""

@@ -1,0 +1,1 @@
+"""Anti-patterns between the ranks of a job."""

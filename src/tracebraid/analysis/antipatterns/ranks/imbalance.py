@@ -1,0 +1,139 @@
+"""Ranks, or stages of a pipeline, that wait for others because these compute more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from tracebraid.analysis.antipatterns.ranks.gathered import collective_sites, step_compute
+from tracebraid.analysis.collectives.waits import waits
+from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.detector import JobDetector
+from tracebraid.model.linked_ranks import LinkedRanks
+
+__all__ = ["RANKS_DETECTOR", "STAGES_DETECTOR", "rank_imbalance", "stage_imbalance"]
+
+LEAST_SHARE = 0.05
+"""How far the most compute of a step is above the mean of the ranks, as a share of it, for an imbalance: devices of one
+kind differ by 2 to 3 % on the same work."""
+
+_BETWEEN_TWO = [CollectiveType.SEND.value, CollectiveType.RECEIVE.value, CollectiveType.SEND_RECEIVE.value]
+_STEP = ["group", "step"]
+
+
+def rank_imbalance(ranks: LinkedRanks) -> pl.DataFrame:
+    """Waiting in collectives, in steps in which some rank of the group computes `LEAST_SHARE` more than the mean.
+
+    With the compute C of each rank in a step, balancing saves at most max C - mean C, as all ranks then wait for none.
+    A rank's waits of the step are evidence for that, shortened to it in proportion; and to max C less its own, which
+    is what others compute more.
+
+    Args:
+        ranks: the ranks of a job.
+    """
+    apart = pl.col("most_ns") - pl.col("mean_ns")
+    return _imbalance(ranks, lambda waiting: ~waiting.is_in(_BETWEEN_TWO), apart)
+
+
+def stage_imbalance(ranks: LinkedRanks) -> pl.DataFrame:
+    """Waiting for what other stages send, in steps in which one computes `LEAST_SHARE` more than the mean of them.
+
+    The slowest stage sets the pace, bubbles included: with equal stages the step takes mean C / max C of its time. So a
+    step saves at most length x (1 - mean C / max C). Ranks that send to or receive from others are stages.
+
+    Args:
+        ranks: the ranks of a job.
+    """
+    apart = pl.col("length_ns") * (1 - pl.col("mean_ns") / pl.col("most_ns"))
+    return _imbalance(ranks, lambda waiting: waiting.is_in(_BETWEEN_TWO), apart, one_group=True)
+
+
+def _imbalance(
+    ranks: LinkedRanks,
+    chosen: Callable[[pl.Expr], pl.Expr],
+    at_most: pl.Expr,
+    one_group: bool = False,
+) -> pl.DataFrame:
+    """Waits as evidence.
+
+    Args:
+        ranks: the ranks of a job.
+        chosen: which types of collectives count.
+        at_most: what a step saves, of most_ns, mean_ns and length_ns.
+        one_group: whether all ranks that communicate so are compared, instead of those of each group.
+    """
+    groups = ranks.collectives.select("collective", "group")
+    waiting = waits(ranks).filter(chosen(pl.col("type")).fill_null(value=False))
+    waiting = waiting.join(groups, on="collective", how="inner", maintain_order="left")
+    if one_group:
+        waiting = waiting.with_columns(pl.lit("").alias("group"))
+    compute = (
+        waiting.select(*_STEP, "rank")
+        .unique()
+        .join(ranks.of(step_compute), on=["rank", "step"], how="inner", nulls_equal=True)
+        .sort(*_STEP, "rank")
+    )
+    own = pl.col("compute_ns")
+    steps = compute.group_by(_STEP).agg(
+        own.max().alias("most_ns"),
+        own.mean().alias("mean_ns"),
+        pl.col("length_ns").max(),
+        pl.col("rank").get(own.arg_max()).alias("busiest"),
+    )
+    uneven = steps.filter(
+        (pl.col("mean_ns") > 0) & (pl.col("most_ns") > (1 + LEAST_SHARE) * pl.col("mean_ns"))
+    ).with_columns(at_most.alias("at_most_ns"))
+    waited = pl.col("waiting_ns").fill_null(0)
+    less = pl.when(pl.lit(value=one_group)).then("at_most_ns").otherwise(pl.col("most_ns") - own)
+    found = (
+        waiting.with_columns(waited)
+        .filter(pl.col("waiting_ns") > 0)
+        .join(uneven, on=_STEP, how="inner", nulls_equal=True, maintain_order="left")
+        .join(
+            compute.drop("length_ns"),
+            on=[*_STEP, "rank"],
+            how="inner",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .with_columns(pl.col("waiting_ns").sum().over(*_STEP, "rank").alias("all_ns"))
+        .with_columns(
+            (
+                pl.min_horizontal("at_most_ns", less, pl.col("all_ns").cast(pl.Float64)) / pl.col("all_ns")
+            ).alias("share")
+        )
+        .select(
+            "rank",
+            "event_id",
+            "waiting_ns",
+            (pl.col("waiting_ns") * pl.col("share")).floor().cast(pl.Int64).alias("lost_ns"),
+            pl.format("rank {} computes most", "busiest").alias("subject"),
+        )
+    )
+    rows = ranks.of(collective_sites).drop("subject").join(found, on=["rank", "event_id"], how="inner")
+    end = pl.col("start_ns") + pl.min_horizontal("waiting_ns", pl.col("end_ns") - pl.col("start_ns"))
+    return EVIDENCE.conform(
+        rows.with_columns(end.alias("end_ns"))
+        .with_columns(pl.min_horizontal("lost_ns", pl.col("end_ns") - pl.col("start_ns")).alias("saving_ns"))
+        .filter(pl.col("saving_ns") > 0)
+        .sort("rank", "start_ns", "event_id")
+    )
+
+
+RANKS_DETECTOR = JobDetector(
+    "rank-imbalance",
+    "ranks that wait for others, which compute more",
+    "give all ranks equal work: batches of equal tokens (sort or pack by length), even shards and experts",
+    rank_imbalance,
+    (step_compute, collective_sites),
+)
+
+STAGES_DETECTOR = JobDetector(
+    "stage-imbalance",
+    "pipeline stages that wait for others, which compute more",
+    "move layers between stages until all take equally long; the embedding and the loss count as layers",
+    stage_imbalance,
+    (step_compute, collective_sites),
+)

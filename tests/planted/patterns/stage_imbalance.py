@@ -1,0 +1,23 @@
+"""Two stages of a pipeline of which the second takes four times as long as the first."""
+
+from __future__ import annotations
+
+from tests.planted import Scene
+from tests.planted.jobs import PlannedJob
+
+__all__ = ["SAVING_NS", "planted"]
+
+_ROUNDS, _FAST_NS, _SLOW_NS = 4, 100_000, 400_000
+SAVING_NS = (_ROUNDS * (_SLOW_NS - _FAST_NS) // 4, _ROUNDS * (_SLOW_NS + _FAST_NS))
+"""At least what the slow stage is above the mean in a schedule without bubbles, at most all of the time."""
+
+
+def planted() -> list[Scene]:
+    """The ranks."""
+    job = PlannedJob(2)
+    for _ in range(_ROUNDS):
+        job.compute(_FAST_NS, ranks=[0], name="gemm")
+        job.send(0, 1)
+        job.compute(_SLOW_NS, ranks=[1], name="gemm")
+        job.send(1, 0)
+    return job.finished()

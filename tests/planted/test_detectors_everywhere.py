@@ -1,0 +1,95 @@
+"""All detectors on any trace: rows that fit, whatever is missing or wrong."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+
+from tests.planted import Scene
+from tests.planted.patterns import PATTERNS
+from tests.planted.random_scenes import scenes
+from tests.planted.scenes import clean
+from tracebraid.analysis.antipatterns.catalog import DETECTORS
+from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.detector import Detector
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
+
+OF_STEPS = {"step-boundary", "allocator-retry", "recompilation"}
+"""Detectors that find nothing outside of steps."""
+
+each = pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.name)
+
+
+def check(detector: Detector, linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+    rows = detector.detect(linked, annotation)
+    assert dict(rows.schema) == EVIDENCE.polars_schema()
+    saving = rows.get_column("saving_ns")
+    assert (saving > 0).all()
+    assert (saving <= rows.get_column("end_ns") - rows.get_column("start_ns")).all()
+    assert rows.get_column("start_ns").is_sorted()
+    return rows
+
+
+@settings(deadline=None, derandomize=True, max_examples=30)
+@given(scene=scenes())
+def test_any_scene_has_rows_that_fit(scene: Scene) -> None:
+    linked = scene.linked()
+    for detector in DETECTORS:
+        check(detector, linked)
+
+
+@each
+def test_a_trace_of_nothing_has_no_evidence(detector: Detector) -> None:
+    assert check(detector, Scene().linked()).is_empty()
+    alone = Scene(devices=())
+    alone.thread().run("aten::add", 1)
+    assert check(detector, alone.linked()).is_empty()
+
+
+@each
+def test_a_single_kernel_without_a_launch_is_no_evidence(detector: Detector) -> None:
+    scene = Scene()
+    scene.stream(7).run("kernel", 10_000, 0)
+    assert check(detector, scene.linked()).is_empty()
+
+
+def without(scene: Scene, *arguments: str) -> Scene:
+    for event in scene.events:
+        for name in arguments:
+            event.args.pop(name, None)
+    return scene
+
+
+@pytest.mark.parametrize("name", [detector.name for detector in DETECTORS])
+def test_a_pattern_without_shapes_or_correlations_gives_no_error(name: str) -> None:
+    detector = next(detector for detector in DETECTORS if detector.name == name)
+    shapes = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+    found = check(detector, PATTERNS[name].scenes[0].linked())
+    for lost in (shapes, ("External id",), ("Sequence number", "Fwd thread id"), ("bytes",)):
+        check(detector, without(PATTERNS[name].scenes[0], *lost).linked())
+    # Without steps the same is found, in none.
+    no_steps = check(detector, PATTERNS[name].scenes[0].linked(), "none of its annotations")
+    assert no_steps.get_column("step").null_count() == no_steps.height
+    assert no_steps.height or name in OF_STEPS or not found.height
+
+
+@pytest.mark.parametrize("name", [detector.name for detector in DETECTORS])
+@pytest.mark.parametrize("value", ["[[-1, 3], [3, -1]]", "[[1e9, null], {}]"])
+def test_odd_shapes_give_no_error(name: str, value: str) -> None:
+    detector = next(detector for detector in DETECTORS if detector.name == name)
+    scene = PATTERNS[name].scenes[0]
+    for event in scene.events:
+        if "Input Dims" in event.args:
+            event.args["Input Dims"] = value
+    check(detector, scene.linked())
+
+
+@each
+def test_work_without_length_saves_nothing_impossible(detector: Detector) -> None:
+    scene = clean()
+    for event in scene.events:
+        if event.category == "kernel":
+            event.dur = 0
+    check(detector, scene.linked())
