@@ -60,5 +60,8 @@ class Advice:
 
     @property
     def is_unanswerable(self) -> bool:
-        """Whether no detector could look for anything: that there is no advice says nothing then."""
-        return len(self.not_asked) == len(self.detectors)
+        """Whether no detector that needs something could look for it: that there is no advice says nothing then."""
+        needing = [
+            name for name, found in self.detectors.items() if isinstance(found, Detector) and found.needs
+        ]
+        return self.items.is_empty() and set(needing) <= set(self.not_asked)
