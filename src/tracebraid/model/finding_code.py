@@ -82,6 +82,9 @@ class FindingCode(str, Enum):
     WORLD_DIFFERS = "world-differs"
     STEPS_DIFFER = "steps-differ"
     CLOCKS_DIFFER = "clocks-differ"
+    COLLECTIVES_DISORDERED = "collectives-disordered"
+    COLLECTIVES_UNMATCHED = "collectives-unmatched"
+    NO_COLLECTIVES = "no-collectives"
     # The window
     NO_STEPS = "no-steps"
     WARMUP_CAUGHT = "warmup-caught"
@@ -141,6 +144,7 @@ class FindingCase(str, Enum):
     OPTION = "option"
     BEYOND_WORLD = "beyond-world"
     STEPS_APART = "steps-apart"
+    HOST_OF_SEVERAL_CLOCKS = "host-of-several-clocks"
     COMPILING = "compiling"
     FILE_ABSENT = "file-absent"
 

@@ -161,9 +161,14 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.WORLD_DIFFERS: "traces tell of worlds of {sizes} ranks",
     _CODE.STEPS_DIFFER: "the ranks' windows hold different steps ({steps})",
     _CODE.CLOCKS_DIFFER: (
-        "clocks disagree by at least {gap_ms:,.3f} ms: {collective} number {number} ended on rank {early} before rank "
-        "{late} began it"
+        "clocks differ from that of rank {reference}; to be added, by the collectives that they share: {clocks}"
     ),
+    _CODE.COLLECTIVES_DISORDERED: (
+        "rank {rank} enters {here} where ranks {others} enter {there}, number {number} in group {group}: ranks that "
+        "enter collectives in different orders wait for each other for ever"
+    ),
+    _CODE.COLLECTIVES_UNMATCHED: "nothing that rank {rank} communicates was matched with another rank",
+    _CODE.NO_COLLECTIVES: "rank {rank} communicates nothing, though {others} ranks do",
     # The window
     _CODE.NO_STEPS: "there is no ProfilerStep annotation",
     _CODE.WARMUP_CAUGHT: "{step} took {times:.1f} times as long as the median of the steps after it",
@@ -230,6 +235,9 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     _CASE.STEPS_APART: (
         "clocks disagree, or ranks ran apart: {step} of rank {late} begins {gap_ms:,.3f} ms after that of rank {early} "
         "has ended"
+    ),
+    _CASE.HOST_OF_SEVERAL_CLOCKS: (
+        "ranks that name one host, {host}, have {count} clocks: several hosts, or containers, have that name"
     ),
     _CASE.COMPILING: "torch.compile was compiling inside the window",
     _CASE.FILE_ABSENT: "{name} is not there",

@@ -155,7 +155,21 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     ),
     _CODE.CLOCKS_DIFFER: (
         _WARNING,
-        "Synchronise the hosts' clocks; compare ranks by steps, not by absolute time",
+        "Synchronise the hosts' clocks. Answers across ranks are on clocks aligned by collectives, where ranks share "
+        "some; times in the traces themselves do not compare",
+    ),
+    _CODE.COLLECTIVES_DISORDERED: (
+        _ERROR,
+        "Give all ranks of a group the same collectives in the same order: look for a condition on the rank",
+    ),
+    _CODE.COLLECTIVES_UNMATCHED: (
+        _WARNING,
+        "Is it of this run, and of this window? Capture all ranks in the same steps, with a torch that numbers "
+        "collectives",
+    ),
+    _CODE.NO_COLLECTIVES: (
+        _WARNING,
+        "Was that rank recorded while it trained? Capture all ranks in the same steps",
     ),
     # The window
     _CODE.NO_STEPS: (

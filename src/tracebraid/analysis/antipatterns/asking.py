@@ -92,7 +92,7 @@ def gathered_of(
                 continue
             try:
                 found[gather] = gather(linked, annotation)
-            except Exception as error:  # noqa: BLE001 - As in `_asked`.
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - As in `_asked`.
                 findings.append(failure(known.packages[detector.name], detector.name, error))
     return found, tuple(findings)
 
@@ -106,7 +106,7 @@ def _asked(known: KnownDetectors, name: str, detect: Callable[[], pl.DataFrame])
         frame = detect()
         problem = _problem(frame)
         return failure(package, name, problem) if problem else _as_found(frame, name)
-    except Exception as error:  # noqa: BLE001 - It is another package's code: whatever it raises, others are asked.
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - It is another package's code: whatever it raises, others are asked.
         return failure(package, name, error)
 
 

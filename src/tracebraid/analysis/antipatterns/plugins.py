@@ -49,7 +49,8 @@ class KnownDetectors:
     @property
     def by_name(self) -> dict[str, Detector | JobDetector]:
         """All by their names."""
-        return {detector.name: detector for detector in (*self.of_ranks, *self.of_job)}
+        both: list[Detector | JobDetector] = [*self.of_ranks, *self.of_job]
+        return {detector.name: detector for detector in both}
 
     def with_gathers(self, gathers: Collection[Gather]) -> KnownDetectors:
         """The same without the detectors of a job for which something was not taken of all ranks."""
@@ -83,7 +84,7 @@ def _with(known: KnownDetectors, entry: EntryPoint) -> KnownDetectors:
     detector: Detector | JobDetector | Finding
     try:
         detector = _detector(entry.name, entry.load(), package)
-    except Exception as error:  # noqa: BLE001 - It is another package's code: whatever it raises, others are asked.
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - It is another package's code: whatever it raises, others are asked.
         detector = failure(package, entry.name, error)
     if not isinstance(detector, Finding) and detector.name in known.by_name:
         detector = failure(package, entry.name, f"there is a detector {detector.name} already")

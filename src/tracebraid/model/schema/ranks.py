@@ -28,6 +28,7 @@ RANKS = Table(
         Column("host", _TEXT, "name of its host; null: the trace does not say"),
         Column("process_id", _INT, "the process; null: unknown"),
         Column("world_size", _INT, "ranks of the job, as this trace says; null: it does not"),
+        Column("groups", _INT, "process groups that this trace lists; 0: it lists none"),
         Column("start_ns", _INT, "first event, on the rank's own clock; null: it has none"),
         Column("end_ns", _INT, "end of the last event, on the rank's own clock"),
         Column("path", _TEXT, "its Kineto trace"),
@@ -43,7 +44,11 @@ CLOCKS = Table(
         Column("reference", _INT, "the rank whose clock all others are compared with"),
         Column("method", _TEXT, "how that is known (`ClockMethod`)"),
         Column("collectives", _INT, "matched collectives that it comes from"),
-        Column("at_ns", _INT, "moment on the rank's own clock at which `offset_ns` holds"),
+        Column(
+            "at_ns",
+            _INT,
+            "moment on the rank's own clock at which `offset_ns` holds; null: none is known, or at any",
+        ),
         Column("offset_ns", _INT, "is added to a time of this rank at `at_ns` to align it; null: unknown"),
         Column("offset_low_ns", _INT, "the least that it can be; null: unknown"),
         Column("offset_high_ns", _INT, "the most that it can be; null: unknown"),
@@ -62,6 +67,9 @@ MEMBERS = Table(
         _RANK,
         Column("event_id", _INT, "the event: its row in `events` of the rank's timeline"),
         Column("collective", _INT, "the row of `matched_collectives`; null: not matched"),
+        Column(
+            "group", _TEXT, "the group, as in `matched_collectives`; null: not compared with other ranks yet"
+        ),
         Column("step", _TEXT, "the step in which it was issued; null: in none"),
         Column("type", _TEXT, "what is communicated (`CollectiveType`); null: unknown"),
         Column("name", _TEXT, "the collective as the trace names it"),
@@ -71,7 +79,11 @@ MEMBERS = Table(
         Column("kernel", _TEXT, "name of the kernel, or of the host's range"),
         Column("algorithm", _TEXT, "NCCL's algorithm, where the kernel's name says it"),
         Column("protocol", _TEXT, "NCCL's protocol, where the kernel's name says it"),
-        Column("communicator", _TEXT, "id of the communicator; null: unknown"),
+        Column(
+            "communicator",
+            _TEXT,
+            "id of the communicator, or in traces of 2026 of the collective itself; null: unknown",
+        ),
         Column("process_group", _TEXT, "name of the process group; ranks may name a group differently"),
         Column("description", _TEXT, "description of the process group"),
         Column("group_ranks", _INTS, "ranks of the process group; null: unknown"),

@@ -18,7 +18,7 @@ from tracebraid.analysis.antipatterns.catalog import DETECTORS, JOB_DETECTORS
 from tracebraid.model.advice import Advice
 from tracebraid.model.linked_trace import LinkedTrace
 
-ALL = [detector.name for detector in (*DETECTORS, *JOB_DETECTORS)]
+ALL = [*(detector.name for detector in DETECTORS), *(detector.name for detector in JOB_DETECTORS)]
 _LEAST = 0.001
 """Of a step: what is less is the size of a launch."""
 

@@ -66,8 +66,8 @@ def all_ranges(linked: LinkedTrace) -> Cover:
 def _ranges(linked: LinkedTrace, work: HostWork) -> pl.DataFrame:
     wanted = by_rules(linked, lambda names: names.select(_rule(work).alias("wanted")))["wanted"]
     host = host_rows(linked)
-    around = nearest_or_none(linked, wanted)
-    rows = np.flatnonzero(wanted & (around[host.parent] == NO_ROW))
+    enclosing = nearest_or_none(linked, wanted)
+    rows = np.flatnonzero(wanted & (enclosing[host.parent] == NO_ROW))
     rows = rows[np.argsort(host.start_ns[rows], kind="stable")]
     return pl.DataFrame(
         {

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
+from tracebraid.analysis.time.warm_up import warm_up
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["WINDOWS", "cut_at_steps", "windows_to_save_in"]
@@ -20,13 +21,15 @@ WINDOWS = {
 
 
 def windows_to_save_in(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    """The steps of a rank; where there are none, one without a name that holds the whole trace: `WINDOWS`.
+    """The steps of a rank but for its warm-up; without steps one that holds the whole trace, without a name: `WINDOWS`.
 
     Args:
         linked: one rank.
         annotation: what marks a step.
     """
     windows = step_windows(linked, annotation).filter(pl.col("end_ns") > pl.col("start_ns"))
+    spans = (windows.get_column("end_ns") - windows.get_column("start_ns")).to_numpy()
+    windows = windows.filter(pl.Series(~warm_up(spans)))
     if windows.is_empty():
         first, last = linked.timeline.span_ns or (0, 0)
         windows = pl.DataFrame({"step": [None], "start_ns": [first], "end_ns": [max(first, last)]})

@@ -54,9 +54,11 @@ def ranked(evidence: pl.DataFrame, windows: pl.DataFrame, least: MinSaving) -> R
     of_job = spans.group_by("step", maintain_order=True).agg(pl.col("step_ns", "windows").max())
     count = max(int(of_job.get_column("windows").sum()), 1)
     step_ns = int(of_job.get_column("step_ns").sum()) / count
-    numbered = evidence.with_columns(
-        pl.struct(_ITEM).rank("dense").cast(pl.Int64).alias("key")
-    ).with_row_index("occurrence")
+    numbered = evidence.with_row_index("row").with_columns(
+        pl.struct(_ITEM).rank("dense").cast(pl.Int64).alias("key"),
+        # What one event shows is one occurrence, in however many stretches it lies.
+        pl.coalesce("event_id", -1 - pl.col("row").cast(pl.Int64)).alias("occurrence"),
+    )
     parts = counted_once(cut_at_steps(numbered, windows))
     order = _order(parts, least.per_step_ns(step_ns) * count)
     parts = with_further(parts.join(order, on="key", maintain_order="left"))
@@ -65,7 +67,7 @@ def ranked(evidence: pl.DataFrame, windows: pl.DataFrame, least: MinSaving) -> R
     return Ranked(
         _items(parts, by_step, count, step_ns),
         ADVICE_BY_STEP.conform(by_step),
-        _worst(numbered.join(order, on="key", maintain_order="left")),
+        _worst(parts),
         steps,
         step_ns,
     )
@@ -100,7 +102,11 @@ def _order(parts: pl.DataFrame, least_ns: float) -> pl.DataFrame:
 def _by_step(parts: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     return (
         parts.group_by(_BY_STEP)
-        .agg(pl.col("detector").first(), pl.len().alias("count"), pl.col("saving_ns", "further_ns").sum())
+        .agg(
+            pl.col("detector").first(),
+            pl.col("occurrence").n_unique().alias("count"),
+            pl.col("saving_ns", "further_ns").sum(),
+        )
         .join(spans, on=["rank", "step"], nulls_equal=True)
         .sort("item", "rank", "in_order")
     )
@@ -114,7 +120,7 @@ def _items(parts: pl.DataFrame, by_step: pl.DataFrame, count: int, step_ns: floa
     what = parts.group_by("item").agg(
         pl.col(*_ITEM).first(),
         pl.col("rank").unique().sort().alias("ranks"),
-        pl.col("occurrence").n_unique().alias("count"),
+        pl.struct("rank", "occurrence").n_unique().alias("count"),
     )
     per_step = pl.col("saving_ns") / count
     found = what.join(sums, on="item").join(_further_of_job(by_step), on="item").sort("item")
@@ -140,8 +146,13 @@ def _further_of_job(by_step: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame({"item": np.arange(1, number + 1), "further_ns": further[1:]})
 
 
-def _worst(evidence: pl.DataFrame) -> pl.DataFrame:
-    ordered = evidence.sort(
-        "item", "saving_ns", "rank", "start_ns", descending=[False, True, False, False], maintain_order=True
+def _worst(parts: pl.DataFrame) -> pl.DataFrame:
+    """The worst occurrences of each item, the parts of each in a step together."""
+    found = parts.group_by("item", "rank", "step", "occurrence").agg(
+        pl.col("start_ns").min(),
+        pl.col("end_ns").max(),
+        pl.col("saving_ns").sum(),
+        pl.col("event_id", *_ITEM).first(),
     )
+    ordered = found.sort("item", "saving_ns", "rank", "start_ns", descending=[False, True, False, False])
     return ADVICE_EVIDENCE.conform(ordered.group_by("item", maintain_order=True).head(_SHOWN))
