@@ -20,7 +20,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import flags_by_name
 from tracebraid.model.units import NS_PER_MS
 
-__all__ = ["DETECTOR", "hidable_communication", "hidden_most"]
+__all__ = ["DETECTOR", "LAUNCH_NS", "WAIT_NS", "hidable_communication", "hidden_most"]
 
 WAIT_NS = NS_PER_MS
 """On the host, compute that starts no later than this behind a collective has waited for it."""

@@ -14,7 +14,15 @@ from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.units import NS_PER_MS
 
-__all__ = ["DETECTOR", "LEAST_COLLECTIVES", "SMALL_BYTES", "small_collectives"]
+__all__ = [
+    "DETECTOR",
+    "LEAST_COLLECTIVES",
+    "MOST_BETWEEN",
+    "SMALL_BYTES",
+    "SMALL_NS",
+    "STALL_NS",
+    "small_collectives",
+]
 
 SMALL_BYTES = 256 * 1024
 """Up to this size latency, not bandwidth, is most of a collective's time: 20 us at 12.5 GB/s."""

@@ -11,7 +11,7 @@ from tracebraid.model.analysis import Need
 from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["DETECTOR", "unbalanced_buckets"]
+__all__ = ["DETECTOR", "LEAST_BUCKETS", "MOST_OF_MEDIAN", "unbalanced_buckets"]
 
 LEAST_BUCKETS = 3
 """Buckets of a step at least, so that there is a usual size."""

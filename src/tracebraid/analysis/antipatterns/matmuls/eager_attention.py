@@ -19,7 +19,7 @@ from tracebraid.model.analysis import Need
 from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["DETECTOR", "eager_attention", "scores_of"]
+__all__ = ["DETECTOR", "LEAST_KEYS", "LEAST_QUERIES", "MOST_EVENTS", "eager_attention", "scores_of"]
 
 LEAST_KEYS = 128
 """Keys, and so columns of the scores, at least: a tile of a fused kernel, below which it gains little."""

@@ -14,7 +14,7 @@ from tracebraid.model.device_peaks import Precision
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import flags_by_name
 
-__all__ = ["DETECTOR", "full_precision_products"]
+__all__ = ["DETECTOR", "FP32_KERNEL", "full_precision_products"]
 
 FP32_KERNEL = (
     r"(?i)sgemm|_simt_s|scudnn|convolve_sgemm|_f32f32_f32f32_f32_|"

@@ -15,7 +15,16 @@ from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.units import NS_PER_MS
 
-__all__ = ["DETECTOR", "tiny_products"]
+__all__ = [
+    "DETECTOR",
+    "HOST_GAP_NS",
+    "LEAST_PRODUCTS",
+    "MOST_BETWEEN",
+    "STALL_NS",
+    "TINY_FLOPS",
+    "TINY_HOST_FLOPS",
+    "tiny_products",
+]
 
 LEAST_PRODUCTS = 8
 """Products of a run at least."""

@@ -14,7 +14,7 @@ from tracebraid.model.detector import Detector
 from tracebraid.model.device_peaks import Precision
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["DETECTOR", "is_unaligned", "unaligned_products"]
+__all__ = ["DETECTOR", "ELEMENTS", "FACTORS", "LEAST_LOST", "is_unaligned", "unaligned_products"]
 
 ELEMENTS = {
     Precision.TF32.value: 4,

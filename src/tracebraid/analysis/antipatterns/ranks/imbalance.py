@@ -13,7 +13,7 @@ from tracebraid.model.collective_codes import CollectiveType
 from tracebraid.model.detector import JobDetector
 from tracebraid.model.linked_ranks import LinkedRanks
 
-__all__ = ["RANKS_DETECTOR", "STAGES_DETECTOR", "rank_imbalance", "stage_imbalance"]
+__all__ = ["LEAST_SHARE", "RANKS_DETECTOR", "STAGES_DETECTOR", "rank_imbalance", "stage_imbalance"]
 
 LEAST_SHARE = 0.05
 """How far the most compute of a step is above the mean of the ranks, as a share of it, for an imbalance: devices of one

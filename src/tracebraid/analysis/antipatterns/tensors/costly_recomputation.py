@@ -12,7 +12,7 @@ from tracebraid.model.answers.efficiency import OpFamily
 from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["DETECTOR", "costly_recomputation", "free_memory_share"]
+__all__ = ["DETECTOR", "LEAST_FREE", "costly_recomputation", "free_memory_share"]
 
 LEAST_FREE = 0.1
 """Share of a device's memory that was free at all times, below which keeping more is no advice."""

@@ -12,7 +12,7 @@ from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.units import NS_PER_MS
 
-__all__ = ["DETECTOR", "dtype_bounces"]
+__all__ = ["DETECTOR", "HOST_GAP_NS", "MOST_BETWEEN", "STALL_NS", "dtype_bounces"]
 
 MOST_BETWEEN = 1
 """Events of the stream between the two casts at most: one op whose type did not fit. Norms and softmax, which compute
@@ -70,5 +70,5 @@ DETECTOR = Detector(
     "tensors cast to another type and straight back",
     "keep one type: run the op between in it, or set the dtype of the module or buffer; torch.compile fuses casts",
     dtype_bounces,
-    (Need.SHAPES,),
+    (Need.SHAPES_OF_EITHER,),
 )

@@ -13,7 +13,7 @@ from tracebraid.model.analysis import Need
 from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["DETECTOR", "stored_activations"]
+__all__ = ["DETECTOR", "LEAST_BYTES", "stored_activations"]
 
 LEAST_BYTES = 1024 * 1024
 """Size of an activation that is worth storing elsewhere; counters and losses are copied to the host, too."""

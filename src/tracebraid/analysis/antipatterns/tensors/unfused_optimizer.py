@@ -18,7 +18,7 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import flags_by_name
 
-__all__ = ["DETECTOR", "unfused_optimizer"]
+__all__ = ["DETECTOR", "LEAST_RUNS", "unfused_optimizer"]
 
 LEAST_RUNS = 10
 """Runs of the same op in one step of the optimizer from which on it goes over parameters one by one."""
