@@ -16,6 +16,7 @@ from tracebraid.analysis.collectives.collective_imbalance import collective_imba
 from tracebraid.analysis.collectives.collective_ranks import collective_ranks as _collective_ranks
 from tracebraid.analysis.collectives.collective_totals import collective_totals as _collective_totals
 from tracebraid.analysis.collectives.collectives import collectives as _collectives
+from tracebraid.analysis.collectives.matched_groups import matched_groups as _matched_groups
 from tracebraid.analysis.efficiency.mfu import mfu as _mfu
 from tracebraid.analysis.efficiency.op_costs import op_costs as _op_costs
 from tracebraid.analysis.efficiency.recomputation import recomputation as _recomputation
@@ -127,6 +128,7 @@ __all__ = [
     "launch_events",
     "launchers",
     "launches",
+    "matched_groups",
     "memory_at_peak",
     "memory_growth",
     "memory_kept",
@@ -257,6 +259,7 @@ graph_replays = _over_ranks(_graph_replays)
 
 
 clocks = _of_job(_clocks)
+matched_groups = _of_job(_matched_groups)
 collectives = _of_job(_collectives)
 collective_ranks = _of_job(_collective_ranks)
 collective_totals = _of_job(_collective_totals)

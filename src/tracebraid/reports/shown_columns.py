@@ -16,6 +16,8 @@ CONTEXT = ("rank", "step", "device", "doubtful")
 SHOWN: Mapping[str, str] = {
     "clocks": "host method offset_ns! offset_low_ns offset_high_ns drift_ppm! drift_low_ppm drift_high_ppm collectives "
     "reference at_ns",
+    "matched_groups": "group type members matched! unmatched! alone open collectives complete by_sequence by_order "
+    "by_alignment by_time disagreeing confidence group_size missing ranks description names",
     "collectives": "type first_arrival_ns transfer_ns waiting_ns! last_rank size_bytes dtype bus_bytes_per_s "
     "group_size group missing is_bound transfer_method method",
     "collective_ranks": "type arrival_ns waiting_ns! waited_for transfer_ns late_by_ns dur_ns rest_ns group name "

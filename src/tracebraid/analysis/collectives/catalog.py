@@ -8,6 +8,7 @@ from tracebraid.analysis.collectives.collective_imbalance import collective_imba
 from tracebraid.analysis.collectives.collective_ranks import collective_ranks
 from tracebraid.analysis.collectives.collective_totals import collective_totals
 from tracebraid.analysis.collectives.collectives import collectives
+from tracebraid.analysis.collectives.matched_groups import matched_groups
 from tracebraid.model.analysis import Family, Need
 from tracebraid.model.answers import (
     COLLECTIVE_BANDWIDTH,
@@ -16,6 +17,7 @@ from tracebraid.model.answers import (
     COLLECTIVE_RANKS,
     COLLECTIVE_TOTALS,
     COLLECTIVES,
+    MATCHED_GROUPS,
 )
 from tracebraid.model.job_analysis import JobAnalysis
 
@@ -56,5 +58,8 @@ ANALYSES: tuple[JobAnalysis, ...] = (
         COLLECTIVE_IMBALANCE,
         needs=_NEEDS,
         uses=_USES,
+    ),
+    JobAnalysis(
+        "matched_groups", Family.COLLECTIVES, matched_groups, MATCHED_GROUPS, needs=_NEEDS, uses=_SIZES
     ),
 )
