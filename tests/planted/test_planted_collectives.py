@@ -13,6 +13,7 @@ from tests.planted.wide_jobs import WidePlan, wide_job
 from tracebraid.analysis.collectives.collective_ranks import collective_ranks
 from tracebraid.analysis.collectives.collective_totals import collective_totals
 from tracebraid.analysis.collectives.collectives import collectives
+from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.collective_codes import ClockMethod, MatchMethod
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.schema.ranks import CLOCKS, MATCHED_COLLECTIVES
@@ -115,6 +116,30 @@ def test_arrivals_transfers_and_waits_are_what_was_planted(ranks: int, hosts: Se
             assert abs(row["transfer_ns"] - true.transfer_ns) <= rounding
             assert row["last_rank"] == true.late or rounding
             assert abs(row["waiting_ns"] - sum(true.waits.values())) <= rounding * ranks
+
+
+def test_a_job_of_a_host_is_answered_exactly_from_its_traces() -> None:
+    """Through matching and clocks, with sends, receives and a collective that a rank did not record."""
+    job = planned(4)
+    with job.step(4):
+        job.compute(50_000)
+        job.delay(0, Cause.KERNEL, 80_000)
+        job.send(0, 2, transfer=12_000)
+        job.delay(3, Cause.KERNEL, 80_000)
+        job.send(1, 3, transfer=13_000)
+    found = collective_ranks(link_ranks(job.parts()))
+    events = {(rank, event): true for true in job.collectives for rank, event in true.event_ids.items()}
+    assert found.height == len(events)
+    for row in found.iter_rows(named=True):
+        true, rank = events[row["rank"], row["event_id"]], row["rank"]
+        whole = len(true.event_ids) == len(true.ranks)
+        assert row["is_bound"] == (not whole)
+        # A sender before its receiver only rests.
+        early = row["rest_ns"] if row["type"] == "send" else row["waiting_ns"]
+        assert early == true.waits[rank] or not whole
+        assert row["transfer_ns"] == true.transfer_ns or not whole
+    pairs = found.filter(pl.col("type").is_in(["send", "recv"]) & (pl.col("waiting_ns") > 0))
+    assert pairs.select("rank", "waited_for").rows() == [(2, 0)]
 
 
 def test_without_the_late_rank_transfers_are_bounds() -> None:

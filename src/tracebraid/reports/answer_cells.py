@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
+import polars as pl
 
 from tracebraid.model.answer_sentences import CODES_OF_COLUMNS, code_name
 from tracebraid.reports.text import printable
@@ -30,7 +31,7 @@ MOMENTS = frozenset(
 )
 """Columns that hold a moment on the unix clock; all others that end in `_ns` hold a duration."""
 _SHARES = frozenset({"mfu", "hfu", "fragmentation", "variation"})
-_IDS = ("_id", "_event", "rank", "correlation", "graph", "node", "gap")
+_IDS = ("_id", "_event", "rank", "correlation", "graph", "node", "gap", "waited_for", "_most", "collective")
 """Ends of the names of numbers that count nothing: they have no thousands separators."""
 _NO_UNIT = ("_ns", "_bytes", "_per_s")
 _FRAMES = frozenset({"frame", "call_site"})
@@ -118,6 +119,8 @@ def cell_text(name: str, value: Any, start_ns: int, null: str = "-") -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return printable(_names(name, value))
+    if isinstance(value, pl.Series):
+        return _numbers(value)
     if name in MOMENTS:
         return moment(value - start_ns)
     if value == 0:
@@ -130,6 +133,17 @@ def cell_text(name: str, value: Any, start_ns: int, null: str = "-") -> str:
     if isinstance(value, int):
         return str(value) if name.endswith(_IDS) else f"{value:,}"
     return number(value) if isinstance(value, float) else printable(str(value))
+
+
+def _numbers(values: Iterable[int]) -> str:
+    """A list of numbers, those that follow each other joined: `0-3, 7`."""
+    runs: list[tuple[int, int]] = []
+    for value in values:
+        if runs and value == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], value)
+        else:
+            runs.append((value, value))
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs) or "none"
 
 
 def _names(column: str, text: str) -> str:

@@ -16,11 +16,13 @@ from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.model.analysis import Analysis, Answer, Need
 from tracebraid.model.answer_sentences import CODE_SENTENCES, CODES_OF_COLUMNS, NO_ROWS_SENTENCES, code_name
 from tracebraid.model.answers import IdleCause
-from tracebraid.reports.answer_cells import heading
+from tracebraid.model.job_analysis import JobAnalysis
+from tracebraid.reports.answer_cells import cell_text, heading
 from tracebraid.reports.answers import answer_parts, lacks_lines, no_rows_line
 from tracebraid.reports.shown_columns import CONTEXT, SHOWN
 
-BY_NAME = {analysis.name: analysis for analysis in ANALYSES}
+EVERY: tuple[Analysis | JobAnalysis, ...] = (*ANALYSES, *JOB_ANALYSES)
+BY_NAME = {analysis.name: analysis for analysis in EVERY}
 KERNELS = BY_NAME["kernels"]
 LONG = "void at::native::elementwise_kernel<" + "x" * 200 + ">(int, char*)"
 
@@ -45,23 +47,26 @@ def rendered(answer: Answer, top: int = 20, width: int = 160, starts: Mapping[in
     return console.file.getvalue()
 
 
-def full(analysis: Analysis) -> Answer:
+def full(analysis: Analysis | JobAnalysis) -> Answer:
     """Two rows with a long text or a large number in each column."""
     values: dict[type[pl.DataType], Any] = {
         pl.String: LONG,
         pl.Int64: 123_456_789_012,
         pl.Float64: 0.123456,
         pl.Boolean: True,
+        pl.List: list(range(0, 200, 2)),
     }
     schema = analysis.table.polars_schema()
-    rows = [{name: values[type(dtype)] for name, dtype in schema.items()} | {"rank": i} for i in range(2)]
+    rows = [{name: values[type(dtype)] for name, dtype in schema.items()} for _ in range(2)]
+    if "rank" in schema:
+        rows = [row | {"rank": rank} for rank, row in enumerate(rows)]
     if "depth" in schema:
         rows = [row | {"depth": 1} for row in rows]
     return Answer(analysis, pl.DataFrame(rows, schema=schema), {0: ()})
 
 
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.name)
-def test_each_analysis_says_which_of_its_columns_people_see(analysis: Analysis) -> None:
+@pytest.mark.parametrize("analysis", EVERY, ids=lambda analysis: analysis.name)
+def test_each_analysis_says_which_of_its_columns_people_see(analysis: Analysis | JobAnalysis) -> None:
     shown = [name.rstrip("!") for name in SHOWN[analysis.name].split()]
     columns = {column.name for column in analysis.table.columns}
     assert set(shown) <= columns - set(CONTEXT)
@@ -69,14 +74,16 @@ def test_each_analysis_says_which_of_its_columns_people_see(analysis: Analysis) 
 
 
 def test_no_declaration_is_about_an_analysis_that_is_not_there() -> None:
-    names = set(BY_NAME) | {analysis.name for analysis in JOB_ANALYSES}
+    names = set(BY_NAME)
     assert set(SHOWN) == names
     assert set(NO_ROWS_SENTENCES) <= names
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.name)
-def test_a_table_fits_the_terminal_with_a_line_for_each_row(analysis: Analysis, width: int) -> None:
+@pytest.mark.parametrize("analysis", EVERY, ids=lambda analysis: analysis.name)
+def test_a_table_fits_the_terminal_with_a_line_for_each_row(
+    analysis: Analysis | JobAnalysis, width: int
+) -> None:
     text = rendered(full(analysis), width=width)
     table = text.split("\n\n")[0].splitlines()
     assert max(map(len, table)) <= width
@@ -156,8 +163,8 @@ def test_devices_are_named_where_a_rank_has_several() -> None:
     assert "device" in rendered(answer_of(*rows, {"rank": 1, "device": "2", "span_ns": 1}, name="breakdown"))
 
 
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.name)
-def test_no_two_columns_have_the_same_heading(analysis: Analysis) -> None:
+@pytest.mark.parametrize("analysis", EVERY, ids=lambda analysis: analysis.name)
+def test_no_two_columns_have_the_same_heading(analysis: Analysis | JobAnalysis) -> None:
     headings = [heading(name.rstrip("!")) for name in SHOWN[analysis.name].split()]
     assert len(set(headings)) == len(headings)
 
@@ -230,7 +237,7 @@ def test_a_code_that_is_not_known_is_shown_as_it_is() -> None:
 
 @pytest.mark.parametrize("column", CODES_OF_COLUMNS)
 def test_codes_of_a_column_do_not_share_values_with_different_names(column: str) -> None:
-    assert any(column in (c.name for c in analysis.table.columns) for analysis in ANALYSES)
+    assert any(column in (c.name for c in analysis.table.columns) for analysis in EVERY)
     names: dict[str, set[str]] = {}
     for kind in CODES_OF_COLUMNS[column]:
         for code in kind:
@@ -252,8 +259,8 @@ def test_what_would_help_is_not_asked_for_where_nothing_can_be_answered() -> Non
     assert len(lacks_lines(Answer(analysis, analysis.table.empty(), lacks))) == len(analysis.needs)
 
 
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda analysis: analysis.name)
-def test_an_empty_answer_says_what_that_means(analysis: Analysis) -> None:
+@pytest.mark.parametrize("analysis", EVERY, ids=lambda analysis: analysis.name)
+def test_an_empty_answer_says_what_that_means(analysis: Analysis | JobAnalysis) -> None:
     line = no_rows_line(Answer(analysis, analysis.table.empty(), {0: ()}))
     assert line.startswith(analysis.name)
     assert NO_ROWS_SENTENCES.get(analysis.name, "") in line
@@ -263,3 +270,12 @@ def test_an_empty_answer_says_what_that_means(analysis: Analysis) -> None:
 def test_who_launches_too_little_at_a_time_comes_before_how_many_launches() -> None:
     shown = SHOWN["launch_bound"].split()
     assert max(shown.index("op"), shown.index("annotation")) < shown.index("launches")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "shown"), [([], "none"), ([3], "3"), ([0, 1, 2, 3, 7], "0-3, 7"), ([1, 3, 5], "1, 3, 5")]
+)
+def test_of_ranks_that_follow_each_other_the_first_and_the_last_are_shown(
+    ranks: list[int], shown: str
+) -> None:
+    assert cell_text("ranks", pl.Series(ranks, dtype=pl.Int64), 0) == shown

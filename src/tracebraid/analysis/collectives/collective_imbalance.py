@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from tracebraid.analysis.collectives.transfers import members_with_waits, transfers
@@ -25,6 +27,7 @@ def collective_imbalance(ranks: LinkedRanks, *, annotation: str = PROFILER_STEP)
     """
     del annotation  # It was asked for when members were taken of each rank.
     is_all_to_all = pl.col("type") == CollectiveType.ALL_TO_ALL.value
+    ranks = replace(ranks, members=ranks.members.filter(is_all_to_all))
     members = members_with_waits(ranks)
     own = -1 - pl.int_range(pl.len())
     members = members.with_columns(pl.coalesce("collective", own).alias("_key"))
@@ -40,7 +43,6 @@ def collective_imbalance(ranks: LinkedRanks, *, annotation: str = PROFILER_STEP)
     beyond = pl.sum_horizontal("received_max_bytes", "sent_max_bytes") - mean
     rows = (
         transfers(ranks)
-        .filter(is_all_to_all)
         .join(uneven, on="_key", how="left", maintain_order="left")
         .join(received, on="_key", how="left", maintain_order="left")
         .join(sent, on="_key", how="left", maintain_order="left")
@@ -63,9 +65,8 @@ def _of_peers(members: pl.DataFrame, split: str, size: str) -> pl.DataFrame:
     )
     is_group = pl.col("group_size").is_between(1, _MOST_RANKS)
     even = pl.when(is_group).then(pl.lit(1).repeat_by("group_size"))
-    is_all_to_all = pl.col("type") == CollectiveType.ALL_TO_ALL.value
     found = (
-        members.filter(is_all_to_all & pl.col(size).is_not_null())
+        members.filter(pl.col(size).is_not_null())
         .select("_key", "group_ranks", pl.col(size).alias("_bytes"), pl.coalesce(parts, even).alias("_parts"))
         .filter(pl.col("_parts").list.len() > 0)
         .with_columns(

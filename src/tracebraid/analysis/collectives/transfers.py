@@ -13,36 +13,28 @@ __all__ = ["UNKNOWN_GROUP", "members_with_waits", "transfers"]
 
 UNKNOWN_GROUP = "unknown"
 """The group of members that name none."""
-_LOCAL_GROUP = ["rank", "process_group", "communicator", "description"]
-"""What tells the groups of a rank apart."""
 
 
 def members_with_waits(ranks: LinkedRanks) -> pl.DataFrame:
-    """The columns of `waits` and of `MEMBERS` with `group`, in the order of `ranks.members`.
+    """The columns of `waits` and of `MEMBERS`, in the order of `ranks.members`.
 
-    The group and its size are those of the collective. A member that matches no other has the group of the rank's
-    others of that process group and communicator; else as it names it itself.
+    `group` is never null, and `group_size` is that of the collective where there is one.
     """
     given = waits(ranks)
-    collectives = ranks.collectives.select("collective", "group", pl.col("group_size").alias("_group_size"))
-    members = (
+    groups = ranks.collectives.select(
+        "collective", pl.col("group").alias("_group"), pl.col("group_size").alias("_group_size")
+    )
+    return (
         ranks.members.with_columns(given.select("end_ns").get_columns())
         .hstack(given.select(pl.exclude(ranks.members.columns)))
-        .join(collectives, on="collective", how="left", maintain_order="left")
-    )
-    known = members.filter(pl.col("group").is_not_null()).unique(
-        _LOCAL_GROUP, keep="first", maintain_order=True
-    )
-    known = known.select(*_LOCAL_GROUP, pl.col("group").alias("_known"))
-    return (
-        members.join(known, on=_LOCAL_GROUP, how="left", maintain_order="left", nulls_equal=True)
+        .join(groups, on="collective", how="left", maintain_order="left")
         .with_columns(
-            pl.coalesce("group", "_known", "process_group", "communicator", pl.lit(UNKNOWN_GROUP)).alias(
+            pl.coalesce("group", "_group", "process_group", "communicator", pl.lit(UNKNOWN_GROUP)).alias(
                 "group"
             ),
             pl.coalesce("_group_size", "group_size").alias("group_size"),
         )
-        .drop("_known", "_group_size")
+        .drop("_group", "_group_size")
     )
 
 
