@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from tracebraid.model.answers.advice import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, EVIDENCE
+from tracebraid.model.answers.collectives import (
+    COLLECTIVE_BANDWIDTH,
+    COLLECTIVE_FIT,
+    COLLECTIVE_IMBALANCE,
+    COLLECTIVE_RANKS,
+    COLLECTIVE_TOTALS,
+    COLLECTIVES,
+)
 from tracebraid.model.answers.copies import (
     COPIES,
     COPY_BANDWIDTH,
@@ -48,6 +56,7 @@ from tracebraid.model.answers.kernels import (
     Launcher,
 )
 from tracebraid.model.answers.launches import LAUNCH_BOUND, LAUNCH_EVENTS, LAUNCHES, STEP_OF_EVENT
+from tracebraid.model.answers.matches import MATCHED_GROUPS
 from tracebraid.model.answers.memory import (
     ACTIVATIONS,
     ALLOCATIONS,
@@ -99,6 +108,12 @@ __all__ = [
     "ANNOTATION_KERNELS",
     "BATCH_SIZES",
     "BREAKDOWN",
+    "COLLECTIVES",
+    "COLLECTIVE_BANDWIDTH",
+    "COLLECTIVE_FIT",
+    "COLLECTIVE_IMBALANCE",
+    "COLLECTIVE_RANKS",
+    "COLLECTIVE_TOTALS",
     "COPIES",
     "COPY_BANDWIDTH",
     "COPY_BANDWIDTH_SERIES",
@@ -123,6 +138,7 @@ __all__ = [
     "LAUNCHES",
     "LAUNCH_BOUND",
     "LAUNCH_EVENTS",
+    "MATCHED_GROUPS",
     "MEMORY_AT_PEAK",
     "MEMORY_GROWTH",
     "MEMORY_KEPT",

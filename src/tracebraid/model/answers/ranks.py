@@ -123,7 +123,7 @@ STRAGGLERS = Table(
         Column(
             "lateness_ns",
             Kind.INT,
-            "sum of its lateness by causes of its own, of collectives of several groups too",
+            "sum of its lateness by causes of its own, at collectives of all its groups",
         ),
         Column("mean_ns", Kind.FLOAT, "mean lateness of a collective at which it was late"),
         Column("mean_low_ns", Kind.FLOAT, "that mean's 95 % interval, low; null: late only once"),
