@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from tracebraid.api.advising import (
+    DEFAULT_MIN_SAVING,
+    RankAdvice,
+    advice_of_ranks,
+    advise,
+    check_min_saving,
+    detectors,
+    known_detectors,
+    rank_advice,
+)
 from tracebraid.api.analyses import (
     activations,
     allocations,
@@ -94,9 +104,13 @@ from tracebraid.api.traces import (
 from tracebraid.api.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 
 __all__ = [
+    "DEFAULT_MIN_SAVING",
     "Progress",
+    "RankAdvice",
     "RankOfJob",
     "activations",
+    "advice_of_ranks",
+    "advise",
     "allocations",
     "allocator",
     "allocator_calls",
@@ -109,6 +123,7 @@ __all__ = [
     "build_recorder",
     "capture",
     "check",
+    "check_min_saving",
     "check_options",
     "clocks",
     "collective_bandwidth",
@@ -122,6 +137,7 @@ __all__ = [
     "copy_bandwidth_series",
     "counters",
     "demo_path",
+    "detectors",
     "export_reports",
     "exposed_collectives",
     "full_queue",
@@ -139,6 +155,7 @@ __all__ = [
     "kernel_sequences",
     "kernels",
     "kernels_by_op",
+    "known_detectors",
     "late_arrivals",
     "launch_bound",
     "launch_events",
@@ -161,6 +178,7 @@ __all__ = [
     "python_frames",
     "queue_lengths",
     "queue_series",
+    "rank_advice",
     "rank_of_job",
     "rank_steps",
     "rank_waits",

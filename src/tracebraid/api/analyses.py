@@ -267,10 +267,6 @@ graph_replays = _over_ranks(_graph_replays)
 
 
 clocks = _of_job(_clocks)
-stragglers = _of_job(_stragglers)
-rank_waits = _of_job(_rank_waits)
-rank_steps = _of_job(_rank_steps)
-late_arrivals = _of_job(_late_arrivals)
 matched_groups = _of_job(_matched_groups)
 collectives = _of_job(_collectives)
 collective_ranks = _of_job(_collective_ranks)
@@ -278,6 +274,10 @@ collective_totals = _of_job(_collective_totals)
 collective_bandwidth = _of_job(_collective_bandwidth)
 collective_fit = _of_job(_collective_fit)
 collective_imbalance = _of_job(_collective_imbalance)
+stragglers = _of_job(_stragglers)
+rank_waits = _of_job(_rank_waits)
+rank_steps = _of_job(_rank_steps)
+late_arrivals = _of_job(_late_arrivals)
 
 
 def analyses() -> tuple[Analysis | JobAnalysis, ...]:

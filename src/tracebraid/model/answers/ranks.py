@@ -37,7 +37,7 @@ class LateCause(Enum):
     """It was late when its recording began."""
     PIPELINE_ORDER = "pipeline-order"
     """A send or receive whose partner waits by the order of the pipeline: nothing took longer than elsewhere."""
-    UNKNOWN = "unknown"
+    UNEXPLAINED = "unexplained"
     """Nothing explains enough of it."""
 
 
