@@ -52,7 +52,8 @@ def stragglers(
         .join(_worst(own, count), on="rank", how="left")
         .join(_caused(late, own), on="rank", how="left")
         .join(_main_cause(own), on="rank", how="left")
-        .with_columns((pl.col("lateness_ns") / max(_span(ranks), 1)).alias("time_share"))
+        .join(_late_time(own), on="rank", how="left")
+        .with_columns((pl.col("late_time_ns") / max(_span(ranks), 1)).alias("time_share"))
         .with_columns(
             ((pl.col("p_value") < _LEVEL) & (pl.col("time_share") >= _LEAST_TIME_SHARE)).alias("systematic")
         )
@@ -69,6 +70,19 @@ def _lateness(own: pl.DataFrame) -> pl.DataFrame:
         lateness.mean().alias("mean_ns"),
         (lateness.mean() - error).alias("mean_low_ns"),
         (lateness.mean() + error).alias("mean_high_ns"),
+    )
+
+
+def _late_time(own: pl.DataFrame) -> pl.DataFrame:
+    """How much time each rank was late: a sleep may make it late at collectives of several groups at once."""
+    end = pl.col("start_ns")
+    begin = end - pl.col("lateness_ns")
+    reach = end.cum_max().shift(1).over("rank")
+    return (
+        own.sort("rank", "start_ns")
+        .with_columns((end - pl.max_horizontal(begin, reach)).clip(lower_bound=0).alias("late_time_ns"))
+        .group_by("rank")
+        .agg(pl.col("late_time_ns").sum())
     )
 
 

@@ -37,7 +37,7 @@ class LateCause(Enum):
     """It was late when its recording began."""
     PIPELINE_ORDER = "pipeline-order"
     """A send or receive whose partner waits by the order of the pipeline: nothing took longer than elsewhere."""
-    UNKNOWN = "unknown"
+    UNEXPLAINED = "unexplained"
     """Nothing explains enough of it."""
 
 
@@ -120,12 +120,20 @@ STRAGGLERS = Table(
         Column("blocks", Kind.INT, "steps, or collectives, in which any rank was late by its own cause"),
         Column("worst_count", Kind.INT, "in how many of them it was the latest"),
         Column("share", Kind.FLOAT, "`worst_count` of `blocks`, 0 to 1"),
-        Column("lateness_ns", Kind.INT, "sum of its lateness by causes of its own"),
+        Column(
+            "lateness_ns",
+            Kind.INT,
+            "sum of its lateness by causes of its own, at collectives of all its groups",
+        ),
         Column("mean_ns", Kind.FLOAT, "mean lateness of a collective at which it was late"),
         Column("mean_low_ns", Kind.FLOAT, "that mean's 95 % interval, low; null: late only once"),
         Column("mean_high_ns", Kind.FLOAT, "that mean's 95 % interval, high; null: late only once"),
         Column("caused_ns", Kind.INT, "how long others waited for it, or for who inherited its lateness"),
-        Column("time_share", Kind.FLOAT, "`lateness_ns` of the time from the first to the last collective"),
+        Column(
+            "time_share",
+            Kind.FLOAT,
+            "when it was late, of the time from the first collective to the last, 0 to 1",
+        ),
         Column("cause", Kind.TEXT, "the cause that explains most of it: a code of `LateCause`"),
         Column("name", Kind.TEXT, "of that the name with most; null: none"),
         Column("cause_share", Kind.FLOAT, "what the cause explains of `lateness_ns`, 0 to 1"),

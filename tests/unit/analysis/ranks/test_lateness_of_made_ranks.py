@@ -89,7 +89,7 @@ def test_members_without_segments_have_unknown_causes() -> None:
     late = late_arrivals(link_ranks(job.parts()).with_parts({rank_segments: empty}))
     assert late.height > 0
     assert set(late.get_column("cause")) <= {
-        LateCause.UNKNOWN.value,
+        LateCause.UNEXPLAINED.value,
         LateCause.INHERITED.value,
         LateCause.BEFORE_RECORDING.value,
     }

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 import pytest
 
-from tests.planted import Cause, PlannedJob
-from tests.unit.analysis.ranks.planned import CAUSES, LATE_NS, data_parallel, planted, ranks_of
+from tests.planted import Cause, Host, PlannedJob, Scene, WidePlan, wide_job
+from tests.unit.analysis.ranks.planned import CAUSES, HOSTS, LATE_NS, data_parallel, planted, ranks_of
 from tracebraid.analysis.ranks.late_arrivals import late_arrivals
+from tracebraid.analysis.ranks.lateness.rank_segments import rank_segments
 from tracebraid.analysis.ranks.rank_steps import rank_steps
 from tracebraid.analysis.ranks.stragglers import stragglers
+from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.answers import LateCause
 
 LATE = pl.col("lateness_ns") > LATE_NS // 2
@@ -90,6 +94,54 @@ def test_lateness_that_passes_on_is_the_first_ranks() -> None:
     assert set(of_world.get_column("cause")) == {LateCause.INHERITED.value}
     assert set(of_world.get_column("origin_rank")) == {1}
     assert stragglers(ranks).filter("systematic").get_column("rank").to_list()[0] == 1
+
+
+@pytest.mark.parametrize("hosts", [HOSTS, (Host(None),)], ids=["two hosts", "unknown host"])
+@pytest.mark.parametrize("cause", Cause)
+def test_a_mesh_of_two_kinds_of_groups(cause: Cause, hosts: Sequence[Host]) -> None:
+    """Rank 5 is late in its pair and in its column; its partner passes the lateness on to its own column."""
+    job = PlannedJob(8, hosts=hosts)
+    rows = [job.group(f"row{first}", [first, first + 1]) for first in range(0, 8, 2)]
+    columns = [job.group(f"column{first}", range(first, 8, 2)) for first in (0, 1)]
+    for step in range(1, 9):
+        with job.step(step):
+            for layer in range(3):
+                job.compute(100_000)
+                if layer == 1:
+                    job.delay(5, cause, LATE_NS)
+                for group in rows:
+                    job.collective(group=group)
+            for group in columns:
+                job.collective(group=group)
+    ranks = ranks_of(job)
+    answer = stragglers(ranks)
+    assert answer.select("rank", "systematic", "cause").rows() == [(5, True, CAUSES["nccl", cause].value)]
+    passed = late_arrivals(ranks).filter(pl.col("rank") == 4)
+    assert set(passed.select("cause", "origin_rank").rows()) == {(LateCause.INHERITED.value, 5)}
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_collectives_beside_compute(cause: Cause) -> None:
+    job = PlannedJob(4)
+    for step in range(1, 9):
+        with job.step(step):
+            job.delay(2, cause, LATE_NS)
+            for _ in range(4):
+                job.compute(80_000)
+                job.collective(overlaps=True, transfer=100_000)
+    answer = stragglers(ranks_of(job)).filter("systematic")
+    assert answer.select("rank", "late_count").rows() == [(2, 8)]
+
+
+def test_chance_raises_few_alarms() -> None:
+    """All ranks' lateness has the same exponential distribution."""
+    alarms = 0
+    for seed in range(30):
+        job = wide_job(WidePlan(4, 60, seed=seed))
+        unexplained = rank_segments(Scene().linked())
+        ranks = link_ranks(job.parts()).with_parts({rank_segments: unexplained})
+        alarms += stragglers(ranks).get_column("systematic").any()
+    assert alarms <= 1
 
 
 def test_who_causes_waiting_and_who_suffers() -> None:

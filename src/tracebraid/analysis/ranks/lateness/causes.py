@@ -127,7 +127,7 @@ def _with_share(found: pl.DataFrame) -> pl.DataFrame:
     nothing = (
         pl.when("paired")
         .then(pl.lit(LateCause.PIPELINE_ORDER.value))
-        .otherwise(pl.lit(LateCause.UNKNOWN.value))
+        .otherwise(pl.lit(LateCause.UNEXPLAINED.value))
     )
     is_enough = (share >= LEAST_EXPLAINED).fill_null(value=False)
     return found.with_columns(
