@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracebraid.model.answers.advice import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, EVIDENCE
 from tracebraid.model.answers.copies import (
     COPIES,
     COPY_BANDWIDTH,
@@ -87,6 +88,10 @@ from tracebraid.model.answers.time import (
 from tracebraid.model.answers.validity import VALIDITY, Doubt
 
 __all__ = [
+    "ADVICE",
+    "ADVICE_BY_STEP",
+    "ADVICE_EVIDENCE",
+    "EVIDENCE",
     "ACTIVATIONS",
     "ALLOCATIONS",
     "ALLOCATOR",
