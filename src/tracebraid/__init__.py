@@ -56,6 +56,8 @@ if _TYPE_CHECKING:
         memory_kept,
         memory_peak,
         memory_timeline,
+        metric,
+        metrics,
         mfu,
         modules,
         op_costs,
@@ -107,6 +109,7 @@ if _TYPE_CHECKING:
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import ChosenIterations, Matched
     from tracebraid.model.matching import Matching
+    from tracebraid.model.metric import Metric, OverRanks, Unit
     from tracebraid.model.reason import ChoiceReason, OrphanKind, OrphanReason
     from tracebraid.model.timeline import Timeline
     from tracebraid.recorders.observer import ExecutionTraceObserver
@@ -138,17 +141,20 @@ __all__ = [
     "LinkedTrace",
     "Matched",
     "Matching",
+    "Metric",
     "MissingLibraryError",
     "Need",
     "NotATraceError",
     "OrphanKind",
     "OrphanReason",
     "OutputError",
+    "OverRanks",
     "ProgramError",
     "Repair",
     "Severity",
     "Timeline",
     "TracebraidError",
+    "Unit",
     "WrongTraceError",
     "__version__",
     "activations",
@@ -194,6 +200,8 @@ __all__ = [
     "memory_kept",
     "memory_peak",
     "memory_timeline",
+    "metric",
+    "metrics",
     "mfu",
     "modules",
     "op_costs",
@@ -229,8 +237,8 @@ _HOMES = {
         "demo_path exposed_collectives full_queue graph_kernels graph_replays idle_blame idle_causes "
         "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
         "kernels kernels_by_op launch_bound launch_events launchers launches link memory_at_peak "
-        "memory_growth memory_kept memory_peak memory_timeline mfu modules op_costs op_kernel_sequences open "
-        "ops overlap python_frames queue_lengths queue_series read_execution_trace read_timeline "
+        "memory_growth memory_kept memory_peak memory_timeline metric metrics mfu modules op_costs "
+        "op_kernel_sequences open ops overlap python_frames queue_lengths queue_series read_execution_trace read_timeline "
         "recomputation repair roofline short_kernels step_spread step_times steps stream_idle sync_calls "
         "syncs token_times user_annotations validity write_et_plus"
     ),
@@ -251,6 +259,7 @@ _HOMES = {
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "ChosenIterations Matched",
     "tracebraid.model.matching": "Matching",
+    "tracebraid.model.metric": "Metric OverRanks Unit",
     "tracebraid.model.reason": "ChoiceReason OrphanKind OrphanReason",
     "tracebraid.model.timeline": "Timeline",
     "tracebraid.version": "__version__",

@@ -47,7 +47,9 @@ def test_the_late_rank_is_that_with_the_planted_cause() -> None:
         assert reduced.late == 3
         assert reduced.causes == {3: (Cause.KERNEL,)}
         assert reduced.waits[3] == 0
-        assert reduced.waits[0] >= 400_000 - 20_000  # rank 0 begins a step later by its send in the step before
+        assert (
+            reduced.waits[0] >= 400_000 - 20_000
+        )  # rank 0 begins a step later by its send in the step before
         assert set(reduced.end.values()) == {reduced.arrival[3] + 50_000}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import polars as pl
 
@@ -20,7 +20,7 @@ from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["HAS", "lacking"]
+__all__ = ["HAS", "lacking", "lacking_of"]
 
 _COUNTER_CATEGORIES = ["cuda_profiler_range", "hardware_counters"]
 
@@ -37,7 +37,20 @@ def lacking(
         linked: one rank.
         annotation: what marks a step.
     """
-    wanted = [need for need in (*analysis.needs, *analysis.uses) if need is not Need.SEVERAL_RANKS]
+    return lacking_of((*analysis.needs, *analysis.uses), linked, annotation)
+
+
+def lacking_of(
+    needs: Iterable[Need], linked: LinkedTrace, annotation: str = PROFILER_STEP
+) -> tuple[Need, ...]:
+    """What of some needs the trace does not have, in their order; whether there are several ranks is not asked.
+
+    Args:
+        needs: what may be lacking.
+        linked: one rank.
+        annotation: what marks a step.
+    """
+    wanted = [need for need in needs if need is not Need.SEVERAL_RANKS]
     return tuple(
         need
         for need in wanted

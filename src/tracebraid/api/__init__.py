@@ -67,6 +67,8 @@ from tracebraid.api.building import build_recorder
 from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
 from tracebraid.api.checking import check
 from tracebraid.api.judging import judge
+from tracebraid.api.measuring import chosen_metrics, metrics
+from tracebraid.api.metric_ranks import Measured, TakenOfRank, measured, take_of_rank
 from tracebraid.api.repairing import repair
 from tracebraid.api.traces import (
     Progress,
@@ -80,11 +82,14 @@ from tracebraid.api.traces import (
     write_et_plus,
     write_trace_link_et,
 )
+from tracebraid.api.user_metrics import metric
 from tracebraid.api.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 
 __all__ = [
+    "Measured",
     "Progress",
     "RankOfJob",
+    "TakenOfRank",
     "activations",
     "allocations",
     "allocator",
@@ -99,6 +104,7 @@ __all__ = [
     "capture",
     "check",
     "check_options",
+    "chosen_metrics",
     "clocks",
     "copies",
     "copy_bandwidth",
@@ -127,11 +133,14 @@ __all__ = [
     "launchers",
     "launches",
     "link",
+    "measured",
     "memory_at_peak",
     "memory_growth",
     "memory_kept",
     "memory_peak",
     "memory_timeline",
+    "metric",
+    "metrics",
     "mfu",
     "modules",
     "op_costs",
@@ -158,6 +167,7 @@ __all__ = [
     "stream_idle",
     "sync_calls",
     "syncs",
+    "take_of_rank",
     "token_times",
     "trace_files",
     "user_annotations",

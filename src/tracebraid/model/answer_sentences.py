@@ -19,6 +19,7 @@ from tracebraid.model.answers import (
     Launcher,
     MemoryCategory,
     MemorySource,
+    MetricLack,
     ModuleSource,
     Phase,
     PhaseEvidence,
@@ -127,6 +128,10 @@ CODE_SENTENCES: Mapping[Enum, str] = {
     HostWait.COMPLETE: "the call returns when the copy has ended",
     HostWait.STAGED: "the call returns when the host's memory has been read",
     SyncKind.QUERY: "asks and does not wait",
+    MetricLack.DOUBTFUL_STEPS: "every step is doubtful (`tracebraid analyze validity`); --with-doubtful counts them",
+    MetricLack.NOTHING_TO_MEASURE: "the steps hold nothing of it",
+    MetricLack.SIZES_UNKNOWN: "the trace does not say how much some collective communicates",
+    MetricLack.METRIC_FAILED: "a user's metric failed",
 }
 """What codes mean, in words, where their names alone do not say it."""
 

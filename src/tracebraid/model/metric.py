@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tracebraid.model.analysis import Need
+from tracebraid.model.answers.metrics import MetricLack
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.step import PROFILER_STEP
 
@@ -59,7 +60,9 @@ VALUES = Table(
         Column("value", Kind.FLOAT, "its value; null: there is none"),
         Column("low", Kind.FLOAT, "lower end of its 95 % interval; null: unknown"),
         Column("high", Kind.FLOAT, "upper end"),
-        Column("steps", Kind.INT, "steps that it is taken from; 0: the whole trace; null: it is not about steps"),
+        Column(
+            "steps", Kind.INT, "steps that it is taken from; 0: the whole trace; null: it is not about steps"
+        ),
         Column("ranks", Kind.INT, "ranks that it is taken from"),
     ),
 )
@@ -94,6 +97,7 @@ class Metric:
         measure: takes the linked ranks and the options; returns rows of `VALUES`.
         gathers: what it takes of each rank beside members.
         needs: without any of these a rank has no value.
+        otherwise: why a rank has no value that lacks none of these.
     """
 
     name: str
@@ -103,6 +107,7 @@ class Metric:
     measure: Callable[[LinkedRanks, MetricOptions], pl.DataFrame]
     gathers: tuple[Gather, ...] = ()
     needs: tuple[Need, ...] = ()
+    otherwise: MetricLack = MetricLack.NOTHING_TO_MEASURE
 
     @property
     def unit_text(self) -> str:

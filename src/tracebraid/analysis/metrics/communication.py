@@ -9,6 +9,7 @@ import polars as pl
 from tracebraid.analysis.metrics.measured_steps import counted_steps, measured_steps
 from tracebraid.analysis.metrics.ratios import ratio_values
 from tracebraid.model.analysis import Need
+from tracebraid.model.answers.metrics import MetricLack
 from tracebraid.model.collective_codes import CollectiveType
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.metric import Metric, MetricOptions, OverRanks, Unit
@@ -30,7 +31,9 @@ def _per_step(ranks: LinkedRanks, options: MetricOptions, column: str) -> pl.Dat
         pl.lit(0, dtype=pl.Int64).alias("occurrence"),
         (pl.col("unknown").fill_null(value=False) & (column == "bytes")).any().over("rank").alias("unknown"),
     )
-    known = samples.filter(~pl.col("unknown") & pl.col("rank").is_in(ranks.members.get_column("rank").implode()))
+    known = samples.filter(
+        ~pl.col("unknown") & pl.col("rank").is_in(ranks.members.get_column("rank").implode())
+    )
     values = ratio_values(known, OverRanks.SUM)
     return values if not samples.get_column("unknown").any() else values.filter(pl.col("rank").is_not_null())
 
@@ -53,7 +56,8 @@ METRICS = (
         OverRanks.SUM,
         partial(_per_step, column="bytes"),
         (measured_steps,),
-        (Need.STEPS, Need.COMMUNICATION, Need.COLLECTIVES),
+        (Need.STEPS, Need.COMMUNICATION),
+        MetricLack.SIZES_UNKNOWN,
     ),
     Metric(
         "collectives_per_step",

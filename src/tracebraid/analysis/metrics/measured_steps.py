@@ -75,12 +75,14 @@ def of_sound_steps(rows: pl.DataFrame, options: MetricOptions) -> pl.DataFrame:
 
 def _warmup(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     times = step_times(linked, annotation)
-    return times.select(
-        pl.int_range(pl.len()).over("device").alias("window"), "warmup"
-    ).unique("window", keep="first", maintain_order=True)
+    return times.select(pl.int_range(pl.len()).over("device").alias("window"), "warmup").unique(
+        "window", keep="first", maintain_order=True
+    )
 
 
-def _launch_bound(linked: LinkedTrace, annotation: str, parts: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _launch_bound(
+    linked: LinkedTrace, annotation: str, parts: pl.DataFrame
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Of each row of `breakdown`, the time in which its device is idle and some stream waits for a launch."""
     gaps, work = launch_gaps(linked, annotation), work_events(linked)
     start, span = (parts.get_column(name).to_numpy() for name in ("start_ns", "span_ns"))

@@ -16,7 +16,11 @@ _RANK = pl.col("rank")
 _NO_RANK = pl.lit(None, dtype=pl.Int64).alias("rank")
 
 
-def ratio_values(samples: pl.DataFrame, over_ranks: OverRanks, most: float | None = None) -> pl.DataFrame:
+def ratio_values(
+    samples: pl.DataFrame,
+    over_ranks: OverRanks,
+    bounds: tuple[float | None, float | None] = (0.0, None),
+) -> pl.DataFrame:
     """`VALUES` of sum(amount) / sum(base), over the steps of each rank and over those of all ranks.
 
     The interval is that of the ratio estimator (Cochran, "Sampling Techniques", 6.4): with residuals
@@ -27,7 +31,7 @@ def ratio_values(samples: pl.DataFrame, over_ranks: OverRanks, most: float | Non
         samples: rank, step, occurrence, amount, base; a row per step and rank. Rows with nulls do not count.
         over_ranks: how the ranks of a step are joined. POOLED: both are summed. SUM: amounts are summed. SLOWEST: the
             greatest amount counts.
-        most: the value and its interval cannot be above it; None: no bound. Below 0 they never are.
+        bounds: the least and the most that the value can be, to which the interval is cut; None: no bound.
     """
     samples = samples.filter(pl.col("amount").is_not_null() & pl.col("base").is_not_null())
     amount, base = pl.col("amount"), pl.col("base")
@@ -42,9 +46,12 @@ def ratio_values(samples: pl.DataFrame, over_ranks: OverRanks, most: float | Non
         [job.with_columns(_NO_RANK).select(columns), of_ranks.select(columns)], how="vertical_relaxed"
     )
     found = _estimates(rows).with_columns(
-        pl.when(_RANK.is_null()).then(pl.lit(samples.get_column("rank").n_unique())).otherwise(1).alias("ranks")
+        pl.when(_RANK.is_null())
+        .then(pl.lit(samples.get_column("rank").n_unique()))
+        .otherwise(1)
+        .alias("ranks")
     )
-    bounded = found.with_columns(pl.col("low", "high").clip(0.0, most))
+    bounded = found.with_columns(pl.col("low", "high").clip(*bounds))
     return VALUES.conform(bounded.sort("rank", nulls_last=False))
 
 
@@ -70,6 +77,4 @@ def _estimates(rows: pl.DataFrame) -> pl.DataFrame:
         * pl.col("_error")
         / pl.col("_mean").abs()
     )
-    return found.with_columns(
-        (pl.col("value") - reach).alias("low"), (pl.col("value") + reach).alias("high")
-    )
+    return found.with_columns((pl.col("value") - reach).alias("low"), (pl.col("value") + reach).alias("high"))

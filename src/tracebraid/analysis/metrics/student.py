@@ -19,8 +19,8 @@ _MOST_DEGREES = 10_000
 def student_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     """The t with P(|T| < t) = confidence, for Student's distribution.
 
-    P is the finite series of Abramowitz & Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4; t is found by
-    bisection.
+    P is the finite series of Abramowitz & Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4; t is found
+    by bisection.
 
     Args:
         degrees: degrees of freedom, 1 or more.

@@ -32,7 +32,7 @@ def _quantile_of_span(ranks: LinkedRanks, options: MetricOptions, quantile: floa
 def _share(ranks: LinkedRanks, options: MetricOptions, amount: str, base: str) -> pl.DataFrame:
     steps = counted_steps(ranks.of(measured_steps), options)
     samples = steps.with_columns(pl.col(amount).alias("amount"), pl.col(base).alias("base"))
-    return ratio_values(samples, OverRanks.POOLED, most=1.0)
+    return ratio_values(samples, OverRanks.POOLED, bounds=(0.0, 1.0))
 
 
 def _share_metric(name: str, amount: str, formula: str, *needs: Need, base: str = "device_span_ns") -> Metric:

@@ -16,7 +16,7 @@ from tracebraid.errors import ArgumentError
 from tracebraid.model.analysis import Need
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.metric import Metric, MetricOptions, OverRanks, Unit
+from tracebraid.model.metric import VALUES, Metric, MetricOptions, OverRanks, Unit
 
 __all__ = ["RankFunction", "metric_of_function"]
 
@@ -50,27 +50,17 @@ class _Measure:
 
     def __call__(self, ranks: LinkedRanks, options: MetricOptions) -> pl.DataFrame:
         found = ranks.of(self.gather)
-        of_rank = pl.col("value").mean()
-        by_rank = values_over_ranks(found.group_by("rank").agg(of_rank), self.over_ranks)
-        if not found.get_column("is_sample").any():
-            return by_rank
         samples = found.filter("is_sample").with_columns(
             pl.lit("").alias("step"), pl.col("value").alias("amount"), pl.lit(1).alias("base")
         )
-        intervals = _intervals(samples, self.over_ranks)
-        kept = by_rank.drop("low", "high", "steps")
-        return kept.join(intervals, on="rank", how="left", nulls_equal=True, maintain_order="left").select(
-            by_rank.columns
-        )
-
-
-def _intervals(samples: pl.DataFrame, over_ranks: OverRanks) -> pl.DataFrame:
-    """Of each rank; of the job where it is the mean of ranks, the only one of which a step is a sample."""
-    found = ratio_values(samples, OverRanks.POOLED).select("rank", "low", "high", "steps")
-    if over_ranks is OverRanks.MEAN:
-        return found
-    job = pl.col("rank").is_null()
-    return found.with_columns(pl.when(~job).then(pl.col(name)).alias(name) for name in ("low", "high"))
+        intervals = ratio_values(samples, OverRanks.POOLED, bounds=(None, None))
+        if self.over_ranks is OverRanks.MEAN and samples.height == found.height:
+            return intervals
+        values = values_over_ranks(found.group_by("rank").agg(pl.col("value").mean()), self.over_ranks)
+        # A step is a sample of the mean alone: what else joins ranks has no interval.
+        of_ranks = intervals.filter(pl.col("rank").is_not_null()).select("rank", "low", "high", "steps")
+        kept = values.drop("low", "high", "steps")
+        return VALUES.conform(kept.join(of_ranks, on="rank", how="left", maintain_order="left"))
 
 
 def metric_of_function(
@@ -89,7 +79,9 @@ def metric_of_function(
         ArgumentError: the name is not in snake case, or the ranks are to be joined in another way.
     """
     if not name.isidentifier() or name != name.lower():
-        raise ArgumentError(f"a metric is called {name!r}; give a name in snake case, such as tokens_per_step")
+        raise ArgumentError(
+            f"a metric is called {name!r}; give a name in snake case, such as tokens_per_step"
+        )
     joined = next((way for way in _JOINED if over_ranks in (way, way.value)), None)
     if joined is None:
         have = ", ".join(way.value for way in _JOINED)

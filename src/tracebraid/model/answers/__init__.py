@@ -64,6 +64,7 @@ from tracebraid.model.answers.memory import (
     MemorySource,
     TrainingPhase,
 )
+from tracebraid.model.answers.metrics import METRICS, MetricLack
 from tracebraid.model.answers.ops import (
     ANNOTATION_KERNELS,
     MODULES,
@@ -88,11 +89,10 @@ from tracebraid.model.answers.time import (
 from tracebraid.model.answers.validity import VALIDITY, Doubt
 
 __all__ = [
+    "ACTIVATIONS",
     "ADVICE",
     "ADVICE_BY_STEP",
     "ADVICE_EVIDENCE",
-    "EVIDENCE",
-    "ACTIVATIONS",
     "ALLOCATIONS",
     "ALLOCATOR",
     "ALLOCATOR_CALLS",
@@ -103,6 +103,7 @@ __all__ = [
     "COPY_BANDWIDTH",
     "COPY_BANDWIDTH_SERIES",
     "COUNTERS",
+    "EVIDENCE",
     "EXPOSED_COLLECTIVES",
     "FULL_QUEUE",
     "GRAPH_KERNELS",
@@ -126,6 +127,7 @@ __all__ = [
     "MEMORY_KEPT",
     "MEMORY_PEAK",
     "MEMORY_TIMELINE",
+    "METRICS",
     "MFU",
     "MODULES",
     "OPS",
@@ -164,6 +166,7 @@ __all__ = [
     "Launcher",
     "MemoryCategory",
     "MemorySource",
+    "MetricLack",
     "ModuleSource",
     "OpFamily",
     "OpKey",

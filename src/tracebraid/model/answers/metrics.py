@@ -16,6 +16,8 @@ class MetricLack(Enum):
     """`validity` has a doubt about every step."""
     NOTHING_TO_MEASURE = "nothing-to-measure"
     """The steps hold nothing of what it measures, or its formula divides by 0 there."""
+    SIZES_UNKNOWN = "sizes-unknown"
+    """Of some collective the trace does not say how much it communicates."""
     METRIC_FAILED = "metric-failed"
     """A user's metric raised an exception, or gave no number."""
 
@@ -34,7 +36,9 @@ METRICS = Table(
             "lower end of the 95 % interval, the steps taken as a sample; null: too few, or they are no sample",
         ),
         Column("high", Kind.FLOAT, "upper end of that interval"),
-        Column("steps", Kind.INT, "steps that it is taken from; 0: the whole trace; null: it is not about steps"),
+        Column(
+            "steps", Kind.INT, "steps that it is taken from; 0: the whole trace; null: it is not about steps"
+        ),
         Column("ranks", Kind.INT, "ranks that it is taken from"),
         Column("lacks", Kind.TEXT, "why there is no value: a value of `Need` or of `MetricLack`"),
     ),
