@@ -238,8 +238,8 @@ _HOMES = {
         "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
         "kernels kernels_by_op launch_bound launch_events launchers launches link memory_at_peak "
         "memory_growth memory_kept memory_peak memory_timeline metric metrics mfu modules op_costs "
-        "op_kernel_sequences open ops overlap python_frames queue_lengths queue_series read_execution_trace read_timeline "
-        "recomputation repair roofline short_kernels step_spread step_times steps stream_idle sync_calls "
+        "op_kernel_sequences open ops overlap python_frames queue_lengths queue_series read_execution_trace "
+        "read_timeline recomputation repair roofline short_kernels step_spread step_times steps stream_idle sync_calls "
         "syncs token_times user_annotations validity write_et_plus"
     ),
     "tracebraid.errors": (

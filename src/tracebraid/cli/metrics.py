@@ -111,9 +111,10 @@ def _show(frame: pl.DataFrame, target: Target, per_rank: bool) -> None:
         write_table(frame, target)
     elif frame.get_column("value").is_not_null().any():
         say(metrics_table(frame, per_rank), width=output_width())
-    for line in no_values_lines(frame):
+    nothing = bool(frame.get_column("value").is_null().all())
+    for line in no_values_lines(frame) if nothing or target.form is None else ():
         note(line)
-    if frame.get_column("value").is_null().all():
+    if nothing:
         raise typer.Exit(1)
 
 

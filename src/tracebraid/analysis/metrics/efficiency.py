@@ -28,11 +28,16 @@ def flops_of_steps(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 
 def _samples(ranks: LinkedRanks, options: MetricOptions) -> pl.DataFrame:
-    """The steps that count by their names, since FLOPs are summed where steps share one."""
+    """The steps that count by their names, since FLOPs are summed where steps share one.
+
+    A rank without any FLOPs is left out: what it computes is nothing that is counted, or hidden in graphs.
+    """
     steps = counted_steps(ranks.of(measured_steps), options).select("rank", "step").unique()
     found = of_sound_steps(ranks.of(flops_of_steps), options)
+    known = pl.col("model_flops").sum().over("rank") > 0
     return (
-        found.join(steps, on=["rank", "step"], how="semi", nulls_equal=True)
+        found.filter(known)
+        .join(steps, on=["rank", "step"], how="semi", nulls_equal=True)
         .with_columns(pl.lit(0, dtype=pl.Int64).alias("occurrence"))
         .sort("rank", maintain_order=True)
     )

@@ -34,7 +34,7 @@ def memory_of_devices(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         .with_columns(pl.lit(linked.rank).alias("rank"))
     )
     accelerators = found.filter(pl.col("device") != CPU)
-    return (found if accelerators.is_empty() else accelerators).select(_SCHEMA).cast(pl.Schema(_SCHEMA))
+    return (found if accelerators.is_empty() else accelerators).select(list(_SCHEMA)).cast(pl.Schema(_SCHEMA))
 
 
 def _peak(ranks: LinkedRanks, _: MetricOptions, column: str) -> pl.DataFrame:
