@@ -53,7 +53,7 @@ def test_shares_of_steps_are_those_of_the_breakdown(real_traces: Path) -> None:
     linked = linked_file(real_traces / ALL["v100_rank1of2_54MB"])
     found = values(linked)
     steps = breakdown(linked).filter(pl.col("step").is_not_null())
-    sums = {name: steps.get_column(name).sum() for name in steps.columns if name.endswith("_ns")}
+    sums = {name: int(steps.get_column(name).sum()) for name in steps.columns if name.endswith("_ns")}
     for share in ("compute", "exposed_communication", "exposed_memory", "idle", "communication"):
         assert found[f"{share}_share"] == pytest.approx(sums[f"{share}_ns"] / sums["span_ns"])
     assert found["communication_overlap"] == pytest.approx(sums["overlap_ns"] / sums["communication_ns"])

@@ -111,6 +111,7 @@ def test_a_stated_peak_makes_utilisation_known(demo: Path) -> None:
         ("--only", "nonsense"),
         ("--peak-flops", "0"),
         ("--rank", "7"),
+        ("--annotation", "nonsense"),
         ("--list", "--csv"),
         ("--csv", "--json"),
     ],

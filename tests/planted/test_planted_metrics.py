@@ -8,11 +8,12 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.planted import Scene
 from tests.planted.hosts import Cause
 from tests.planted.jobs import PlannedJob
 from tests.planted.scene import write_ranks
 from tests.planted.scenes import KERNEL_NS, LAYERS, clean
-from tracebraid.api import metrics, open, step_times
+from tracebraid.api import launch_bound, metrics, open, step_times
 from tracebraid.model.job import Job
 
 STEPS, LATE_NS, TRANSFER_NS, NELEMS = 4, 400_000, 50_000, 2048
@@ -76,16 +77,30 @@ def test_a_stated_peak_is_divided_by() -> None:
     assert shares.filter(pl.col("rank").is_null()).get_column("value").to_list() == pytest.approx([0.25] * 2)
 
 
-def test_launches_that_the_device_waits_for_are_found_and_a_full_queue_is_not() -> None:
-    scene = clean(steps=4)
-    assert metrics(scene.linked(), only=["launch_bound_share"]).item(0, "value") < 0.02
+def test_launches_that_the_device_waits_for_are_found() -> None:
+    scene = Scene()
+    host, stream = scene.thread(), scene.stream(7)
+    for number in range(1, 5):
+        with host.step(number):
+            for _ in range(10):
+                host.spend(20_000)
+                host.launch(stream, "tiny", 5_000)
+    linked = scene.linked()
+    gain = int(launch_bound(linked).get_column("gain_ns").sum())
+    share = metrics(linked, only=["launch_bound_share"]).item(0, "value")
+    assert share == pytest.approx(gain / int(step_times(linked).get_column("span_ns").sum()), rel=0.1)
+    assert share > 0.5
+
+
+def test_a_device_whose_queue_is_full_waits_for_no_launch() -> None:
+    assert metrics(clean(steps=4).linked(), only=["launch_bound_share"]).item(0, "value") < 0.02
 
 
 def test_shares_are_of_the_time_of_all_devices(tmp_path: Path) -> None:
     folder = write_ranks(tmp_path, [clean(steps=4, rank=rank, world_size=2) for rank in range(2)])
     job = open(folder)
     spans = step_times(job)
-    share = spans.get_column("compute_ns").sum() / spans.get_column("span_ns").sum()
+    share = int(spans.get_column("compute_ns").sum()) / int(spans.get_column("span_ns").sum())
     assert value(job, "compute_share") == pytest.approx(share)
     kernels = 2 * LAYERS * KERNEL_NS * 4
     assert spans.filter(pl.col("rank") == 0).get_column("compute_ns").sum() <= kernels

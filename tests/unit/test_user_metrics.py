@@ -60,8 +60,13 @@ def test_an_exception_is_a_failure(scene: Scene) -> None:
 
 
 def test_without_what_it_needs_it_is_not_called(scene: Scene) -> None:
-    called = []
-    row = measured(scene, lambda *_: called.append(1) or 1.0, needs=[tracebraid.Need.COUNTERS])
+    called: list[int] = []
+
+    def counting(linked: tracebraid.LinkedTrace, annotation: str) -> float:
+        called.append(linked.rank)
+        return 1.0
+
+    row = measured(scene, counting, needs=[tracebraid.Need.COUNTERS])
     assert (row["value"], row["lacks"], called) == (None, tracebraid.Need.COUNTERS.value, [])
 
 

@@ -62,6 +62,11 @@ class TakenOfRank:
     lacks: frozenset[Need]
     failures: Mapping[Gather, _Failure]
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether an annotation marks a step."""
+        return bool(self.parts.gathered[measured_steps].get_column("step").count())
+
 
 @dataclass(frozen=True, eq=False)
 class Measured:

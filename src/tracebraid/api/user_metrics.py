@@ -68,7 +68,7 @@ def installed_metrics() -> tuple[tuple[Metric, ...], tuple[Finding, ...]]:
         if isinstance(loaded, Finding):
             findings.append(loaded)
         elif loaded.name in known or loaded.name in metrics:
-            findings.append(_finding(entry, case=FindingCase.METRIC_NAME_TAKEN, name=loaded.name))
+            findings.append(_name_taken(entry, loaded.name))
         else:
             metrics[loaded.name] = loaded
     return tuple(metrics[name] for name in sorted(metrics)), tuple(findings)
@@ -78,13 +78,21 @@ def _loaded(entry: EntryPoint) -> Metric | Finding:
     try:
         loaded = entry.load()
     except Exception as error:  # noqa: BLE001 - Importing a user's package can raise anything.
-        return _finding(entry, problem=f"{type(error).__name__}: {error}")
+        return _not_loaded(entry, f"{type(error).__name__}: {error}")
     if isinstance(loaded, Metric):
         return loaded
-    return _finding(entry, problem=f"it is a {type(loaded).__name__}, not a tracebraid.Metric")
+    return _not_loaded(entry, f"it is a {type(loaded).__name__}, not a tracebraid.Metric")
 
 
-def _finding(entry: EntryPoint, **details: object) -> Finding:
-    """Of an entry point, located by its package and its value."""
-    package = entry.dist.name if entry.dist is not None else ""
-    return Finding.of(FindingCode.METRIC_NOT_LOADED, package, entry.value, entry=entry.name, **details)
+def _not_loaded(entry: EntryPoint, problem: str) -> Finding:
+    details = {"entry": entry.name, "problem": problem}
+    return Finding(FindingCode.METRIC_NOT_LOADED, _package(entry), entry.value, details=details)
+
+
+def _name_taken(entry: EntryPoint, name: str) -> Finding:
+    details = {"case": FindingCase.METRIC_NAME_TAKEN, "entry": entry.name, "name": name}
+    return Finding(FindingCode.METRIC_NOT_LOADED, _package(entry), entry.value, details=details)
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else ""

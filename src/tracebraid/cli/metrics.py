@@ -82,7 +82,10 @@ def metrics(
     ranks = job.ranks if rank is None else [rank]
     with progress("reading") as update:
         take = partial(api.take_of_rank, chosen, annotation)
-        measured = api.measured(chosen, list(ask_ranks(job, ranks, take, update, findings)), options)
+        taken = list(ask_ranks(job, ranks, take, update, findings))
+    if annotation != PROFILER_STEP and not any(of_rank.has_steps for of_rank in taken):
+        raise typer.BadParameter(f"no step is marked by {annotation}")
+    measured = api.measured(chosen, taken, options)
     say_findings([*findings, *measured.findings])
     _show(measured.frame, target, per_rank)
     if any(finding.code is UNREADABLE for finding in findings):

@@ -49,8 +49,8 @@ def _metric(name: str, phase: Phase, column: str, formula: str) -> Metric:
 
 METRICS = (
     _metric("prefill_time_mean", _PREFILL, "mean_ns", "mean span of prefill iterations, of `token_times`"),
-    _metric("prefill_time_median", _PREFILL, "median_ns", "their median"),
-    _metric("prefill_time_p95", _PREFILL, "p95_ns", "their 95th percentile"),
+    _metric("prefill_time_median", _PREFILL, "median_ns", "median span of prefill iterations"),
+    _metric("prefill_time_p95", _PREFILL, "p95_ns", "95th percentile of spans of prefill iterations"),
     _metric(
         "prefill_tokens_per_second",
         _PREFILL,
@@ -58,8 +58,8 @@ METRICS = (
         "prompt tokens / time in which prefill iterations run, of `token_times`",
     ),
     _metric("decode_time_mean", _DECODE, "mean_ns", "mean span of decode iterations, of `token_times`"),
-    _metric("decode_time_median", _DECODE, "median_ns", "their median"),
-    _metric("decode_time_p95", _DECODE, "p95_ns", "their 95th percentile"),
+    _metric("decode_time_median", _DECODE, "median_ns", "median span of decode iterations"),
+    _metric("decode_time_p95", _DECODE, "p95_ns", "95th percentile of spans of decode iterations"),
     _metric(
         "decode_interval_median",
         _DECODE,

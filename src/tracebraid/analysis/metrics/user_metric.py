@@ -12,6 +12,7 @@ import polars as pl
 
 from tracebraid.analysis.metrics.over_ranks import values_over_ranks
 from tracebraid.analysis.metrics.ratios import ratio_values
+from tracebraid.analysis.needs import lacking_of
 from tracebraid.errors import ArgumentError
 from tracebraid.model.analysis import Need
 from tracebraid.model.linked_ranks import LinkedRanks
@@ -29,11 +30,14 @@ _SCHEMA = {"rank": pl.Int64, "occurrence": pl.Int64, "value": pl.Float64, "is_sa
 
 @dataclass(frozen=True)
 class _OfRank:
-    """Takes of a rank what the function says of it: a row, or a row for each step."""
+    """Takes of a rank what the function says of it: a row, or a row for each step; none where a need is lacking."""
 
     function: RankFunction
+    needs: tuple[Need, ...]
 
     def __call__(self, linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+        if lacking_of(self.needs, linked, annotation):
+            return pl.DataFrame(schema=_SCHEMA)
         said = self.function(linked, annotation)
         is_sample = isinstance(said, Iterable)
         values = [_number(value) for value in (said if isinstance(said, Iterable) else [said])]
@@ -86,9 +90,9 @@ def metric_of_function(
     if joined is None:
         have = ", ".join(way.value for way in _JOINED)
         raise ArgumentError(f"{name}: over_ranks is {over_ranks!r}; it can be: {have}")
-    gather = _OfRank(function)
+    gather = _OfRank(function, tuple(needs))
     formula = (function.__doc__ or "").strip().partition("\n")[0] or function.__qualname__
-    return Metric(name, unit, formula, joined, _Measure(gather, joined), (gather,), tuple(needs))
+    return Metric(name, unit, formula, joined, _Measure(gather, joined), (gather,), gather.needs)
 
 
 def _number(value: object) -> float | None:

@@ -119,7 +119,9 @@ def test_few_steps_say_nothing_of_a_quantile(quantile: float, least: int) -> Non
 
 def test_intervals_of_quantiles_hold_the_truth_at_least_as_often_as_they_say() -> None:
     random = np.random.default_rng(SEED)
-    rows = {run: [(x, 1) for x in random.exponential(1.0, 40).tolist()] for run in range(400)}
+    rows: dict[int, list[tuple[float | None, float | None]]] = {
+        run: [(float(x), 1.0) for x in random.exponential(1.0, 40)] for run in range(400)
+    }
     found = quantile_values(samples(rows), 0.5).filter(pl.col("rank").is_not_null())
     assert found.filter(pl.lit(math.log(2)).is_between("low", "high")).height >= 0.93 * 400
 
