@@ -12,6 +12,9 @@ __all__ = ["with_groups"]
 _MOST_RANKS = 2**20
 """More ranks than any job has: a size beyond is damaged."""
 
+_SENT = r"send (?P<own>\d+)->(?P<other>\d+)"
+_RECEIVED = r"recv (?P<own>\d+)<-(?P<other>\d+)"
+
 _KEY = ["process_group", "group_size", "global_rank_start", "global_rank_stride", "pg_ranks"]
 
 
@@ -19,11 +22,12 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     """With group_ranks, group_size, source and destination.
 
     The ranks of a group are those of the collective's arguments, else of the file's process groups, else counted from
-    its first rank by its stride, else all where it is as large as the job. PyTorch names peers and roots by their
-    number in the group: they become global ranks.
+    its first rank by its stride, else all where it is as large as the job. `Src Rank` and `Dst Rank` are global ranks;
+    in the name of a range (`nccl:recv 1<-0`) both numbers count in the group, and become global ranks.
 
     Args:
-        found: process_group, type, group_size, pg_ranks, global_rank_start, global_rank_stride, src_rank, dst_rank.
+        found: name, process_group, type, group_size, pg_ranks, global_rank_start, global_rank_stride, src_rank,
+            dst_rank.
         linked: the rank.
     """
     timeline = linked.timeline
@@ -37,11 +41,9 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     schema: dict[str, pl.DataType] = {"group_ranks": pl.List(pl.Int64), "known_size": pl.Int64()}
     known = distinct.hstack(pl.DataFrame(groups, schema=schema, orient="row"))
     joined = found.join(known, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
-    me = pl.lit(linked.rank, dtype=pl.Int64)
-    source, destination = _global("src_rank"), _global("dst_rank")
-    is_send, is_receive = (
-        pl.col("type") == kind.value for kind in (CollectiveType.SEND, CollectiveType.RECEIVE)
-    )
+    me, kind = pl.lit(linked.rank, dtype=pl.Int64), pl.col("type")
+    is_send, is_receive = kind == CollectiveType.SEND.value, kind == CollectiveType.RECEIVE.value
+    source, destination = _peer("src_rank", _RECEIVED, linked.rank), _peer("dst_rank", _SENT, linked.rank)
     return joined.with_columns(
         pl.col("known_size").alias("group_size"),
         pl.when(is_send).then(me).otherwise(source).alias("source"),
@@ -49,12 +51,14 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     )
 
 
-def _global(column: str) -> pl.Expr:
-    """A number in the group as a global rank; null where that is unknown."""
-    number = pl.col(column)
-    within = (number >= 0) & (number < pl.col("group_ranks").list.len().cast(pl.Int64))
-    possible = pl.when(within).then(number).otherwise(0)
-    return pl.when(within).then(pl.col("group_ranks").list.get(possible, null_on_oob=True))
+def _peer(argument: str, pattern: str, rank: int) -> pl.Expr:
+    """The global rank of a peer: the argument, else the number in the range's name, which counts in the group."""
+    numbers = pl.col("name").str.extract_groups(pattern)
+    own, other = (numbers.struct.field(name).cast(pl.Int64, strict=False) for name in ("own", "other"))
+    ranks = pl.col("group_ranks")
+    is_own = ranks.list.get(own.fill_null(0), null_on_oob=True) == rank
+    named = pl.when(is_own & other.is_not_null()).then(ranks.list.get(other.fill_null(0), null_on_oob=True))
+    return pl.coalesce(pl.when(pl.col(argument) >= 0).then(argument), named)
 
 
 def _group(
@@ -70,8 +74,13 @@ def _group(
         return given, len(given)
     if listed and size in (None, len(listed)):
         return listed, len(listed)
+    if (
+        size is not None
+        and start is not None
+        and stride is not None
+        and 0 <= start <= _MOST_RANKS >= stride > 0
+    ):
+        return [start + stride * number for number in range(size)], size
     if size is not None and size == world:
         return list(range(size)), size
-    if size is not None and start is not None and stride is not None and start >= 0 and stride > 0:
-        return [start + stride * number for number in range(size)], size
     return None, size

@@ -48,6 +48,7 @@ from tracebraid.model.answers.kernels import (
     Launcher,
 )
 from tracebraid.model.answers.launches import LAUNCH_BOUND, LAUNCH_EVENTS, LAUNCHES, STEP_OF_EVENT
+from tracebraid.model.answers.matches import MATCHED_GROUPS
 from tracebraid.model.answers.memory import (
     ACTIVATIONS,
     ALLOCATIONS,
@@ -122,6 +123,7 @@ __all__ = [
     "LAUNCHES",
     "LAUNCH_BOUND",
     "LAUNCH_EVENTS",
+    "MATCHED_GROUPS",
     "MEMORY_AT_PEAK",
     "MEMORY_GROWTH",
     "MEMORY_KEPT",

@@ -49,7 +49,7 @@ class MadeJob:
         ranks: Sequence[int] | None = None,
         gap_ns: int | None = None,
         step: int | None = None,
-        names: dict[int, str] | None = None,
+        renamed: bool = False,
     ) -> int:
         """A collective of a group, some time after the last; returns its number, the truth of its members."""
         of = list(range(self.world)) if ranks is None else list(ranks)
@@ -66,7 +66,7 @@ class MadeJob:
                     "step": None if step is None else f"ProfilerStep#{step}",
                     "type": kind,
                     "name": kind,
-                    "process_group": (names or {}).get(rank, group),
+                    "process_group": f"{group} on {rank}" if renamed and rank % 3 == 0 else group,
                     "communicator": f"comm-{group}" if self.communicators else None,
                     "group_ranks": of,
                     "group_size": len(of),

@@ -94,13 +94,13 @@ def align(a: Track, b: Track, hint: int | None = None) -> Alignment | None:
         is_same = equal and steps_agree and bool((timed.of == np.arange(len(timed.of)))[timed.of >= 0].all())
         return _same_order(a, b, Evidence.ORDER) if is_same else timed
     if equal and steps_agree:
-        plausible = _plausible(a, b)
+        plausible = _plausible(a, b, hint)
         return (
             None
             if plausible is not None and _shifted(plausible)
             else _same_order(a, b, Evidence.EQUAL_WINDOWS)
         )
-    return _by_steps(a, b) or _plausible(a, b)
+    return _by_steps(a, b) or _plausible(a, b, hint)
 
 
 def _same_order(a: Track, b: Track, evidence: int) -> Alignment:
@@ -187,13 +187,16 @@ def _by_steps(a: Track, b: Track) -> Alignment | None:
     return timed if (timed.of[found] == of[found]).sum() * 2 >= len(found) else None
 
 
-def _plausible(a: Track, b: Track) -> Alignment | None:
-    """By the clocks as they are, if their difference is far less than the interval between repetitions."""
-    found = _by_times(a, b, 0, 0, Evidence.CLOCKS)
+def _plausible(a: Track, b: Track, hint: int | None) -> Alignment | None:
+    """By what other groups say of the clocks, else by the clocks as they are.
+
+    Their difference has to be far less than the interval between repetitions.
+    """
+    found = _by_times(a, b, 0, hint or 0, Evidence.CLOCKS)
     matched = found.of >= 0
     if not matched.any():
         return None
-    apart = int(np.median(np.abs(a.ends[found.of[matched]] - b.ends[matched])))
+    apart = int(np.median(np.abs(a.ends[found.of[matched]] - b.ends[matched] - (hint or 0))))
     gaps = np.diff(np.sort(a.ends))
     interval = int(np.median(gaps)) if len(gaps) else _PLAUSIBLE_NS
     return found if apart < min(_PLAUSIBLE_NS, _PLAUSIBLE_SHARE * interval) else None

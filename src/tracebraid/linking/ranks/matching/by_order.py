@@ -42,7 +42,7 @@ class _Reference:
     clocks: dict[int, int] = field(default_factory=dict)
 
 
-def match_by_order(members: pl.DataFrame) -> pl.DataFrame:
+def match_by_order(members: pl.DataFrame, clocks: dict[int, int]) -> pl.DataFrame:
     """The members that order matches: `row`, `key` (equal within a collective), `method`, `confidence`.
 
     The rank with the most members is the reference; each other rank is aligned with what is known so far, and adds
@@ -50,8 +50,9 @@ def match_by_order(members: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         members: `row`, `channel`, `track` (the rank), `token`, `end_ns`, `step_number`, in the order of issue.
+        clocks: what to add to a rank's times to be on the clock of some rank, in ns, as far as it is known.
     """
-    clocks: dict[int, int] = {}
+    clocks = dict(clocks)
     found = [_matched(channel, tracks, clocks) for channel, tracks in _channels(members) if len(tracks) > 1]
     schema = {"row": pl.Int64, "key": pl.String, "method": pl.String, "confidence": pl.Float64}
     return pl.concat([pl.DataFrame(schema=schema), *found])

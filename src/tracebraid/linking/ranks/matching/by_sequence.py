@@ -7,7 +7,7 @@ import polars as pl
 from tracebraid.linking.ranks.matching.signatures import is_between_two
 from tracebraid.model.collective_codes import MatchMethod
 
-__all__ = ["match_by_sequence"]
+__all__ = ["match_by_sequence", "restarts"]
 
 _LEAST_AGREEING = 0.5
 """Share of the members with a number in common that have to be of one type: else the numbers count something else."""
@@ -26,10 +26,12 @@ def match_by_sequence(members: pl.DataFrame) -> pl.DataFrame:
     Args:
         members: `row`, `rank`, `_group`, `communicator`, `sequence`, `type`, `token`, in the order of issue.
     """
-    numbered = members.filter(pl.col("sequence").is_not_null() & ~is_between_two())
-    track = ["_group", "rank"]
-    falls = (pl.col("sequence") < pl.col("sequence").shift(1).over(track)).fill_null(value=False)
-    usable = numbered.filter(~falls.any().over("_group"))
+    together, track = members.filter(~is_between_two()), ["_group", "rank"]
+    has_numbers = pl.col("sequence").is_not_null()
+    # Where a rank has no numbers at all, the order has to match it with the others.
+    on_all = (has_numbers.any().over(track)).all().over("_group")
+    numbered = together.filter(on_all).filter(has_numbers)
+    usable = numbered.filter(~restarts())
     several = (pl.len().over("_group", "rank", "sequence") > 1).any().over("_group", "sequence")
     part = pl.when(several).then("token").otherwise(None).alias("part")
     kind = pl.col("type").fill_null("")
@@ -51,6 +53,12 @@ def match_by_sequence(members: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.lit(_CONFIDENCE[second]))
         .alias("confidence"),
     )
+
+
+def restarts() -> pl.Expr:
+    """Whether the numbers of a group restart on some rank."""
+    falls = pl.col("sequence") < pl.col("sequence").shift(1).over("_group", "rank")
+    return falls.fill_null(value=False).any().over("_group")
 
 
 def _of_most(keyed: pl.DataFrame) -> pl.DataFrame:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -28,6 +29,8 @@ class _Local:
         communicators: ids of its communicators.
         ranks: its ranks; None: unknown.
         size: how many; None: unknown.
+        count: members of it.
+        kinds: their types and element types.
     """
 
     row: int
@@ -37,35 +40,34 @@ class _Local:
     communicators: frozenset[str]
     ranks: tuple[int, ...] | None
     size: int | None
+    count: int
+    kinds: tuple[str, ...]
 
 
 def with_groups(members: pl.DataFrame) -> pl.DataFrame:
     """The members with `_group`, a number that is the same on all ranks of a group, and `group`, a text for it.
 
     Groups are one by a communicator that they share; else by their ranks, those of equal ranks by names,
-    descriptions, or the order in which they are first used; else by name and size, if not more ranks have it than it
-    has. A group that this leaves open stays the group of a single rank.
+    descriptions, what they communicate, or the order of creation; else by name and size, if not more ranks have it than
+    it has. A group that this leaves open stays the group of a single rank.
 
     Args:
         members: `MEMBERS` of all ranks, in the order in which each rank issued them.
     """
     # A group with a name may have several communicators, one without is known by its communicator.
     unnamed = pl.col("process_group").is_null()
-    keyed = members.with_columns(
+    keyed = members.drop("group", strict=False).with_columns(
         pl.when(unnamed).then("communicator").alias("_communicator"),
         pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").alias("_ranks"),
     )
+    kinds = pl.concat_str("type", "dtype", separator=" ", ignore_nulls=True).unique().sort().alias("kinds")
     local = keyed.group_by(LOCAL, maintain_order=True).agg(
-        pl.col("communicator").drop_nulls().unique(), pl.col("group_ranks").first()
+        pl.col("communicator").drop_nulls().unique(),
+        pl.col("group_ranks").first(),
+        pl.len().alias("count"),
+        kinds,
     )
-    locals_ = [
-        _Local(row, rank, name, description, frozenset(communicators), tuple(ranks) if ranks else None, size)
-        for row, (rank, name, description, size, communicators, ranks) in enumerate(
-            local.select(
-                "rank", "process_group", "description", "group_size", "communicator", "group_ranks"
-            ).iter_rows()
-        )
-    ]
+    locals_ = [_local(row, values) for row, values in enumerate(local.iter_rows(named=True))]
     sets = _joined(locals_)
     number = {
         root: position for position, root in enumerate(dict.fromkeys(sets.root(item.row) for item in locals_))
@@ -78,6 +80,21 @@ def with_groups(members: pl.DataFrame) -> pl.DataFrame:
     )
     return keyed.join(found, on=LOCAL, how="left", nulls_equal=True, maintain_order="left").drop(
         "_communicator", "_ranks"
+    )
+
+
+def _local(row: int, values: dict[str, Any]) -> _Local:
+    ranks = values["group_ranks"]
+    return _Local(
+        row,
+        values["rank"],
+        values["process_group"],
+        values["description"],
+        frozenset(values["communicator"]),
+        tuple(ranks) if ranks else None,
+        values["group_size"],
+        values["count"],
+        tuple(values["kinds"]),
     )
 
 
@@ -107,28 +124,36 @@ def _join_by_communicator(groups: list[_Local], sets: DisjointSets) -> bool:
 
 
 def _join_equal_ranks(same: list[_Local], sets: DisjointSets, shared: bool) -> None:
-    """Join groups of equal ranks: where each rank has one, these; else by names, descriptions, or their order."""
+    """Join groups of equal ranks: where each rank has one, these; else by what tells them apart."""
     by_rank = _by_rank(same)
-    keys: tuple[Iterable[Hashable], ...] = (
-        [item.name for item in same],
-        [item.description for item in same],
+    labels: tuple[Callable[[_Local], Hashable], ...] = (
+        lambda item: item.name,
+        lambda item: item.description,
+        lambda item: item.kinds,
     )
-    if all(len(of_rank) == 1 for of_rank in by_rank.values()):
-        _join_all(same, sets, shared)
-        return
-    for names in keys:
-        labels = dict(zip((item.row for item in same), names, strict=True))
-        sets_of_names = {frozenset(labels[item.row] for item in of_rank) for of_rank in by_rank.values()}
-        distinct = all(len({labels[i.row] for i in of_rank}) == len(of_rank) for of_rank in by_rank.values())
-        if distinct and len(sets_of_names) == 1:
-            _join_labelled(same, labels, sets, shared)
+    for label in labels:
+        labelled = {item.row: label(item) for item in same}
+        if _tells_apart(by_rank, labelled):
+            _join_labelled(same, labelled, sets, shared)
             return
-    if len({len(of_rank) for of_rank in by_rank.values()}) == 1:
-        order = {item.row: position for of_rank in by_rank.values() for position, item in enumerate(of_rank)}
-        _join_labelled(same, order, sets, shared)
-        return
-    labels = {item.row: (item.name, item.description) for item in same}
-    _join_labelled([item for item in same if item.name is not None], labels, sets, shared)
+    # PyTorch's names count groups in the order of their creation, which is that of all ranks.
+    if all((item.name or "").isdecimal() for item in same):
+        ordered = {
+            item.row: (number, item.kinds)
+            for of_rank in by_rank.values()
+            for number, item in enumerate(sorted(of_rank, key=lambda item: int(item.name or 0)))
+        }
+        if _tells_apart(by_rank, ordered):
+            _join_labelled(same, ordered, sets, shared)
+            return
+    named = {item.row: (item.name, item.description) for item in same}
+    _join_labelled([item for item in same if item.name is not None], named, sets, shared)
+
+
+def _tells_apart(by_rank: Mapping[int, list[_Local]], labels: Mapping[int, Hashable]) -> bool:
+    """Whether every rank has each label once, and all have the same labels."""
+    of_ranks = [[labels[item.row] for item in of_rank] for of_rank in by_rank.values()]
+    return all(len(set(found)) == len(found) and set(found) == set(of_ranks[0]) for found in of_ranks)
 
 
 def _join_labelled(
@@ -143,16 +168,15 @@ def _join_labelled(
 
 
 def _join_all(items: list[_Local], sets: DisjointSets, shared: bool) -> None:
-    """Join groups of different ranks, but those whose communicators differ where ids of communicators are shared."""
-    if not shared:
-        for item in items[1:]:
-            sets.join(items[0].row, item.row)
+    """Join groups of different ranks, but those whose communicators differ where ids of communicators are shared.
+
+    Newer traces have an id for each collective instead: of these, different ones say nothing.
+    """
+    of_groups = [item for item in items if len(item.communicators) == 1 and item.count > 1]
+    if shared and len({sets.root(item.row) for item in of_groups}) > 1:
         return
-    known = [item for item in items if item.communicators]
-    unknown = [item for item in items if not item.communicators]
-    if len({sets.root(item.row) for item in known}) <= 1:
-        for item in [*known, *unknown]:
-            sets.join(items[0].row, item.row)
+    for item in items[1:]:
+        sets.join(items[0].row, item.row)
 
 
 def _join_by_name(unknown: list[_Local], groups: list[_Local], sets: DisjointSets) -> None:
