@@ -1,7 +1,7 @@
 """Training that waits for its data: the batches are read in the process that trains.
 
-    python data_loading.py traces/slow
-    python data_loading.py traces/mended --mended       # four workers read ahead
+python data_loading.py traces/slow
+python data_loading.py traces/mended --mended       # four workers read ahead
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import argparse
 import time
 
 import torch
-import tracebraid
 from torch.utils.data import DataLoader, Dataset
+
+import tracebraid
 
 READ_S = 0.004
 """What it takes to read a sample from a remote disk."""

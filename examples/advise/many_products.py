@@ -1,7 +1,7 @@
 """A mixture of small experts, each a matrix product of its own in a Python loop.
 
-    python many_products.py traces/slow
-    python many_products.py traces/mended --mended       # a batched product of all experts
+python many_products.py traces/slow
+python many_products.py traces/mended --mended       # a batched product of all experts
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 
 import torch
+
 import tracebraid
 
 EXPERTS, SIZE, STEPS = 1500, 16, 10

@@ -1,7 +1,7 @@
 """Training that computes its metrics in each step, on the host and in Python.
 
-    python metrics_in_the_step.py traces/slow
-    python metrics_in_the_step.py traces/mended --mended       # every hundredth step
+python metrics_in_the_step.py traces/slow
+python metrics_in_the_step.py traces/mended --mended       # every hundredth step
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 
 import torch
-import tracebraid
 from torch.profiler import record_function
+
+import tracebraid
 
 SAMPLES, FEATURES, STEPS, SELDOM = 4000, 64, 12, 100
 

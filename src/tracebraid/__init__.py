@@ -26,6 +26,12 @@ if _TYPE_CHECKING:
         capture,
         check,
         clocks,
+        collective_bandwidth,
+        collective_fit,
+        collective_imbalance,
+        collective_ranks,
+        collective_totals,
+        collectives,
         copies,
         copy_bandwidth,
         copy_bandwidth_series,
@@ -171,6 +177,12 @@ __all__ = [
     "capture",
     "check",
     "clocks",
+    "collective_bandwidth",
+    "collective_fit",
+    "collective_imbalance",
+    "collective_ranks",
+    "collective_totals",
+    "collectives",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -235,14 +247,16 @@ __all__ = [
 _HOMES = {
     "tracebraid.api": (
         "activations allocations allocator allocator_calls analyses analyze annotation_kernels batch_sizes "
-        "breakdown build_recorder capture check clocks copies copy_bandwidth copy_bandwidth_series counters "
-        "demo_path exposed_collectives full_queue graph_kernels graph_replays idle_blame idle_causes "
-        "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
-        "kernels kernels_by_op launch_bound launch_events launchers launches link matched_groups memory_at_peak "
-        "memory_growth memory_kept memory_peak memory_timeline mfu modules op_costs op_kernel_sequences open "
-        "ops overlap python_frames queue_lengths queue_series read_execution_trace read_timeline "
-        "recomputation repair roofline short_kernels step_spread step_times steps stream_idle sync_calls "
-        "syncs token_times user_annotations validity write_et_plus "
+        "breakdown build_recorder capture check clocks collective_bandwidth collective_fit "
+        "collective_imbalance collective_ranks collective_totals collectives copies copy_bandwidth "
+        "copy_bandwidth_series counters demo_path exposed_collectives full_queue graph_kernels "
+        "graph_replays idle_blame idle_causes idle_gaps inference_phases info kernel_durations "
+        "kernel_families kernel_pace kernel_sequences kernels kernels_by_op launch_bound launch_events "
+        "launchers launches link matched_groups memory_at_peak memory_growth memory_kept memory_peak "
+        "memory_timeline mfu modules op_costs op_kernel_sequences open ops overlap python_frames "
+        "queue_lengths queue_series read_execution_trace read_timeline recomputation repair roofline "
+        "short_kernels step_spread step_times steps stream_idle sync_calls syncs token_times "
+        "user_annotations validity write_et_plus "
         "metric metrics"
     ),
     "tracebraid.errors": (

@@ -62,6 +62,19 @@ def test_the_volume_is_what_all_ranks_give(job: Job) -> None:
     assert value(job, "collectives_per_step") == 4
 
 
+def test_the_bandwidth_is_that_of_the_transfer_without_waiting(job: Job) -> None:
+    """An all-reduce of four ranks moves 2 x 3/4 of the message over the bus."""
+    planted = NELEMS * 4 * 1.5 / TRANSFER_NS * 1e9
+    for rank in (None, 0, 3):
+        assert value(job, "all_reduce_bus_bandwidth", rank) == pytest.approx(planted, rel=1e-3)
+    assert value(job, "bus_bandwidth_peak_share", peak_bandwidth=2 * planted) == pytest.approx(0.5, rel=1e-3)
+
+
+def test_a_rank_alone_tells_no_bandwidth(job: Job) -> None:
+    rows = metrics(job[0], only=["all_reduce_bus_bandwidth"])
+    assert rows.get_column("value").is_null().all()
+
+
 def test_the_step_of_a_job_is_that_of_its_slowest_rank(job: Job) -> None:
     spans = step_times(job).group_by("step").agg(pl.col("span_ns").max()).get_column("span_ns")
     assert value(job, "step_time_mean") == pytest.approx(spans.mean())

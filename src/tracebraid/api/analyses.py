@@ -10,6 +10,12 @@ from typing import Concatenate, ParamSpec
 import polars as pl
 
 from tracebraid.analysis.catalog import ANALYSES
+from tracebraid.analysis.collectives.collective_bandwidth import collective_bandwidth as _collective_bandwidth
+from tracebraid.analysis.collectives.collective_fit import collective_fit as _collective_fit
+from tracebraid.analysis.collectives.collective_imbalance import collective_imbalance as _collective_imbalance
+from tracebraid.analysis.collectives.collective_ranks import collective_ranks as _collective_ranks
+from tracebraid.analysis.collectives.collective_totals import collective_totals as _collective_totals
+from tracebraid.analysis.collectives.collectives import collectives as _collectives
 from tracebraid.analysis.collectives.matched_groups import matched_groups as _matched_groups
 from tracebraid.analysis.efficiency.mfu import mfu as _mfu
 from tracebraid.analysis.efficiency.op_costs import op_costs as _op_costs
@@ -94,6 +100,12 @@ __all__ = [
     "breakdown",
     "check_options",
     "clocks",
+    "collective_bandwidth",
+    "collective_fit",
+    "collective_imbalance",
+    "collective_ranks",
+    "collective_totals",
+    "collectives",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -248,6 +260,12 @@ graph_replays = _over_ranks(_graph_replays)
 
 clocks = _of_job(_clocks)
 matched_groups = _of_job(_matched_groups)
+collectives = _of_job(_collectives)
+collective_ranks = _of_job(_collective_ranks)
+collective_totals = _of_job(_collective_totals)
+collective_bandwidth = _of_job(_collective_bandwidth)
+collective_fit = _of_job(_collective_fit)
+collective_imbalance = _of_job(_collective_imbalance)
 
 
 def analyses() -> tuple[Analysis | JobAnalysis, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracebraid.analysis.metrics.balance import METRICS as BALANCE
+from tracebraid.analysis.metrics.bandwidth import METRICS as BANDWIDTH
 from tracebraid.analysis.metrics.communication import METRICS as COMMUNICATION
 from tracebraid.analysis.metrics.counts import METRICS as COUNTS
 from tracebraid.analysis.metrics.efficiency import METRICS as EFFICIENCY
@@ -17,6 +18,7 @@ METRICS: tuple[Metric, ...] = (
     *TIME,
     *BALANCE,
     *COMMUNICATION,
+    *BANDWIDTH,
     *EFFICIENCY,
     *MEMORY,
     *INFERENCE,

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from tracebraid.model.answers.advice import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, EVIDENCE
+from tracebraid.model.answers.collectives import (
+    COLLECTIVE_BANDWIDTH,
+    COLLECTIVE_FIT,
+    COLLECTIVE_IMBALANCE,
+    COLLECTIVE_RANKS,
+    COLLECTIVE_TOTALS,
+    COLLECTIVES,
+)
 from tracebraid.model.answers.copies import (
     COPIES,
     COPY_BANDWIDTH,
@@ -100,6 +108,12 @@ __all__ = [
     "ANNOTATION_KERNELS",
     "BATCH_SIZES",
     "BREAKDOWN",
+    "COLLECTIVES",
+    "COLLECTIVE_BANDWIDTH",
+    "COLLECTIVE_FIT",
+    "COLLECTIVE_IMBALANCE",
+    "COLLECTIVE_RANKS",
+    "COLLECTIVE_TOTALS",
     "COPIES",
     "COPY_BANDWIDTH",
     "COPY_BANDWIDTH_SERIES",

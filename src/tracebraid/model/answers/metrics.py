@@ -18,6 +18,10 @@ class MetricLack(Enum):
     """The steps hold nothing of what it measures, or its formula divides by 0 there."""
     SIZES_UNKNOWN = "sizes-unknown"
     """Of some collective the trace does not say how much it communicates."""
+    RANKS_MISSING = "ranks-missing"
+    """Without the other ranks of a collective, its transfer cannot be told from waiting."""
+    PEAK_NOT_STATED = "peak-not-stated"
+    """No peak bandwidth of the network was stated, or no bandwidth is known that could be compared."""
     METRIC_FAILED = "metric-failed"
     """A user's metric raised an exception, or gave no number."""
 
