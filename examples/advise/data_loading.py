@@ -16,7 +16,7 @@ import tracebraid
 
 READ_S = 0.004
 """What it takes to read a sample from a remote disk."""
-BATCH, FEATURES, STEPS = 10, 256, 12
+BATCH, FEATURES, STEPS = 10, 256, 18
 
 
 class Samples(Dataset[torch.Tensor]):
@@ -31,7 +31,7 @@ class Samples(Dataset[torch.Tensor]):
 
 
 def loader_of(mended: bool) -> DataLoader[torch.Tensor]:
-    """The data loader; mended, with workers that read while the program trains."""
+    """The data loader; mended, with workers that read ahead: they wait, so there may be more than there are cores."""
     if mended:
         return DataLoader(Samples(), BATCH, num_workers=4, prefetch_factor=4, persistent_workers=True)
     return DataLoader(Samples(), BATCH)
@@ -47,7 +47,7 @@ def main() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(FEATURES, 512), torch.nn.ReLU(), torch.nn.Linear(512, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     loader = loader_of(arguments.mended)
-    with tracebraid.capture(arguments.folder, skip_first=2, wait=0, warmup=1, active=6) as capture:
+    with tracebraid.capture(arguments.folder, skip_first=2, wait=0, warmup=1, active=12) as capture:
         for batch in loader:
             loss = model(batch).square().mean()
             loss.backward()

@@ -12,7 +12,7 @@ import torch
 
 import tracebraid
 
-EXPERTS, SIZE, STEPS = 1500, 16, 10
+EXPERTS, SIZE, STEPS = 1500, 16, 18
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
     experts = list(zip(inputs.unbind(), weights.unbind(), outputs.unbind(), strict=True))
     with (
         torch.inference_mode(),
-        tracebraid.capture(arguments.folder, skip_first=2, wait=0, warmup=1, active=6) as capture,
+        tracebraid.capture(arguments.folder, skip_first=2, wait=0, warmup=1, active=12) as capture,
     ):
         for _ in range(STEPS):
             if arguments.mended:

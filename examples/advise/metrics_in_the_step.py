@@ -13,7 +13,7 @@ from torch.profiler import record_function
 
 import tracebraid
 
-SAMPLES, FEATURES, STEPS, SELDOM = 4000, 64, 12, 100
+SAMPLES, FEATURES, STEPS, SELDOM = 4000, 64, 18, 100
 
 
 def accuracy_by_threshold(scores: torch.Tensor, labels: torch.Tensor) -> dict[float, float]:
@@ -36,7 +36,7 @@ def main() -> None:
     model = torch.nn.Linear(FEATURES, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     logged = []
-    with tracebraid.capture(arguments.folder, skip_first=2, wait=0, warmup=1, active=6) as capture:
+    with tracebraid.capture(arguments.folder, skip_first=2, wait=0, warmup=1, active=12) as capture:
         for number in range(STEPS):
             scores = model(inputs).squeeze(1).sigmoid()
             torch.nn.functional.binary_cross_entropy(scores, labels.float()).backward()

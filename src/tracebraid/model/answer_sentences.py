@@ -136,7 +136,7 @@ CODE_SENTENCES: Mapping[Enum, str] = {
     MetricLack.DOUBTFUL_STEPS: "every step is doubtful (`tracebraid analyze validity`); --with-doubtful counts them",
     MetricLack.NOTHING_TO_MEASURE: "the steps hold nothing of it",
     MetricLack.SIZES_UNKNOWN: "the trace does not say how much some collective communicates",
-    MetricLack.RANKS_MISSING: "without all ranks of its collectives, or their sizes, no bandwidth is known",
+    MetricLack.RANKS_MISSING: "no such collective is in the traces with its size and all its ranks",
     MetricLack.PEAK_NOT_STATED: "no peak is stated (--peak-bandwidth), or no bandwidth is known",
     MetricLack.METRIC_FAILED: "a user's metric failed",
 }

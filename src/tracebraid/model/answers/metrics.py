@@ -19,7 +19,7 @@ class MetricLack(Enum):
     SIZES_UNKNOWN = "sizes-unknown"
     """Of some collective the trace does not say how much it communicates."""
     RANKS_MISSING = "ranks-missing"
-    """Without the other ranks of a collective, its transfer cannot be told from waiting."""
+    """No such collective is there with its size and all its ranks: without these, waiting looks like transfer."""
     PEAK_NOT_STATED = "peak-not-stated"
     """No peak bandwidth of the network was stated, or no bandwidth is known that could be compared."""
     METRIC_FAILED = "metric-failed"
