@@ -37,23 +37,23 @@ def lacking(
         linked: one rank.
         annotation: what marks a step.
     """
-    return lacking_of((*analysis.needs, *analysis.uses), linked, annotation)
+    wanted = [need for need in (*analysis.needs, *analysis.uses) if need is not Need.SEVERAL_RANKS]
+    return lacking_of(wanted, linked, annotation)
 
 
 def lacking_of(
     needs: Iterable[Need], linked: LinkedTrace, annotation: str = PROFILER_STEP
 ) -> tuple[Need, ...]:
-    """What of some needs the trace does not have, in their order; whether there are several ranks is not asked.
+    """What of some needs the trace does not have, in their order.
 
     Args:
         needs: what may be lacking.
         linked: one rank.
         annotation: what marks a step.
     """
-    wanted = [need for need in needs if need is not Need.SEVERAL_RANKS]
     return tuple(
         need
-        for need in wanted
+        for need in needs
         if not (bool(step_windows(linked, annotation).height) if need is Need.STEPS else HAS[need](linked))
     )
 

@@ -83,7 +83,7 @@ class Measured:
 
 def metric_questions(chosen: Sequence[Metric], annotation: str) -> Questions:
     """What metrics ask of each rank, by keys under which a job keeps it."""
-    needs = tuple(dict.fromkeys(need for metric in chosen for need in metric.needs))
+    needs = _needs(chosen)
     asked = {(gather, annotation): _with(gather, annotation) for gather in _ours(chosen)}
     users = {
         (_guarded, gather, annotation): partial(_guarded, _with(gather, annotation))
@@ -95,7 +95,7 @@ def metric_questions(chosen: Sequence[Metric], annotation: str) -> Questions:
 
 def taken_of_rank(chosen: Sequence[Metric], annotation: str, taken: Mapping[Hashable, Any]) -> TakenOfRank:
     """What metrics take of a rank, from the answers to `metric_questions`."""
-    needs = tuple(dict.fromkeys(need for metric in chosen for need in metric.needs))
+    needs = _needs(chosen)
     gathered = {gather: taken[gather, annotation] for gather in _ours(chosen) if gather is not members}
     users = {gather: taken[_guarded, gather, annotation] for gather in _of_users_functions(chosen)}
     failures = {gather: found for gather, found in users.items() if isinstance(found, _Failure)}
@@ -139,6 +139,12 @@ def measured(chosen: Sequence[Metric], ranks: Sequence[TakenOfRank], options: Me
         frames.append(found)
         findings += _findings(metric, failures)
     return Measured(pl.concat(frames), tuple(findings))
+
+
+def _needs(chosen: Sequence[Metric]) -> tuple[Need, ...]:
+    """What a trace may lack; whether there are several ranks is not for a trace to say."""
+    every = dict.fromkeys(need for metric in chosen for need in metric.needs)
+    return tuple(need for need in every if need is not Need.SEVERAL_RANKS)
 
 
 def _failures(metric: Metric, ranks: Sequence[TakenOfRank]) -> dict[int, _Failure]:

@@ -14,6 +14,13 @@ CONTEXT = ("rank", "step", "device", "doubtful")
 """Columns that come first, and only where they differ from row to row or, for the last, say something."""
 
 SHOWN: Mapping[str, str] = {
+    "rank_steps": "span_ns compute_ns transfer_ns waiting_ns! caused_ns! idle_ns late_ns late_count "
+    "collectives start_ns ranks",
+    "rank_waits": "waited_for waiting_ns! share count longest_ns",
+    "late_arrivals": "lateness_ns! caused_ns! cause name time_ns others_ns difference_ns explained_share type "
+    "collective origin_rank origin_collective margin_ns start_ns group",
+    "stragglers": "systematic! p_value late_count worst_count blocks mean_ns caused_ns! cause name cause_share "
+    "time_share mean_low_ns mean_high_ns lateness_ns share",
     "clocks": "host method offset_ns! offset_low_ns offset_high_ns drift_ppm! drift_low_ppm drift_high_ppm collectives "
     "reference at_ns",
     "matched_groups": "group type members matched! unmatched! alone open collectives complete by_sequence by_order "

@@ -10,6 +10,7 @@ from tracebraid.model.job_analysis import JobAnalysis
 
 def test_each_family_is_a_room_of_the_same_name_and_has_analyses() -> None:
     every: tuple[Analysis | JobAnalysis, ...] = (*ANALYSES, *JOB_ANALYSES)
+    every: list[Analysis | JobAnalysis] = [*ANALYSES, *JOB_ANALYSES]
     rooms = {analysis.name: analysis.answer.__module__.split(".")[2] for analysis in every}
     assert {analysis.name: analysis.family.value for analysis in every} == rooms
     assert {analysis.family for analysis in every} == set(Family)

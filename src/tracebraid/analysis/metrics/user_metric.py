@@ -36,7 +36,8 @@ class _OfRank:
     needs: tuple[Need, ...]
 
     def __call__(self, linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-        if lacking_of(self.needs, linked, annotation):
+        needs = [need for need in self.needs if need is not Need.SEVERAL_RANKS]
+        if lacking_of(needs, linked, annotation):
             return pl.DataFrame(schema=_SCHEMA)
         said = self.function(linked, annotation)
         is_sample = isinstance(said, Iterable)

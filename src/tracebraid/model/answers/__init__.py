@@ -84,6 +84,7 @@ from tracebraid.model.answers.ops import (
     OpKey,
 )
 from tracebraid.model.answers.queues import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
+from tracebraid.model.answers.ranks import LATE_ARRIVALS, RANK_STEPS, RANK_WAITS, STRAGGLERS, LateCause
 from tracebraid.model.answers.syncs import SYNC_CALLS, SYNCS, SyncKind, WaitMethod
 from tracebraid.model.answers.time import (
     BREAKDOWN,
@@ -133,6 +134,7 @@ __all__ = [
     "KERNEL_FAMILIES",
     "KERNEL_PACE",
     "KERNEL_SEQUENCES",
+    "LATE_ARRIVALS",
     "LAUNCHERS",
     "LAUNCHES",
     "LAUNCH_BOUND",
@@ -153,6 +155,8 @@ __all__ = [
     "PYTHON_FRAMES",
     "QUEUE_LENGTHS",
     "QUEUE_SERIES",
+    "RANK_STEPS",
+    "RANK_WAITS",
     "RECOMPUTATION",
     "ROOFLINE",
     "SHORT_KERNELS",
@@ -160,6 +164,7 @@ __all__ = [
     "STEP_OF_EVENT",
     "STEP_SPREAD",
     "STEP_TIMES",
+    "STRAGGLERS",
     "STREAM_IDLE",
     "SYNCS",
     "SYNC_CALLS",
@@ -179,6 +184,7 @@ __all__ = [
     "HostActivity",
     "HostWait",
     "IdleCause",
+    "LateCause",
     "Launcher",
     "MemoryCategory",
     "MemorySource",
