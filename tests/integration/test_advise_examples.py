@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 from statistics import median
-from typing import Any
 
+import polars as pl
 import pytest
 
 import tracebraid
@@ -43,35 +42,21 @@ def step_of(folder: Path) -> float:
     return value
 
 
-def advice_of(folder: Path) -> dict[str, Any]:
-    """What `advise --json` prints; on standard error are notes on detectors that need a device."""
-    command = [sys.executable, "-m", "tracebraid", "advise", str(folder), "--json"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
-    data: dict[str, Any] = json.loads(done.stdout)
-    return data
-
-
 @pytest.mark.parametrize(
     ("program", "detector"),
     [
         ("data_loading", "data-loader"),
-        ("many_products", "tiny-products"),
+        ("layout_copies", "layout-copies"),
         ("metrics_in_the_step", "recording"),
     ],
 )
 def test_mending_what_is_advised_saves_most_of_the_bound(tmp_path: Path, program: str, detector: str) -> None:
     slow = captured(program, tmp_path / "slow")
-    advice = advice_of(slow)
-    assert advice["advice"][0]["detector"] == detector
-    by_step = [row["saving_ns"] for row in advice["by_step"] if row["item"] == 1]
+    advice = tracebraid.advise(tracebraid.open(slow))
+    assert advice.items.get_column("detector").to_list()[:1] == [detector]
+    by_step = advice.by_step.filter(pl.col("item") == 1).get_column("saving_ns").to_list()
     bound = median(by_step)
     mended = captured(program, tmp_path / "mended", "--mended")
     before, after = step_of(slow), step_of(mended)
     assert before > 3 * after
     assert MOST_OF * bound <= before - after <= bound + NOISE * before
-
-
-def test_the_mended_programs_are_advised_of_it_no_more(tmp_path: Path) -> None:
-    mended = captured("many_products", tmp_path / "mended", "--mended")
-    found = [item["detector"] for item in advice_of(mended)["advice"]]
-    assert "tiny-products" not in found
