@@ -1,4 +1,4 @@
-"""Writes `docs/tables.md` from the schema, and `docs/analyses/list.md` from the catalog of analyses.
+"""Writes `docs/tables.md` from the schema, and the lists of analyses and metrics from their catalogs.
 
 Run `python tools/write_tables_doc.py` after a change of either.
 """
@@ -10,10 +10,12 @@ from pathlib import Path
 
 from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
+from tracebraid.analysis.metrics.catalog import METRICS
 from tracebraid.model import answers, schema
 from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.column import Table
 from tracebraid.model.job_analysis import JobAnalysis
+from tracebraid.model.metric import Metric
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -35,7 +37,11 @@ PARTS = (
 
 def main() -> int:
     """Write the files; with `--check`, say instead whether they are up to date."""
-    texts = {DOCS / "tables.md": render(), DOCS / "analyses" / "list.md": render_analyses()}
+    texts = {
+        DOCS / "tables.md": render(),
+        DOCS / "analyses" / "list.md": render_analyses(),
+        DOCS / "metrics_list.md": render_metrics(),
+    }
     if "--check" in sys.argv[1:]:
         return int(any(not path.exists() or path.read_text() != text for path, text in texts.items()))
     for path, text in texts.items():
@@ -83,6 +89,26 @@ def _row(analysis: Analysis | JobAnalysis) -> str:
 
 def _needs(needs: tuple[Need, ...]) -> str:
     return ", ".join(need.value for need in needs)
+
+
+METRICS_HEAD = """# All metrics
+
+Made from the catalog in `src/tracebraid/analysis/metrics` by `tools/write_tables_doc.py`; `tracebraid metrics --list`
+prints it, with those of installed packages. What the words mean: [metrics](metrics.md).
+
+| metric | unit | formula | over ranks | needs |
+|---|---|---|---|---|
+"""
+
+
+def render_metrics() -> str:
+    """The list of all metrics."""
+    return METRICS_HEAD + "".join(map(_metric, METRICS))
+
+
+def _metric(metric: Metric) -> str:
+    words = (metric.unit_text, metric.formula, metric.over_ranks.value, _needs(metric.needs))
+    return f"| `{metric.name}` | {' | '.join(words)} |\n"
 
 
 def _table(table: Table) -> str:

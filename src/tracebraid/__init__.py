@@ -66,6 +66,8 @@ if _TYPE_CHECKING:
         memory_kept,
         memory_peak,
         memory_timeline,
+        metric,
+        metrics,
         mfu,
         modules,
         op_costs,
@@ -122,6 +124,7 @@ if _TYPE_CHECKING:
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import ChosenIterations, Matched
     from tracebraid.model.matching import Matching
+    from tracebraid.model.metric import Metric, OverRanks, Unit
     from tracebraid.model.reason import ChoiceReason, OrphanKind, OrphanReason
     from tracebraid.model.timeline import Timeline
     from tracebraid.recorders.observer import ExecutionTraceObserver
@@ -156,17 +159,20 @@ __all__ = [
     "LinkedTrace",
     "Matched",
     "Matching",
+    "Metric",
     "MissingLibraryError",
     "Need",
     "NotATraceError",
     "OrphanKind",
     "OrphanReason",
     "OutputError",
+    "OverRanks",
     "ProgramError",
     "Repair",
     "Severity",
     "Timeline",
     "TracebraidError",
+    "Unit",
     "WrongTraceError",
     "__version__",
     "activations",
@@ -222,6 +228,8 @@ __all__ = [
     "memory_kept",
     "memory_peak",
     "memory_timeline",
+    "metric",
+    "metrics",
     "mfu",
     "modules",
     "op_costs",
@@ -265,7 +273,8 @@ _HOMES = {
         "memory_peak memory_timeline mfu modules op_costs op_kernel_sequences open ops overlap "
         "python_frames queue_lengths queue_series rank_steps rank_waits read_execution_trace read_timeline "
         "recomputation repair roofline short_kernels step_spread step_times steps stragglers stream_idle "
-        "sync_calls syncs token_times user_annotations validity write_et_plus"
+        "sync_calls syncs token_times user_annotations validity write_et_plus "
+        "metric metrics"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
@@ -286,6 +295,7 @@ _HOMES = {
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "ChosenIterations Matched",
     "tracebraid.model.matching": "Matching",
+    "tracebraid.model.metric": "Metric OverRanks Unit",
     "tracebraid.model.reason": "ChoiceReason OrphanKind OrphanReason",
     "tracebraid.model.timeline": "Timeline",
     "tracebraid.version": "__version__",

@@ -21,6 +21,8 @@ EXCEPTIONS: set[str] = {
     "capturing.capture",
     "chakra_trace_link.chakra_trace_link",
     "link.link",
+    "measuring.metrics",
+    "metrics.metrics",
     "summary.summary",
     "trace_link.trace_link",
 }

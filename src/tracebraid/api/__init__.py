@@ -88,6 +88,8 @@ from tracebraid.api.building import build_recorder
 from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
 from tracebraid.api.checking import check
 from tracebraid.api.judging import judge
+from tracebraid.api.measuring import chosen_metrics, metrics
+from tracebraid.api.metric_ranks import Measured, TakenOfRank, measured, take_of_rank
 from tracebraid.api.repairing import repair
 from tracebraid.api.traces import (
     Progress,
@@ -101,13 +103,16 @@ from tracebraid.api.traces import (
     write_et_plus,
     write_trace_link_et,
 )
+from tracebraid.api.user_metrics import metric
 from tracebraid.api.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 
 __all__ = [
     "DEFAULT_MIN_SAVING",
+    "Measured",
     "Progress",
     "RankAdvice",
     "RankOfJob",
+    "TakenOfRank",
     "activations",
     "advice_of_ranks",
     "advise",
@@ -125,6 +130,7 @@ __all__ = [
     "check",
     "check_min_saving",
     "check_options",
+    "chosen_metrics",
     "clocks",
     "collective_bandwidth",
     "collective_fit",
@@ -163,11 +169,14 @@ __all__ = [
     "launches",
     "link",
     "matched_groups",
+    "measured",
     "memory_at_peak",
     "memory_growth",
     "memory_kept",
     "memory_peak",
     "memory_timeline",
+    "metric",
+    "metrics",
     "mfu",
     "modules",
     "op_costs",
@@ -198,6 +207,7 @@ __all__ = [
     "stream_idle",
     "sync_calls",
     "syncs",
+    "take_of_rank",
     "token_times",
     "trace_files",
     "user_annotations",

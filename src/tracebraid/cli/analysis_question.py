@@ -20,7 +20,7 @@ from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["Question", "question_of"]
+__all__ = ["Question", "check_peaks", "question_of"]
 
 _LIKENESS = 0.6
 """How alike a name must be to be suggested, 0 to 1: the default of difflib."""
@@ -133,10 +133,7 @@ def question_of(
         api.check_options(analysis, options)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
-    for option in ("peak_flops", "peak_bandwidth"):
-        peak = options.get(option)
-        if isinstance(peak, int | float) and not (peak > 0 and math.isfinite(peak)):
-            raise typer.BadParameter(f"--{option.replace('_', '-')} is {peak:g}; give a number above 0")
+    check_peaks(options)
     options = dict(options)
     if step is not None:
         if all(column.name != "step" for column in analysis.table.columns):
@@ -144,6 +141,18 @@ def question_of(
         if "per_step" in analysis.options:
             options["per_step"] = True
     return Question(analysis, options, step, annotation), path
+
+
+def check_peaks(options: Mapping[str, object]) -> None:
+    """Refuse peaks that are not above 0.
+
+    Raises:
+        BadParameter: names the option.
+    """
+    for option in ("peak_flops", "peak_bandwidth"):
+        peak = options.get(option)
+        if isinstance(peak, int | float) and not (peak > 0 and math.isfinite(peak)):
+            raise typer.BadParameter(f"--{option.replace('_', '-')} is {peak:g}; give a number above 0")
 
 
 def _analysis(name: str, path: Path | None) -> Analysis | JobAnalysis:

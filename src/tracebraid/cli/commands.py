@@ -35,6 +35,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "summary": {},
     "analyze": {},
     "advise": {},
+    "metrics": {},
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},

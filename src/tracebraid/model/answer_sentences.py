@@ -20,6 +20,7 @@ from tracebraid.model.answers import (
     Launcher,
     MemoryCategory,
     MemorySource,
+    MetricLack,
     ModuleSource,
     Phase,
     PhaseEvidence,
@@ -142,6 +143,12 @@ CODE_SENTENCES: Mapping[Enum, str] = {
     HostWait.COMPLETE: "the call returns when the copy has ended",
     HostWait.STAGED: "the call returns when the host's memory has been read",
     SyncKind.QUERY: "asks and does not wait",
+    MetricLack.DOUBTFUL_STEPS: "every step is doubtful (`tracebraid analyze validity`); --with-doubtful counts them",
+    MetricLack.NOTHING_TO_MEASURE: "the steps hold nothing of it",
+    MetricLack.SIZES_UNKNOWN: "the trace does not say how much some collective communicates",
+    MetricLack.RANKS_MISSING: "no such collective is in the traces with its size and all its ranks",
+    MetricLack.PEAK_NOT_STATED: "no peak is stated (--peak-bandwidth), or no bandwidth is known",
+    MetricLack.METRIC_FAILED: "a user's metric failed",
 }
 """What codes mean, in words, where their names alone do not say it."""
 

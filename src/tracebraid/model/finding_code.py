@@ -95,6 +95,9 @@ class FindingCode(str, Enum):
     NOTHING_RECORDED = "nothing-recorded"
     MANIFEST_UNTRUE = "manifest-untrue"
     NSYS_NOT_EXPORTED = "nsys-not-exported"
+    # Metrics of users
+    METRIC_FAILED = "metric-failed"
+    METRIC_NOT_LOADED = "metric-not-loaded"
 
     def __str__(self) -> str:
         """The code itself, in f-strings too, on each version of Python."""
@@ -147,6 +150,7 @@ class FindingCase(str, Enum):
     HOST_OF_SEVERAL_CLOCKS = "host-of-several-clocks"
     COMPILING = "compiling"
     FILE_ABSENT = "file-absent"
+    METRIC_NAME_TAKEN = "metric-name-taken"
 
     def __str__(self) -> str:
         """The case itself, in f-strings too, on each version of Python."""

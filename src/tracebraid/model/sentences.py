@@ -179,6 +179,9 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.NOTHING_RECORDED: "nothing was recorded in {steps} steps",
     _CODE.MANIFEST_UNTRUE: "{name} has {size_bytes} bytes, not {noted_bytes!r}",
     _CODE.NSYS_NOT_EXPORTED: "left out: a report of Nsight Systems is read after `nsys export --type sqlite`",
+    # Metrics of users
+    _CODE.METRIC_FAILED: "the metric {metric} failed on rank {ranks}: {problem}",
+    _CODE.METRIC_NOT_LOADED: "the metric of the entry point {entry} cannot be loaded: {problem}",
 }
 """The usual sentence of each code, with the names of the finding's details as fields."""
 
@@ -241,6 +244,7 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     ),
     _CASE.COMPILING: "torch.compile was compiling inside the window",
     _CASE.FILE_ABSENT: "{name} is not there",
+    _CASE.METRIC_NAME_TAKEN: "the metric of the entry point {entry} is left out: another is called {name}, too",
 }
 """The other sentences of codes that have several."""
 

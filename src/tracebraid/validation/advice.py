@@ -187,6 +187,9 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     _CODE.NOTHING_RECORDED: (_ERROR, "Lower skip_first, wait or warmup, or run more steps"),
     _CODE.MANIFEST_UNTRUE: (_ERROR, "Files were changed or moved since the capture. Copy the whole folder"),
     _CODE.NSYS_NOT_EXPORTED: (_WARNING, "Run: nsys export --type sqlite FILE"),
+    # Metrics of users
+    _CODE.METRIC_FAILED: (_WARNING, "Mend the metric; the others are answered"),
+    _CODE.METRIC_NOT_LOADED: (_WARNING, "Mend or remove the package that offers it; the others are answered"),
 }
 
 _ORDER = {severity: position for position, severity in enumerate(Severity)}

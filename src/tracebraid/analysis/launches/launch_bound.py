@@ -16,7 +16,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.model.units import NS_PER_MS
 
-__all__ = ["LEAST_LAUNCHES", "STALL_NS", "launch_bound"]
+__all__ = ["LEAST_LAUNCHES", "STALL_NS", "launch_bound", "launch_gaps"]
 
 STALL_NS = NS_PER_MS
 """A gap from here on is no launch overhead: the host does something else. An op with its launch takes 5 to 100 µs."""
@@ -40,9 +40,7 @@ def launch_bound(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Dat
         linked: one rank.
         annotation: what marks a step, see `steps`.
     """
-    work = _in_stretches(linked, annotation)
-    large = pl.col("call_event").n_unique().over("stretch") >= LEAST_LAUNCHES
-    work = work.filter(large)
+    work = _in_large_stretches(linked, annotation)
     if work.is_empty():
         return LAUNCH_BOUND.empty()
     found = _summed(work.with_columns(_idle_of_device(launched_work(linked, annotation), work)))
@@ -54,6 +52,26 @@ def launch_bound(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Dat
     order = [pl.col("start_ns"), *by_number(*STREAM)]
     found = found.sort("idle_ns", *order, descending=[True, *[False] * len(order)])
     return answer(LAUNCH_BOUND, found, linked, annotation)
+
+
+def launch_gaps(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+    """The gaps of streams in these stretches: `device`, `start_ns`, `end_ns`; other streams may work meanwhile.
+
+    Args:
+        linked: one rank.
+        annotation: what marks a step, see `steps`.
+    """
+    return (
+        _in_large_stretches(linked, annotation)
+        .filter(pl.col("gap_ns") > 0)
+        .select("device", (pl.col("ts_ns") - pl.col("gap_ns")).alias("start_ns"), end_ns="ts_ns")
+    )
+
+
+def _in_large_stretches(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+    """`_in_stretches` without stretches of few launches."""
+    large = pl.col("call_event").n_unique().over("stretch") >= LEAST_LAUNCHES
+    return _in_stretches(linked, annotation).filter(large)
 
 
 def _summed(work: pl.DataFrame) -> pl.DataFrame:

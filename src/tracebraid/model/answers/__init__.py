@@ -73,6 +73,7 @@ from tracebraid.model.answers.memory import (
     MemorySource,
     TrainingPhase,
 )
+from tracebraid.model.answers.metrics import METRICS, MetricLack
 from tracebraid.model.answers.ops import (
     ANNOTATION_KERNELS,
     MODULES,
@@ -144,6 +145,7 @@ __all__ = [
     "MEMORY_KEPT",
     "MEMORY_PEAK",
     "MEMORY_TIMELINE",
+    "METRICS",
     "MFU",
     "MODULES",
     "OPS",
@@ -186,6 +188,7 @@ __all__ = [
     "Launcher",
     "MemoryCategory",
     "MemorySource",
+    "MetricLack",
     "ModuleSource",
     "OpFamily",
     "OpKey",

@@ -1,0 +1,1 @@
+"""Metrics: scalars of ranks and jobs, for dashboards and papers."""

@@ -1,0 +1,98 @@
+"""Metrics of users: functions made into metrics, and those that installed packages offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
+
+from tracebraid.analysis.metrics.catalog import METRICS
+from tracebraid.analysis.metrics.user_metric import RankFunction, metric_of_function
+from tracebraid.model.analysis import Need
+from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.metric import Metric, OverRanks, Unit
+
+__all__ = ["ENTRY_POINTS", "installed_metrics", "metric"]
+
+ENTRY_POINTS = "tracebraid.metrics"
+"""The group of entry points: each names a `Metric`."""
+
+
+def metric(
+    *,
+    name: str,
+    unit: Unit | str,
+    over_ranks: OverRanks | str = OverRanks.MEAN,
+    needs: Iterable[Need] = (),
+) -> Callable[[RankFunction], Metric]:
+    """Make a metric of a function.
+
+    The function takes a linked trace and the annotation that marks steps. It returns a number, a number for each step,
+    whose mean with its interval is then the value, or None where there is none. The first line of its docstring is the
+    formula. `tracebraid.metrics` takes the metric as it is; `tracebraid metrics` finds it through an entry point of
+    the group `tracebraid.metrics`.
+
+    Args:
+        name: in snake case; none of the metrics that there are.
+        unit: of the value.
+        over_ranks: how the value of a job comes from those of its ranks: `mean`, `sum`, `max` or `min`.
+        needs: without any of these a rank has no value, and the function is not called.
+
+    Raises:
+        ArgumentError: the name is not in snake case, or the ranks are to be joined in another way.
+
+    Examples:
+        >>> import tracebraid
+        >>> @tracebraid.metric(name="host_ops", unit="count", over_ranks="sum")
+        ... def host_ops(linked, annotation):
+        ...     '''Host ops in the trace.'''
+        ...     return linked.timeline.host_ops.height
+        >>> job = tracebraid.open(tracebraid.demo_path())
+        >>> tracebraid.metrics(job, only=[host_ops]).select("rank", "value").rows()
+        [(None, 588.0), (0, 294.0), (1, 294.0)]
+    """
+
+    def decorate(function: RankFunction) -> Metric:
+        return metric_of_function(function, name, unit, over_ranks, needs)
+
+    return decorate
+
+
+def installed_metrics() -> tuple[tuple[Metric, ...], tuple[Finding, ...]]:
+    """The metrics that installed packages offer, by name, and what of them cannot be used."""
+    metrics: dict[str, Metric] = {}
+    findings: list[Finding] = []
+    known = {metric.name for metric in METRICS}
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)):
+        loaded = _loaded(entry)
+        if isinstance(loaded, Finding):
+            findings.append(loaded)
+        elif loaded.name in known or loaded.name in metrics:
+            findings.append(_name_taken(entry, loaded.name))
+        else:
+            metrics[loaded.name] = loaded
+    return tuple(metrics[name] for name in sorted(metrics)), tuple(findings)
+
+
+def _loaded(entry: EntryPoint) -> Metric | Finding:
+    try:
+        loaded = entry.load()
+    except Exception as error:  # noqa: BLE001 - Importing a user's package can raise anything.
+        return _not_loaded(entry, f"{type(error).__name__}: {error}")
+    if isinstance(loaded, Metric):
+        return loaded
+    return _not_loaded(entry, f"it is a {type(loaded).__name__}, not a tracebraid.Metric")
+
+
+def _not_loaded(entry: EntryPoint, problem: str) -> Finding:
+    details = {"entry": entry.name, "problem": problem}
+    return Finding(FindingCode.METRIC_NOT_LOADED, _package(entry), entry.value, details=details)
+
+
+def _name_taken(entry: EntryPoint, name: str) -> Finding:
+    details = {"case": FindingCase.METRIC_NAME_TAKEN, "entry": entry.name, "name": name}
+    return Finding(FindingCode.METRIC_NOT_LOADED, _package(entry), entry.value, details=details)
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else ""

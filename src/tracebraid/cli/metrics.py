@@ -1,0 +1,131 @@
+"""`tracebraid metrics`."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import polars as pl
+import typer
+
+from tracebraid import api
+from tracebraid.cli.analysis_question import check_peaks
+from tracebraid.cli.output import note, output_width, progress, say, say_findings, say_json
+from tracebraid.cli.ranks import UNREADABLE, ask_ranks
+from tracebraid.cli.table_output import Format, Target, target_of, write_table
+from tracebraid.errors import ArgumentError
+from tracebraid.files import write_whole
+from tracebraid.model.finding import Finding
+from tracebraid.model.metric import Metric, MetricOptions
+from tracebraid.model.step import PROFILER_STEP
+from tracebraid.reports.metrics import (
+    metric_list_data,
+    metric_list_table,
+    metrics_data,
+    metrics_table,
+    no_values_lines,
+)
+
+__all__ = ["metrics"]
+
+
+def metrics(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")
+    ] = None,
+    list_all: Annotated[
+        bool, typer.Option("--list", help="List the metrics: unit, formula, and what each needs.")
+    ] = False,
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="NAME,...", help="Only these metrics.")
+    ] = None,
+    rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
+    per_rank: Annotated[bool, typer.Option("--per-rank", help="Print the values of each rank, too.")] = False,
+    window: Annotated[
+        int | None, typer.Option("--window", help="Which window of a capture, from 0; by default the last.")
+    ] = None,
+    annotation: Annotated[
+        str, typer.Option("--annotation", help="The annotation that marks a step.")
+    ] = PROFILER_STEP,
+    with_doubtful: Annotated[
+        bool, typer.Option("--with-doubtful", help="Count doubtful steps, too.")
+    ] = False,
+    peak_flops: Annotated[
+        float | None, typer.Option("--peak-flops", help="FLOP/s that a device can reach.")
+    ] = None,
+    peak_bandwidth: Annotated[
+        float | None, typer.Option("--peak-bandwidth", help="Bytes/s of bus bandwidth of the network.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Write one JSON object, by metric.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Write all rows as CSV, those of ranks too.")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write all rows as Parquet.")] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write into this new file.")] = None,
+) -> None:
+    """Print the scalars of dashboards and papers: step time, shares, MFU, imbalance, volume; exit code 1 if none."""
+    target = target_of(csv, json, parquet, out)
+    check_peaks({"peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth})
+    chosen, findings = _chosen(only)
+    if list_all:
+        _list(chosen, findings, target)
+        return
+    if path is None:
+        raise typer.BadParameter("give a PATH; --list names the metrics")
+    target.refuse_existing()
+    job = api.open(path, window=window)
+    if rank is not None and rank not in job.ranks:
+        have = ", ".join(map(str, job.ranks))
+        raise typer.BadParameter(f"{path} has no Kineto trace of rank {rank}; it has ranks {have}")
+    findings += job.findings
+    options = MetricOptions(annotation, with_doubtful, peak_flops, peak_bandwidth)
+    ranks = job.ranks if rank is None else [rank]
+    with progress("reading") as update:
+        take = partial(api.take_of_rank, chosen, annotation)
+        taken = list(ask_ranks(job, ranks, take, update, findings))
+    if annotation != PROFILER_STEP and not any(of_rank.has_steps for of_rank in taken):
+        raise typer.BadParameter(f"no step is marked by {annotation}")
+    measured = api.measured(chosen, taken, options)
+    say_findings([*findings, *measured.findings])
+    _show(measured.frame, target, per_rank)
+    if any(finding.code is UNREADABLE for finding in findings):
+        raise typer.Exit(1)
+
+
+def _chosen(only: str | None) -> tuple[tuple[Metric, ...], list[Finding]]:
+    names = None if only is None else [name.strip() for name in only.split(",") if name.strip()]
+    try:
+        chosen, findings = api.chosen_metrics(names)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
+    return chosen, list(findings)
+
+
+def _show(frame: pl.DataFrame, target: Target, per_rank: bool) -> None:
+    """Write or print the values; exit code 1 where there is none."""
+    if target.form is Format.JSON:
+        data = metrics_data(frame)
+        if target.out is None:
+            say_json(data)
+        else:
+            text = msgspec.json.format(msgspec.json.encode(data), indent=2)
+            write_whole(target.out, [text + b"\n"], overwrite=False)
+    elif target.form is not None:
+        write_table(frame, target)
+    elif frame.get_column("value").is_not_null().any():
+        say(metrics_table(frame, per_rank), width=output_width())
+    nothing = bool(frame.get_column("value").is_null().all())
+    for line in no_values_lines(frame) if nothing or target.form is None else ():
+        note(line)
+    if nothing:
+        raise typer.Exit(1)
+
+
+def _list(chosen: tuple[Metric, ...], findings: list[Finding], target: Target) -> None:
+    say_findings(findings)
+    if target.out is None and target.form is Format.JSON:
+        say_json(metric_list_data(chosen))
+    elif target.out is None and target.form is None:
+        say(metric_list_table(chosen), width=output_width())
+    else:
+        raise typer.BadParameter("--list goes with --json only")

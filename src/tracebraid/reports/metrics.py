@@ -1,0 +1,131 @@
+"""Metrics as a table for people, and as plain data for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+from rich.table import Table
+
+from tracebraid.model.analysis import Need
+from tracebraid.model.answer_sentences import CODE_SENTENCES
+from tracebraid.model.answers.metrics import MetricLack
+from tracebraid.model.metric import Metric, Unit
+from tracebraid.model.sentences import NEED_SENTENCES
+from tracebraid.reports.terminal import table_of
+from tracebraid.reports.text import cell
+from tracebraid.reports.units import duration, number, percent, quantity, size
+
+__all__ = [
+    "metric_list_data",
+    "metric_list_table",
+    "metrics_data",
+    "metrics_table",
+    "no_values_lines",
+]
+
+_TEXTS = {
+    Unit.NS.value: duration,
+    Unit.SHARE.value: percent,
+    Unit.BYTES.value: size,
+    Unit.BYTES_PER_STEP.value: lambda value: f"{size(value)}/step",
+    Unit.BYTES_PER_S.value: lambda value: f"{size(value)}/s",
+    Unit.FLOP_PER_S.value: lambda value: f"{quantity(value)}FLOP/s",
+    Unit.RATIO.value: number,
+    Unit.COUNT.value: number,
+}
+"""How a value is shown, by its unit; another unit stands behind the number."""
+
+
+def metrics_data(frame: pl.DataFrame) -> dict[str, Any]:
+    """By the name of the metric: what it is over all ranks, and the value of each rank by its number.
+
+    Args:
+        frame: a table of `model.answers.METRICS`.
+    """
+    data: dict[str, Any] = {}
+    for row in frame.iter_rows(named=True):
+        name, rank = row.pop("metric"), row.pop("rank")
+        if rank is None:
+            count = row.pop("ranks")
+            data[name] = {**row, "ranks": count, "by_rank": {}}
+        else:
+            data[name]["by_rank"][str(rank)] = row["value"]
+    return data
+
+
+def metrics_table(frame: pl.DataFrame, per_rank: bool) -> Table:
+    """The metrics that have a value: over all ranks, and of each rank if that is asked for.
+
+    Args:
+        frame: a table of `model.answers.METRICS`.
+        per_rank: rows of ranks, too.
+    """
+    known = frame.filter(pl.col("value").is_not_null())
+    rows = known if per_rank else known.filter(pl.col("rank").is_null())
+    ranks = [("rank", "right")] if per_rank else []
+    right = [("value", "right"), ("95 % interval", "right"), ("steps", "right"), ("ranks", "right")]
+    table = table_of("", [("metric", "left"), *ranks, *right])
+    table.columns[0].no_wrap = True
+    last = None
+    for row in rows.iter_rows(named=True):
+        if per_rank and last not in (None, row["metric"]):
+            table.add_section()
+        last = row["metric"]
+        rank = ["all" if row["rank"] is None else str(row["rank"])] if per_rank else []
+        table.add_row(cell(row["metric"]), *rank, *map(cell, _cells(row)))
+    return table
+
+
+def no_values_lines(frame: pl.DataFrame) -> list[str]:
+    """Which metrics have no value over all ranks, by what is lacking; a line for each reason."""
+    lacks = frame.filter(pl.col("rank").is_null() & pl.col("value").is_null())
+    return [
+        f"note: {_sentence(reason)}: no {', '.join(names)}"
+        for reason, names in lacks.group_by("lacks", maintain_order=True).agg("metric").iter_rows()
+    ]
+
+
+def metric_list_data(metrics: Iterable[Metric]) -> list[dict[str, Any]]:
+    """What metrics there are."""
+    return [
+        {
+            "name": metric.name,
+            "unit": metric.unit_text,
+            "formula": metric.formula,
+            "over_ranks": metric.over_ranks.value,
+            "needs": [need.value for need in metric.needs],
+        }
+        for metric in metrics
+    ]
+
+
+def metric_list_table(metrics: Iterable[Metric]) -> Table:
+    """What metrics there are."""
+    names = ("name", "unit", "formula", "over ranks", "needs")
+    table = table_of("", [(name, "left") for name in names])
+    table.columns[0].no_wrap = True
+    for metric in metrics:
+        needs = ", ".join(need.value for need in metric.needs) or "-"
+        cells = (metric.name, metric.unit_text, metric.formula, metric.over_ranks.value, needs)
+        table.add_row(*map(cell, cells))
+    return table
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    low, high = row["low"], row["high"]
+    interval = "-" if low is None else f"{_text(low, row['unit'])} to {_text(high, row['unit'])}"
+    steps = "-" if row["steps"] is None else "whole trace" if row["steps"] == 0 else f"{row['steps']:,}"
+    return [_text(row["value"], row["unit"]), interval, steps, f"{row['ranks']:,}"]
+
+
+def _text(value: float, unit: str) -> str:
+    show = _TEXTS.get(unit)
+    return f"{number(value)} {unit}" if show is None else show(value)
+
+
+def _sentence(reason: str) -> str:
+    """What is lacking, and how to capture it."""
+    need = next((need for need in Need if need.value == reason), None)
+    return CODE_SENTENCES[MetricLack(reason)] if need is None else ". ".join(NEED_SENTENCES[need])

@@ -1,0 +1,62 @@
+"""The programs of `examples/advise`: the advice names why each is slow, and mending it saves what the advice says."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+
+import polars as pl
+import pytest
+
+import tracebraid
+from tests.integration.captured import QUIET
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.torch,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch"),
+]
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "advise"
+MOST_OF = 0.5
+"""Share of the bound that mending saves at least."""
+NOISE = 0.25
+"""Share of the slow step by which two captures differ on a machine that does other work, too."""
+
+
+def captured(program: str, folder: Path, *options: str) -> Path:
+    """The traces of a program, in a new folder."""
+    command = [sys.executable, str(EXAMPLES / f"{program}.py"), str(folder), *options]
+    subprocess.run(command, check=True, capture_output=True, timeout=120, env={**os.environ, **QUIET})
+    return folder
+
+
+def step_of(folder: Path) -> float:
+    """The median step, in ns."""
+    value = tracebraid.metrics(tracebraid.open(folder), only=["step_time_median"]).item(0, "value")
+    assert isinstance(value, float)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("program", "detector"),
+    [
+        ("data_loading", "data-loader"),
+        ("layout_copies", "layout-copies"),
+        ("metrics_in_the_step", "recording"),
+    ],
+)
+def test_mending_what_is_advised_saves_most_of_the_bound(tmp_path: Path, program: str, detector: str) -> None:
+    slow = captured(program, tmp_path / "slow")
+    advice = tracebraid.advise(tracebraid.open(slow))
+    assert advice.items.get_column("detector").to_list()[:1] == [detector]
+    by_step = advice.by_step.filter(pl.col("item") == 1).get_column("saving_ns").to_list()
+    bound = median(by_step)
+    mended = captured(program, tmp_path / "mended", "--mended")
+    before, after = step_of(slow), step_of(mended)
+    assert before > 3 * after
+    assert MOST_OF * bound <= before - after <= bound + NOISE * before
