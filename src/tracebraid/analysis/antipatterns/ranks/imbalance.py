@@ -47,14 +47,14 @@ def stage_imbalance(ranks: LinkedRanks) -> pl.DataFrame:
         ranks: the ranks of a job.
     """
     apart = pl.col("length_ns") * (1 - pl.col("mean_ns") / pl.col("most_ns"))
-    return _imbalance(ranks, lambda waiting: waiting.is_in(_BETWEEN_TWO), apart, one_group=True)
+    return _imbalance(ranks, lambda waiting: waiting.is_in(_BETWEEN_TWO), apart, among_all=True)
 
 
 def _imbalance(
     ranks: LinkedRanks,
     chosen: Callable[[pl.Expr], pl.Expr],
     at_most: pl.Expr,
-    one_group: bool = False,
+    among_all: bool = False,
 ) -> pl.DataFrame:
     """Waits as evidence.
 
@@ -62,12 +62,12 @@ def _imbalance(
         ranks: the ranks of a job.
         chosen: which types of collectives count.
         at_most: what a step saves, of most_ns, mean_ns and length_ns.
-        one_group: whether all ranks that communicate so are compared, instead of those of each group.
+        among_all: whether all ranks that communicate so are compared, instead of those of each group.
     """
     groups = ranks.collectives.select("collective", "group")
     waiting = waits(ranks).filter(chosen(pl.col("type")).fill_null(value=False))
     waiting = waiting.join(groups, on="collective", how="inner", maintain_order="left")
-    if one_group:
+    if among_all:
         waiting = waiting.with_columns(pl.lit("").alias("group"))
     compute = (
         waiting.select(*_STEP, "rank")
@@ -86,7 +86,7 @@ def _imbalance(
         (pl.col("mean_ns") > 0) & (pl.col("most_ns") > (1 + LEAST_SHARE) * pl.col("mean_ns"))
     ).with_columns(at_most.alias("at_most_ns"))
     waited = pl.col("waiting_ns").fill_null(0)
-    less = pl.when(pl.lit(value=one_group)).then("at_most_ns").otherwise(pl.col("most_ns") - own)
+    less = pl.when(pl.lit(value=among_all)).then("at_most_ns").otherwise(pl.col("most_ns") - own)
     found = (
         waiting.with_columns(waited)
         .filter(pl.col("waiting_ns") > 0)
