@@ -75,18 +75,13 @@ def _imbalance(
         .join(ranks.of(step_compute), on=["rank", "step"], how="inner", nulls_equal=True)
         .sort(*_STEP, "rank")
     )
-    own = pl.col("compute_ns")
-    steps = compute.group_by(_STEP).agg(
-        own.max().alias("most_ns"),
-        own.mean().alias("mean_ns"),
-        pl.col("length_ns").max(),
-        pl.col("rank").get(own.arg_max()).alias("busiest"),
-    )
-    uneven = steps.filter(
-        (pl.col("mean_ns") > 0) & (pl.col("most_ns") > (1 + LEAST_SHARE) * pl.col("mean_ns"))
-    ).with_columns(at_most.alias("at_most_ns"))
+    uneven = _uneven_steps(compute).with_columns(at_most.alias("at_most_ns"))
     waited = pl.col("waiting_ns").fill_null(0)
-    less = pl.when(pl.lit(value=among_all)).then("at_most_ns").otherwise(pl.col("most_ns") - own)
+    less = (
+        pl.when(pl.lit(value=among_all))
+        .then("at_most_ns")
+        .otherwise(pl.col("most_ns") - pl.col("compute_ns"))
+    )
     found = (
         waiting.with_columns(waited)
         .filter(pl.col("waiting_ns") > 0)
@@ -112,7 +107,24 @@ def _imbalance(
             pl.format("rank {} computes most", "busiest").alias("subject"),
         )
     )
-    rows = ranks.of(collective_sites).drop("subject").join(found, on=["rank", "event_id"], how="inner")
+    return _at_sites(ranks.of(collective_sites), found)
+
+
+def _uneven_steps(compute: pl.DataFrame) -> pl.DataFrame:
+    """Steps in which the ranks of a group compute unequally: most_ns, mean_ns, length_ns, busiest."""
+    own = pl.col("compute_ns")
+    steps = compute.group_by(_STEP).agg(
+        own.max().alias("most_ns"),
+        own.mean().alias("mean_ns"),
+        pl.col("length_ns").max(),
+        pl.col("rank").get(own.arg_max()).alias("busiest"),
+    )
+    return steps.filter((pl.col("mean_ns") > 0) & (pl.col("most_ns") > (1 + LEAST_SHARE) * pl.col("mean_ns")))
+
+
+def _at_sites(sites: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """Waits as evidence at the collectives in which they are."""
+    rows = sites.drop("subject").join(found, on=["rank", "event_id"], how="inner")
     end = pl.col("start_ns") + pl.min_horizontal("waiting_ns", pl.col("end_ns") - pl.col("start_ns"))
     return EVIDENCE.conform(
         rows.with_columns(end.alias("end_ns"))
