@@ -69,12 +69,7 @@ def _imbalance(
     waiting = waiting.join(groups, on="collective", how="inner", maintain_order="left")
     if among_all:
         waiting = waiting.with_columns(pl.lit("").alias("group"))
-    compute = (
-        waiting.select(*_STEP, "rank")
-        .unique()
-        .join(ranks.of(step_compute), on=["rank", "step"], how="inner", nulls_equal=True)
-        .sort(*_STEP, "rank")
-    )
+    compute = _compute_in_groups(waiting, ranks.of(step_compute))
     uneven = _uneven_steps(compute).with_columns(at_most.alias("at_most_ns"))
     waited = pl.col("waiting_ns").fill_null(0)
     less = (
@@ -108,6 +103,16 @@ def _imbalance(
         )
     )
     return _at_sites(ranks.of(collective_sites), found)
+
+
+def _compute_in_groups(waiting: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """What each rank of a group computes in each step in which the group communicates."""
+    return (
+        waiting.select(*_STEP, "rank")
+        .unique()
+        .join(steps, on=["rank", "step"], how="inner", nulls_equal=True)
+        .sort(*_STEP, "rank")
+    )
 
 
 def _uneven_steps(compute: pl.DataFrame) -> pl.DataFrame:
