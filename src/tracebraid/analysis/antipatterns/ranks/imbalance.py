@@ -71,15 +71,13 @@ def _imbalance(
         waiting = waiting.with_columns(pl.lit("").alias("group"))
     compute = _compute_in_groups(waiting, ranks.of(step_compute))
     uneven = _uneven_steps(compute).with_columns(at_most.alias("at_most_ns"))
-    waited = pl.col("waiting_ns").fill_null(0)
     less = (
         pl.when(pl.lit(value=among_all))
         .then("at_most_ns")
         .otherwise(pl.col("most_ns") - pl.col("compute_ns"))
     )
     found = (
-        waiting.with_columns(waited)
-        .filter(pl.col("waiting_ns") > 0)
+        waiting.filter(pl.col("waiting_ns") > 0)
         .join(uneven, on=_STEP, how="inner", nulls_equal=True, maintain_order="left")
         .join(
             compute.drop("length_ns"),
@@ -90,15 +88,16 @@ def _imbalance(
         )
         .with_columns(pl.col("waiting_ns").sum().over(*_STEP, "rank").alias("all_ns"))
         .with_columns(
-            (
-                pl.min_horizontal("at_most_ns", less, pl.col("all_ns").cast(pl.Float64)) / pl.col("all_ns")
-            ).alias("share")
+            pl.min_horizontal("at_most_ns", less, pl.col("all_ns").cast(pl.Float64)).alias("saved_ns")
         )
         .select(
             "rank",
             "event_id",
             "waiting_ns",
-            (pl.col("waiting_ns") * pl.col("share")).floor().cast(pl.Int64).alias("lost_ns"),
+            (pl.col("waiting_ns") * (pl.col("saved_ns") / pl.col("all_ns")))
+            .floor()
+            .cast(pl.Int64)
+            .alias("lost_ns"),
             pl.format("rank {} computes most", "busiest").alias("subject"),
         )
     )
