@@ -64,11 +64,7 @@ def _imbalance(
         at_most: what a step saves, of most_ns, mean_ns and length_ns.
         among_all: whether all ranks that communicate so are compared, instead of those of each group.
     """
-    groups = ranks.collectives.select("collective", "group")
-    waiting = waits(ranks).filter(chosen(pl.col("type")).fill_null(value=False))
-    waiting = waiting.join(groups, on="collective", how="inner", maintain_order="left")
-    if among_all:
-        waiting = waiting.with_columns(pl.lit("").alias("group"))
+    waiting = _waiting(ranks, chosen, among_all)
     compute = _compute_in_groups(waiting, ranks.of(step_compute))
     uneven = _uneven_steps(compute).with_columns(at_most.alias("at_most_ns"))
     less = (
@@ -102,6 +98,14 @@ def _imbalance(
         )
     )
     return _at_sites(ranks.of(collective_sites), found)
+
+
+def _waiting(ranks: LinkedRanks, chosen: Callable[[pl.Expr], pl.Expr], among_all: bool) -> pl.DataFrame:
+    """The waits of collectives of some types, with their group; among all ranks there is one group."""
+    groups = ranks.collectives.select("collective", "group")
+    found = waits(ranks).filter(chosen(pl.col("type")).fill_null(value=False))
+    found = found.join(groups, on="collective", how="inner", maintain_order="left")
+    return found.with_columns(pl.lit("").alias("group")) if among_all else found
 
 
 def _compute_in_groups(waiting: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
