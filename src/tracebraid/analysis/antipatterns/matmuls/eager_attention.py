@@ -52,28 +52,10 @@ def eager_attention(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         linked: one rank, with device work.
         annotation: what marks a step.
     """
-    factors = _products(linked, annotation)
-    softmax = _softmaxes(linked, annotation)
-    makes = factors.filter(pl.col("makes_queries").is_not_null()).select(
-        "device",
-        "lane",
-        "batch",
-        pl.col("makes_queries").alias("queries"),
-        pl.col("makes_keys").alias("keys"),
-        pl.col("last").alias("order"),
-        pl.col("start_ns"),
-        pl.col("first").alias("first_of_all"),
-        pl.col("needed_ns").alias("needed_before_ns"),
-    )
-    takes = factors.select(
-        *_KEY,
-        pl.col("first").alias("order"),
-        pl.col("end_ns"),
-        pl.col("last").alias("last_of_all"),
-        pl.col("needed_ns").alias("needed_after_ns"),
-    )
+    makes, takes = _makes_and_takes(linked, annotation)
     found = (
-        softmax.sort("order")
+        _softmaxes(linked, annotation)
+        .sort("order")
         .join_asof(makes.sort("order"), on="order", by=_KEY, strategy="backward", check_sortedness=False)
         .join_asof(takes.sort("order"), on="order", by=_KEY, strategy="forward", check_sortedness=False)
         .filter(pl.col("last_of_all") - pl.col("first_of_all") <= MOST_EVENTS + 1)
@@ -92,6 +74,30 @@ def eager_attention(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
             pl.format("{} x {} scores", "queries", "keys").alias("subject"),
         ),
     )
+
+
+def _makes_and_takes(linked: LinkedTrace, annotation: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Products by the scores that they make, and by those that they take; `order` is the end that is near them."""
+    factors = _products(linked, annotation)
+    makes = factors.filter(pl.col("makes_queries").is_not_null()).select(
+        "device",
+        "lane",
+        "batch",
+        pl.col("makes_queries").alias("queries"),
+        pl.col("makes_keys").alias("keys"),
+        pl.col("last").alias("order"),
+        pl.col("start_ns"),
+        pl.col("first").alias("first_of_all"),
+        pl.col("needed_ns").alias("needed_before_ns"),
+    )
+    takes = factors.select(
+        *_KEY,
+        pl.col("first").alias("order"),
+        pl.col("end_ns"),
+        pl.col("last").alias("last_of_all"),
+        pl.col("needed_ns").alias("needed_after_ns"),
+    )
+    return makes, takes
 
 
 def _softmaxes(linked: LinkedTrace, annotation: str) -> pl.DataFrame:

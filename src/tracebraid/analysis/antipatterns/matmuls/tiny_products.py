@@ -56,26 +56,9 @@ def tiny_products(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         linked: one rank.
         annotation: what marks a step.
     """
-    found = products(linked, annotation)
-    on_device = linked.timeline.has_device
-    limit = TINY_FLOPS if on_device else TINY_HOST_FLOPS
-    by_flops = pl.col("flops").is_between(1, limit - 1)
-    is_tiny = (pl.col("least_ns") < LATENCY_NS).fill_null(by_flops) & (pl.col("flops") > 0)
-    found = found.with_columns(is_tiny.fill_null(value=False).alias("is_tiny"))
-    gap = pl.col("start_ns") - pl.col("end_ns").shift(1)
-    near = (
-        (gap < STALL_NS) & (pl.col("first") - pl.col("last").shift(1) - 1 <= MOST_BETWEEN)
-        if on_device
-        else gap <= HOST_GAP_NS
-    )
-    same = [
-        pl.col(name).eq_missing(pl.col(name).shift(1))
-        for name in ("device", "lane", "name", "input_dims", "input_types", "is_tiny")
-    ]
-    goes_on = pl.all_horizontal(near, *same).fill_null(value=False)
+    found = _with_runs(products(linked, annotation), linked.timeline.has_device)
     runs = (
-        found.with_columns((~goes_on).cum_sum().alias("run"))
-        .filter("is_tiny")
+        found.filter("is_tiny")
         .group_by("run", maintain_order=True)
         .agg(
             pl.len().alias("count"),
@@ -96,6 +79,26 @@ def tiny_products(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
             pl.col("kernel").alias("subject"),
         ),
     )
+
+
+def _with_runs(found: pl.DataFrame, on_device: bool) -> pl.DataFrame:
+    """Products with `is_tiny`, and `run`: the number of the run of like products to which each belongs."""
+    limit = TINY_FLOPS if on_device else TINY_HOST_FLOPS
+    by_flops = pl.col("flops").is_between(1, limit - 1)
+    is_tiny = (pl.col("least_ns") < LATENCY_NS).fill_null(by_flops) & (pl.col("flops") > 0)
+    found = found.with_columns(is_tiny.fill_null(value=False).alias("is_tiny"))
+    gap = pl.col("start_ns") - pl.col("end_ns").shift(1)
+    near = (
+        (gap < STALL_NS) & (pl.col("first") - pl.col("last").shift(1) - 1 <= MOST_BETWEEN)
+        if on_device
+        else gap <= HOST_GAP_NS
+    )
+    same = [
+        pl.col(name).eq_missing(pl.col(name).shift(1))
+        for name in ("device", "lane", "name", "input_dims", "input_types", "is_tiny")
+    ]
+    goes_on = pl.all_horizontal(near, *same).fill_null(value=False)
+    return found.with_columns((~goes_on).cum_sum().alias("run"))
 
 
 def _idle(linked: LinkedTrace, runs: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

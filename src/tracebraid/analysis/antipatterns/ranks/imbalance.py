@@ -47,14 +47,14 @@ def stage_imbalance(ranks: LinkedRanks) -> pl.DataFrame:
         ranks: the ranks of a job.
     """
     apart = pl.col("length_ns") * (1 - pl.col("mean_ns") / pl.col("most_ns"))
-    return _imbalance(ranks, lambda waiting: waiting.is_in(_BETWEEN_TWO), apart, one_group=True)
+    return _imbalance(ranks, lambda waiting: waiting.is_in(_BETWEEN_TWO), apart, among_all=True)
 
 
 def _imbalance(
     ranks: LinkedRanks,
     chosen: Callable[[pl.Expr], pl.Expr],
     at_most: pl.Expr,
-    one_group: bool = False,
+    among_all: bool = False,
 ) -> pl.DataFrame:
     """Waits as evidence.
 
@@ -62,34 +62,18 @@ def _imbalance(
         ranks: the ranks of a job.
         chosen: which types of collectives count.
         at_most: what a step saves, of most_ns, mean_ns and length_ns.
-        one_group: whether all ranks that communicate so are compared, instead of those of each group.
+        among_all: whether all ranks that communicate so are compared, instead of those of each group.
     """
-    groups = ranks.collectives.select("collective", "group")
-    waiting = waits(ranks).filter(chosen(pl.col("type")).fill_null(value=False))
-    waiting = waiting.join(groups, on="collective", how="inner", maintain_order="left")
-    if one_group:
-        waiting = waiting.with_columns(pl.lit("").alias("group"))
-    compute = (
-        waiting.select(*_STEP, "rank")
-        .unique()
-        .join(ranks.of(step_compute), on=["rank", "step"], how="inner", nulls_equal=True)
-        .sort(*_STEP, "rank")
+    waiting = _waiting(ranks, chosen, among_all)
+    compute = _compute_in_groups(waiting, ranks.of(step_compute))
+    uneven = _uneven_steps(compute).with_columns(at_most.alias("at_most_ns"))
+    less = (
+        pl.when(pl.lit(value=among_all))
+        .then("at_most_ns")
+        .otherwise(pl.col("most_ns") - pl.col("compute_ns"))
     )
-    own = pl.col("compute_ns")
-    steps = compute.group_by(_STEP).agg(
-        own.max().alias("most_ns"),
-        own.mean().alias("mean_ns"),
-        pl.col("length_ns").max(),
-        pl.col("rank").get(own.arg_max()).alias("busiest"),
-    )
-    uneven = steps.filter(
-        (pl.col("mean_ns") > 0) & (pl.col("most_ns") > (1 + LEAST_SHARE) * pl.col("mean_ns"))
-    ).with_columns(at_most.alias("at_most_ns"))
-    waited = pl.col("waiting_ns").fill_null(0)
-    less = pl.when(pl.lit(value=one_group)).then("at_most_ns").otherwise(pl.col("most_ns") - own)
     found = (
-        waiting.with_columns(waited)
-        .filter(pl.col("waiting_ns") > 0)
+        waiting.filter(pl.col("waiting_ns") > 0)
         .join(uneven, on=_STEP, how="inner", nulls_equal=True, maintain_order="left")
         .join(
             compute.drop("length_ns"),
@@ -100,19 +84,55 @@ def _imbalance(
         )
         .with_columns(pl.col("waiting_ns").sum().over(*_STEP, "rank").alias("all_ns"))
         .with_columns(
-            (
-                pl.min_horizontal("at_most_ns", less, pl.col("all_ns").cast(pl.Float64)) / pl.col("all_ns")
-            ).alias("share")
+            pl.min_horizontal("at_most_ns", less, pl.col("all_ns").cast(pl.Float64)).alias("saved_ns")
         )
         .select(
             "rank",
             "event_id",
             "waiting_ns",
-            (pl.col("waiting_ns") * pl.col("share")).floor().cast(pl.Int64).alias("lost_ns"),
+            (pl.col("waiting_ns") * (pl.col("saved_ns") / pl.col("all_ns")))
+            .floor()
+            .cast(pl.Int64)
+            .alias("lost_ns"),
             pl.format("rank {} computes most", "busiest").alias("subject"),
         )
     )
-    rows = ranks.of(collective_sites).drop("subject").join(found, on=["rank", "event_id"], how="inner")
+    return _at_sites(ranks.of(collective_sites), found)
+
+
+def _waiting(ranks: LinkedRanks, chosen: Callable[[pl.Expr], pl.Expr], among_all: bool) -> pl.DataFrame:
+    """The waits of collectives of some types, with their group; among all ranks there is one group."""
+    groups = ranks.collectives.select("collective", "group")
+    found = waits(ranks).filter(chosen(pl.col("type")).fill_null(value=False))
+    found = found.join(groups, on="collective", how="inner", maintain_order="left")
+    return found.with_columns(pl.lit("").alias("group")) if among_all else found
+
+
+def _compute_in_groups(waiting: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """What each rank of a group computes in each step in which the group communicates."""
+    return (
+        waiting.select(*_STEP, "rank")
+        .unique()
+        .join(steps, on=["rank", "step"], how="inner", nulls_equal=True)
+        .sort(*_STEP, "rank")
+    )
+
+
+def _uneven_steps(compute: pl.DataFrame) -> pl.DataFrame:
+    """Steps in which the ranks of a group compute unequally: most_ns, mean_ns, length_ns, busiest."""
+    own = pl.col("compute_ns")
+    steps = compute.group_by(_STEP).agg(
+        own.max().alias("most_ns"),
+        own.mean().alias("mean_ns"),
+        pl.col("length_ns").max(),
+        pl.col("rank").get(own.arg_max()).alias("busiest"),
+    )
+    return steps.filter((pl.col("mean_ns") > 0) & (pl.col("most_ns") > (1 + LEAST_SHARE) * pl.col("mean_ns")))
+
+
+def _at_sites(sites: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """Waits as evidence at the collectives in which they are."""
+    rows = sites.drop("subject").join(found, on=["rank", "event_id"], how="inner")
     end = pl.col("start_ns") + pl.min_horizontal("waiting_ns", pl.col("end_ns") - pl.col("start_ns"))
     return EVIDENCE.conform(
         rows.with_columns(end.alias("end_ns"))

@@ -44,8 +44,8 @@ def layout_copies(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     )
     certain = _copies_inside(linked, _LAYING_OUT).get_column("op_event")
     inside = work_of_ops(linked, annotation, certain).filter(~pl.col("leaves"))
-    settled = known.filter(pl.col("same_layout").is_not_null() | (pl.col("target") != pl.col("source")))
-    inside = inside.join(settled, on="op_event", how="anti", maintain_order="left")
+    with_layout = known.filter(pl.col("same_layout").is_not_null() | (pl.col("target") != pl.col("source")))
+    inside = inside.join(with_layout, on="op_event", how="anti", maintain_order="left")
     inside = inside.join(by_strides, on="op_event", how="anti", maintain_order="left")
     columns = ["start_ns", "end_ns", "alone_ns", "event_id", "op_event", "kernel"]
     both = pl.concat([by_strides.select(columns), inside.select(columns)])
@@ -54,7 +54,7 @@ def layout_copies(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         "end_ns",
         pl.col("alone_ns").alias("saving_ns"),
         "event_id",
-        pl.col("around").alias("host_event"),
+        pl.col("enclosing").alias("host_event"),
         pl.col("kernel").alias("subject"),
     )
     work = device_work(linked, annotation)
@@ -75,18 +75,18 @@ def layout_copies(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 
 def _copies_inside(linked: LinkedTrace, ops: list[str]) -> pl.DataFrame:
-    """The copies inside these ops: `op_event`, and `around`, the innermost of the ops."""
+    """The copies inside these ops: `op_event`, and `enclosing`, the innermost of the ops."""
     names = host_names(linked)
     name = names.get_column("name")
     lays_out = flags_by_name(name, lambda text: text.is_in(ops))
     copies = flags_by_name(name, lambda text: text == _COPY)
     rows = np.flatnonzero(copies)
     tree = host_ops(linked)
-    around = tree.nearest(lays_out)[rows] if lays_out.any() else np.full(len(rows), -1)
-    inside = around >= 0
+    enclosing = tree.nearest(lays_out)[rows] if lays_out.any() else np.full(len(rows), -1)
+    inside = enclosing >= 0
     return pl.DataFrame(
-        {"op_event": tree.event_id[rows[inside]], "around": tree.event_id[around[inside]]},
-        schema={"op_event": pl.Int64, "around": pl.Int64},
+        {"op_event": tree.event_id[rows[inside]], "enclosing": tree.event_id[enclosing[inside]]},
+        schema={"op_event": pl.Int64, "enclosing": pl.Int64},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracebraid.analysis.antipatterns.evidence import evidence_of
 from tracebraid.analysis.antipatterns.work import device_work
@@ -17,6 +18,9 @@ __all__ = ["DETECTOR", "LEAST_BYTES", "stored_activations"]
 
 LEAST_BYTES = 1024 * 1024
 """Size of an activation that is worth storing elsewhere; counters and losses are copied to the host, too."""
+
+_Ints = NDArray[np.int64]
+_Bools = NDArray[np.bool_]
 
 _TO_HOST, _TO_DEVICE = r"DtoH|CopyDeviceToHost", r"HtoD|CopyHostToDevice"
 
@@ -47,14 +51,7 @@ def stored_activations(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         )
         .with_columns(to_device.alias("back"))
     )
-    of_pass = passes(linked, annotation)
-    called = copies.get_column("called").to_numpy()
-    holding = of_pass.holding(called)
-    inside = (holding >= 0) & (called < of_pass.at(of_pass.end_ns, holding))
-    back = copies.get_column("back").to_numpy()
-    number = np.where(back, np.where(inside, holding, -1), of_pass.coming(called))
-    fits = (number >= 0) & (number < len(of_pass.begin_ns))
-    fits &= back | (called >= of_pass.at(of_pass.forward_ns, number))
+    number, fits = _passes_of(linked, annotation, copies)
     key = ["number", "size_bytes"]
     there = (~pl.col("back")).sum().over(key)
     again = pl.col("back").sum().over(key)
@@ -76,6 +73,19 @@ def stored_activations(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
             pl.col("name").alias("subject"),
         ),
     )
+
+
+def _passes_of(linked: LinkedTrace, annotation: str, copies: pl.DataFrame) -> tuple[_Ints, _Bools]:
+    """Of each copy the number of the backward pass that it is for, and whether it lies in it or in its forward."""
+    of_pass = passes(linked, annotation)
+    called = copies.get_column("called").to_numpy()
+    holding = of_pass.holding(called)
+    inside = (holding >= 0) & (called < of_pass.at(of_pass.end_ns, holding))
+    back = copies.get_column("back").to_numpy()
+    number = np.where(back, np.where(inside, holding, -1), of_pass.coming(called))
+    fits = (number >= 0) & (number < len(of_pass.begin_ns))
+    fits &= back | (called >= of_pass.at(of_pass.forward_ns, number))
+    return number, fits
 
 
 DETECTOR = Detector(
