@@ -155,7 +155,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     ),
     _CODE.COLLECTIVES_DISORDERED: (
         _ERROR,
-        "Give all ranks of a group the same collectives in the same order: is there a condition that depends on the rank?",
+        "Give all ranks of a group the same collectives in the same order: does a condition depend on the rank?",
     ),
     _CODE.COLLECTIVES_UNMATCHED: (
         _WARNING,

@@ -58,7 +58,7 @@ def with_groups(members: pl.DataFrame) -> pl.DataFrame:
     unnamed = pl.col("process_group").is_null()
     keyed = members.drop("group", strict=False).with_columns(
         pl.when(unnamed).then("communicator").alias("_communicator"),
-        pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").alias("_ranks"),
+        pl.col("group_ranks").hash().alias("_ranks"),
     )
     kinds = pl.concat_str("type", "dtype", separator=" ", ignore_nulls=True).unique().sort().alias("kinds")
     local = keyed.group_by(LOCAL, maintain_order=True).agg(
