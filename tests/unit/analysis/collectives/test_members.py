@@ -138,6 +138,19 @@ def test_on_the_host_the_range_of_the_backend_is_the_member() -> None:
     assert (row["in_bytes"], row["out_bytes"], row["group_ranks"]) == (32, 32, [0, 1])
 
 
+def test_gloo_beside_a_device_counts_too() -> None:
+    scene = _scene()
+    host, backend, stream = scene.thread(), scene.thread("pt_gloo_runner"), scene.stream(20)
+    host.collective(stream, 5_000, "allreduce", 16, "7")
+    with backend.annotation("gloo:barrier"):
+        backend.spend(10_000)
+    found = members(scene.linked())
+    assert sorted(found.select("type", "library", "device").rows()) == [
+        ("all_reduce", "NCCL", "0"),
+        ("barrier", "gloo", "cpu"),
+    ]
+
+
 @pytest.mark.parametrize(
     "damage", [{"Group size": -3}, {"Group size": 10**12}, {"In msg nelems": -5}, {"Dst Rank": -1}]
 )
