@@ -138,20 +138,26 @@ def _by_stretch(members: pl.DataFrame) -> pl.DataFrame:
 def _stretches(rows: pl.DataFrame) -> pl.DataFrame:
     """The members between collectives in common, as lists."""
     track = ["_group", "rank"]
-    after = pl.when("common").then("match").forward_fill().over(track).fill_null("").alias("after")
-    found = rows.with_columns(after).filter(pl.col("common").is_null())
-    lists = found.group_by(*track, "after", maintain_order=True).agg(
+    common = pl.when("common").then("match")
+    after, before = common.forward_fill().over(track), common.backward_fill().over(track)
+    found = rows.with_columns(after.alias("after"), before.alias("before")).filter(pl.col("common").is_null())
+    # Windows begin and end anywhere: what lies before or behind all that is in common says nothing.
+    found = found.drop_nulls(["after", "before"])
+    return found.group_by(*track, "after", maintain_order=True).agg(
         pl.col("token", "said", "event_id", "number", "match"), pl.col("group", "usual").first()
     )
-    return lists.filter(pl.col("token").list.len().is_between(2, _LONGEST))
 
 
 def _first_differences(stretches: pl.DataFrame, usual: pl.DataFrame) -> pl.DataFrame:
     key = ["_group", "rank", "after"]
     there = usual.select(*key, pl.col("token").alias("expected"), pl.col("said").alias("there"))
-    both = stretches.join(there, on=key, how="inner", maintain_order="left")
-    same = pl.col("token").list.sort() == pl.col("expected").list.sort()
-    both = both.filter(same & (pl.col("token") != pl.col("expected")))
+    both = stretches.join(there, on=key, how="full", coalesce=True, maintain_order="left_right")
+    same = (pl.col("token").list.sort() == pl.col("expected").list.sort()).fill_null(value=False)
+    # Where members are lost as well, equal stretches may be chance.
+    both = both.filter(same.all().over("_group", "rank"))
+    both = both.filter(
+        pl.col("token").list.len().is_between(2, _LONGEST) & (pl.col("token") != pl.col("expected"))
+    )
     if both.is_empty():
         return _none()
     members = both.explode("token", "said", "event_id", "number", "match", "expected", "there")
