@@ -270,11 +270,10 @@ _HOMES = {
         "graph_replays idle_blame idle_causes idle_gaps inference_phases info kernel_durations "
         "kernel_families kernel_pace kernel_sequences kernels kernels_by_op late_arrivals launch_bound "
         "launch_events launchers launches link matched_groups memory_at_peak memory_growth memory_kept "
-        "memory_peak memory_timeline mfu modules op_costs op_kernel_sequences open ops overlap "
-        "python_frames queue_lengths queue_series rank_steps rank_waits read_execution_trace read_timeline "
-        "recomputation repair roofline short_kernels step_spread step_times steps stragglers stream_idle "
-        "sync_calls syncs token_times user_annotations validity write_et_plus "
-        "metric metrics"
+        "memory_peak memory_timeline metric metrics mfu modules op_costs op_kernel_sequences open ops "
+        "overlap python_frames queue_lengths queue_series rank_steps rank_waits read_execution_trace "
+        "read_timeline recomputation repair roofline short_kernels step_spread step_times steps stragglers "
+        "stream_idle sync_calls syncs token_times user_annotations validity write_et_plus"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "

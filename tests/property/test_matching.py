@@ -53,7 +53,7 @@ def _recorded(frame: pl.DataFrame, lost: float, random: np.random.Generator) -> 
     return frame.filter(pl.Series(keep))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(jobs())
 def test_no_member_is_matched_wrongly_and_nearly_all_are_found(made: tuple[MadeJob, pl.DataFrame]) -> None:
     job, recorded = made

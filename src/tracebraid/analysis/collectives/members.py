@@ -10,7 +10,7 @@ from tracebraid.analysis.collectives.member_bytes import with_bytes
 from tracebraid.analysis.collectives.member_groups import with_groups
 from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.event_columns import event_columns, fetched, rows_of_events
-from tracebraid.analysis.time.collective_events import collective_events
+from tracebraid.analysis.time.collective_events import collective_events, host_ranges
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.analysis.time.work_events import HOST
 from tracebraid.model.collective_names import algorithm_of, library_of, protocol_of, type_of
@@ -35,7 +35,7 @@ def members(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFram
 
 
 def _members(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    found = collective_events(linked).filter("counts")
+    found = pl.concat([collective_events(linked), host_ranges(linked)]).filter("counts")
     found = found.with_columns(_issued(linked, found), pl.col("ts_ns").alias("start_ns"))
     given = linked.timeline.collectives
     rows = rows_of_events(given.get_column("event_id"), found.get_column("source"))

@@ -11,14 +11,18 @@ from tracebraid.analysis.event_columns import event_columns, fetched, rows_of_ev
 from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.analysis.time.message_sizes import MOST_ELEMENTS, elements_of, itemsize_of
 from tracebraid.analysis.time.work_events import HOST, work_events
+from tracebraid.model.category import Role
 from tracebraid.model.device_kind import COMMUNICATION
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["collective_events"]
+__all__ = ["collective_events", "host_ranges"]
 
 _BACKEND_RANGE = r"^\w+:[^:]"
 """Names that backends give to the range in which they communicate: `gloo:all_reduce`; ops have `::`."""
+
+_HOST_RANGE = r"^(?:gloo|mpi):[^:]"
+"""Of these, ranges of backends that communicate on the host."""
 
 _BETWEEN_TWO = "(?i)send|recv"
 """Names of communication between two ranks."""
@@ -41,8 +45,38 @@ def collective_events(linked: LinkedTrace) -> pl.DataFrame:
     return linked.derived(_collective_events)
 
 
+def host_ranges(linked: LinkedTrace) -> pl.DataFrame:
+    """The ranges in which the host itself communicates (gloo, MPI), in a trace that has device work; else none.
+
+    Their columns are those of `collective_events`, which has them where there is no device work.
+    """
+    return linked.derived(_host_ranges)
+
+
+def _host_ranges(linked: LinkedTrace) -> pl.DataFrame:
+    host = linked.timeline.of_role(Role.OP, Role.ANNOTATION).with_columns(as_text("name"))
+    ranges = host.filter(pl.col("name").str.contains(_HOST_RANGE) & linked.timeline.has_device)
+    return _described(
+        ranges.select(
+            "event_id",
+            "name",
+            pl.lit(COMMUNICATION).alias("kind"),
+            pl.lit(HOST).alias("device"),
+            "lane",
+            "ts_ns",
+            "dur_ns",
+            pl.col("event_id").alias("op_event"),
+        ),
+        linked,
+    )
+
+
 def _collective_events(linked: LinkedTrace) -> pl.DataFrame:
-    events = work_events(linked).filter(pl.col("kind") == COMMUNICATION)
+    return _described(work_events(linked).filter(pl.col("kind") == COMMUNICATION), linked)
+
+
+def _described(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+    """Communicating events with what they communicate."""
     events = _outermost(events).sort("ts_ns", "event_id")
     lanes = linked.timeline.lanes.select(
         "lane", pl.coalesce(as_text("tid"), pl.col("tid_text"), pl.lit("unknown")).alias("stream")

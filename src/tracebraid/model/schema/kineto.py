@@ -165,7 +165,12 @@ COLLECTIVES = Table(
         Column("src_rank", _INT, "sender", ("Src Rank",)),
         Column("dst_rank", _INT, "receiver", ("Dst Rank",)),
         Column("sequence", _INT, "number of the collective in its process group", ("Seq",)),
-        Column("comms_id", _TEXT, "communicator", ("Comms Id",)),
+        Column(
+            "comms_id",
+            _TEXT,
+            "id of the collective in its group; in some traces of the communicator",
+            ("Comms Id",),
+        ),
     ),
 )
 

@@ -82,7 +82,7 @@ MEMBERS = Table(
         Column(
             "communicator",
             _TEXT,
-            "id of the communicator, or in traces of 2026 of the collective itself; null: unknown",
+            "id of the communicator, or of the collective itself (PyTorch since 2026-03); null: unknown",
         ),
         Column("process_group", _TEXT, "name of the process group; ranks may name a group differently"),
         Column("description", _TEXT, "description of the process group"),

@@ -58,7 +58,7 @@ def with_groups(members: pl.DataFrame) -> pl.DataFrame:
     unnamed = pl.col("process_group").is_null()
     keyed = members.drop("group", strict=False).with_columns(
         pl.when(unnamed).then("communicator").alias("_communicator"),
-        pl.col("group_ranks").cast(pl.List(pl.String)).list.join(",").alias("_ranks"),
+        pl.col("group_ranks").hash().alias("_ranks"),
     )
     kinds = pl.concat_str("type", "dtype", separator=" ", ignore_nulls=True).unique().sort().alias("kinds")
     local = keyed.group_by(LOCAL, maintain_order=True).agg(
@@ -133,7 +133,7 @@ def _join_equal_ranks(same: list[_Local], sets: DisjointSets, shared: bool) -> N
     )
     for label in labels:
         labelled = {item.row: label(item) for item in same}
-        if _tells_apart(by_rank, labelled):
+        if _distinguishes(by_rank, labelled):
             _join_labelled(same, labelled, sets, shared)
             return
     # PyTorch's names count groups in the order of their creation, which is that of all ranks.
@@ -143,14 +143,14 @@ def _join_equal_ranks(same: list[_Local], sets: DisjointSets, shared: bool) -> N
             for of_rank in by_rank.values()
             for number, item in enumerate(sorted(of_rank, key=lambda item: int(item.name or 0)))
         }
-        if _tells_apart(by_rank, ordered):
+        if _distinguishes(by_rank, ordered):
             _join_labelled(same, ordered, sets, shared)
             return
     named = {item.row: (item.name, item.description) for item in same}
     _join_labelled([item for item in same if item.name is not None], named, sets, shared)
 
 
-def _tells_apart(by_rank: Mapping[int, list[_Local]], labels: Mapping[int, Hashable]) -> bool:
+def _distinguishes(by_rank: Mapping[int, list[_Local]], labels: Mapping[int, Hashable]) -> bool:
     """Whether every rank has each label once, and all have the same labels."""
     of_ranks = [[labels[item.row] for item in of_rank] for of_rank in by_rank.values()]
     return all(len(set(found)) == len(found) and set(found) == set(of_ranks[0]) for found in of_ranks)

@@ -107,53 +107,72 @@ def _by_number(members: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_stretch(members: pl.DataFrame) -> pl.DataFrame:
-    """Members that lie between the same matched collectives as those of another rank, in another order."""
+    """Members that lie between the same matched collectives as those of another rank, in another order.
+
+    Each rank is compared with the one of its group of which the most members are matched.
+    """
     # The order of issue is known on a single stream, or where the host's calls are.
-    track = ["_group", "rank"]
     ordered = pl.col("issued_ns").is_not_null().all() | (pl.col("stream").n_unique() == 1)
-    rows = members.filter(ordered.over(track)).with_columns(
-        pl.col("match").forward_fill().over(track).fill_null("").alias("after"),
-        pl.int_range(pl.len()).over(track).alias("number"),
-        _described().alias("said"),
+    rows = members.filter(ordered.over("_group", "rank")).with_columns(
+        pl.int_range(pl.len()).over("_group", "rank").alias("number"), _described().alias("said")
     )
-    stretches = (
-        rows.filter(pl.col("match").is_null())
-        .group_by("_group", "after", "rank", maintain_order=True)
-        .agg(pl.col("token"), pl.col("said"), pl.col("event_id"), pl.col("number"), pl.col("group").first())
-        .filter(pl.col("token").list.len().is_between(2, _LONGEST))
-        .with_columns(pl.col("token").list.sort().alias("held"))
+    counts = rows.group_by("_group", "rank").agg(pl.col("match").count().alias("matched"))
+    most = counts.sort("_group", "matched", "rank", descending=[False, True, False])
+    reference = most.unique("_group", keep="first", maintain_order=True).select(
+        "_group", pl.col("rank").alias("usual")
     )
-    order = pl.col("token").cast(pl.List(pl.String)).list.join(" ")
-    stretches = stretches.with_columns(order.alias("order"))
-    same = ["_group", "after", "held"]
-    stretches = stretches.filter(pl.col("order").n_unique().over(same) > 1)
-    if stretches.is_empty():
+    rows = rows.join(reference, on="_group", how="inner", maintain_order="left")
+    known = rows.filter(pl.col("rank") == pl.col("usual"))
+    own = rows.filter(pl.col("rank") != pl.col("usual"))
+    # The reference once for each other rank: as many rows as the ranks have members.
+    others = own.select("_group", "rank").unique(maintain_order=True)
+    known = others.join(known.drop("rank"), on="_group", how="inner", maintain_order="left_right")
+    held = own.select("_group", "rank", "match", pl.lit(value=True).alias("common")).drop_nulls("match")
+    has = known.select("_group", "rank", "match", pl.lit(value=True).alias("common")).drop_nulls("match")
+    key = ["_group", "rank", "match"]
+    stretches = _stretches(own.join(has, on=key, how="left", maintain_order="left"))
+    usual = _stretches(known.join(held, on=key, how="left", maintain_order="left"))
+    return _first_differences(stretches, usual)
+
+
+def _stretches(rows: pl.DataFrame) -> pl.DataFrame:
+    """The members between collectives in common, as lists."""
+    track = ["_group", "rank"]
+    common = pl.when("common").then("match")
+    after, before = common.forward_fill().over(track), common.backward_fill().over(track)
+    found = rows.with_columns(after.alias("after"), before.alias("before")).filter(pl.col("common").is_null())
+    # Windows begin and end anywhere: what lies before or behind all that is in common says nothing.
+    found = found.drop_nulls(["after", "before"])
+    return found.group_by(*track, "after", maintain_order=True).agg(
+        pl.col("token", "said", "event_id", "number", "match"), pl.col("group", "usual").first()
+    )
+
+
+def _first_differences(stretches: pl.DataFrame, usual: pl.DataFrame) -> pl.DataFrame:
+    key = ["_group", "rank", "after"]
+    there = usual.select(*key, pl.col("token").alias("expected"), pl.col("said").alias("there"))
+    both = stretches.join(there, on=key, how="full", coalesce=True, maintain_order="left_right")
+    same = (pl.col("token").list.sort() == pl.col("expected").list.sort()).fill_null(value=False)
+    # Where members are lost as well, equal stretches may be chance.
+    both = both.filter(same.all().over("_group", "rank"))
+    both = both.filter(
+        pl.col("token").list.len().is_between(2, _LONGEST) & (pl.col("token") != pl.col("expected"))
+    )
+    if both.is_empty():
         return _none()
-    return _first_differences(stretches, same)
-
-
-def _first_differences(stretches: pl.DataFrame, same: list[str]) -> pl.DataFrame:
-    votes = stretches.group_by([*same, "order"]).agg(
-        pl.col("rank").sort().alias("with"),
-        pl.col("token").first().alias("usual"),
-        pl.col("said").first().alias("usually"),
-    )
-    votes = votes.with_columns(pl.col("with").list.len().alias("votes")).sort(
-        "votes", pl.col("with").list.first(), descending=[True, False]
-    )
-    most = (
-        votes.unique(same, keep="first", maintain_order=True).rename({"order": "usual_order"}).drop("votes")
-    )
-    found = stretches.join(most, on=same, how="inner").filter(pl.col("order") != pl.col("usual_order"))
-    found = found.with_columns(pl.col("with").cast(pl.List(pl.String)).list.join(", ").alias("others")).drop(
-        "with", "held"
-    )
-    members = found.explode("token", "said", "event_id", "number", "usual", "usually")
+    members = both.explode("token", "said", "event_id", "number", "match", "expected", "there")
     return (
-        members.filter(pl.col("token") != pl.col("usual"))
+        members.filter(pl.col("token") != pl.col("expected"))
         .sort("_group", "number", "rank")
         .select(
-            "_group", "group", "rank", "event_id", "number", here="said", others="others", there="usually"
+            "_group",
+            "group",
+            "rank",
+            "event_id",
+            "number",
+            here="said",
+            others=pl.col("usual").cast(pl.String),
+            there="there",
         )
     )
 

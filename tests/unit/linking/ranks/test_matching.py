@@ -1,0 +1,261 @@
+"""Members of generated jobs are matched where something tells them apart, and left where nothing does."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from tests.unit.linking.ranks.made_members import MadeJob, agreement, all_reduces, facts
+from tracebraid.linking.ranks.matching.matched import MatchedMembers, match_members
+from tracebraid.model.collective_codes import MatchMethod
+from tracebraid.model.finding_code import FindingCode
+
+_DAY_NS = 86_400_000_000_000
+
+
+def matched(job: MadeJob, frame: pl.DataFrame) -> tuple[MatchedMembers, tuple[int, int, int]]:
+    found = match_members(frame.drop("truth"), facts(range(job.world), job.world))
+    return found, agreement(found.members, frame)
+
+
+def codes(found: MatchedMembers) -> list[FindingCode]:
+    return [finding.code for finding in found.findings]
+
+
+def test_numbers_match_where_all_ranks_have_them() -> None:
+    job = MadeJob(4, sequences=True, offsets_ns=[0, _DAY_NS, -_DAY_NS, 5])
+    all_reduces(job, 40)
+    found, result = matched(job, job.frame())
+    assert result == (0, 0, 160)
+    assert found.collectives.get_column("method").unique().to_list() == [MatchMethod.GROUP_SEQUENCE.value]
+    assert found.collectives.get_column("sequence").to_list() == list(range(1, 41))
+    assert found.collectives.get_column("missing").list.len().sum() == 0
+
+
+def test_a_communicator_makes_numbers_certain() -> None:
+    job = MadeJob(2, sequences=True, communicators=True)
+    all_reduces(job, 5)
+    found, _ = matched(job, job.frame())
+    assert found.collectives.get_column("method").unique().to_list() == [
+        MatchMethod.COMMUNICATOR_SEQUENCE.value
+    ]
+    assert found.collectives.get_column("confidence").min() == 1.0
+
+
+def test_a_rank_without_numbers_is_matched_by_order() -> None:
+    job = MadeJob(3, sequences=True)
+    all_reduces(job, 40)
+    frame = job.frame().with_columns(pl.when(pl.col("rank") != 2).then("sequence").alias("sequence"))
+    assert matched(job, frame)[1] == (0, 0, 120)
+
+
+@pytest.mark.parametrize("windows", [{1: (10, 40)}, {0: (0, 30), 1: (15, 40)}])
+def test_numbers_that_restart_do_not_mislead(windows: dict[int, tuple[int, int]]) -> None:
+    job = MadeJob(2, sequences=True)
+    all_reduces(job, 20)
+    job.numbers.clear()
+    all_reduces(job, 20)
+    frame = job.frame()
+    for rank, (first, last) in windows.items():
+        frame = frame.filter((pl.col("rank") != rank) | pl.col("truth").is_between(first, last - 1))
+    found, result = matched(job, frame)
+    assert result[:2] == (0, 0)
+    assert found.collectives.height == 40 - 10 if 0 not in windows else 15
+
+
+def test_repeating_collectives_at_regular_intervals_are_left_where_clocks_say_nothing() -> None:
+    job = MadeJob(2, offsets_ns=[0, _DAY_NS])
+    for _ in range(60):
+        job.collective(gap_ns=1_000_000)
+    frame = job.frame().filter((pl.col("rank") == 0) | (pl.col("truth") > 3))
+    found, (wrong, missed, there) = matched(job, frame)
+    assert (wrong, missed, there) == (0, there, 112)
+    assert codes(found) == [FindingCode.COLLECTIVES_UNMATCHED] * 2
+
+
+def test_clocks_that_agree_tell_regular_repetitions_apart_with_less_confidence() -> None:
+    job = MadeJob(2, offsets_ns=[0, 20_000])
+    for _ in range(60):
+        job.collective(gap_ns=1_000_000)
+    frame = job.frame().filter((pl.col("rank") == 0) | (pl.col("truth") > 3))
+    found, result = matched(job, frame)
+    assert result[:2] == (0, 0)
+    assert found.collectives.get_column("method").unique().to_list() == [MatchMethod.TIME.value]
+    assert (found.collectives.get_column("confidence") < 0.7).all()
+
+
+def test_names_of_steps_tell_regular_repetitions_apart() -> None:
+    job = MadeJob(2, offsets_ns=[0, _DAY_NS])
+    for number in range(60):
+        job.collective(gap_ns=1_000_000, step=number // 4)
+    frame = job.frame().filter((pl.col("rank") == 0) | (pl.col("truth") > 3))
+    assert matched(job, frame)[1] == (0, 0, 112)
+
+
+def test_equal_windows_of_equal_members_are_matched_by_order() -> None:
+    job = MadeJob(2, offsets_ns=[0, _DAY_NS])
+    for _ in range(60):
+        job.collective(gap_ns=1_000_000)
+    found, result = matched(job, job.frame())
+    assert result[:2] == (0, 0)
+    assert found.collectives.get_column("method").unique().to_list() == [MatchMethod.GROUP_ORDER.value]
+    assert (found.collectives.get_column("confidence") < 0.9).all()
+
+
+def test_a_rank_alone_and_no_member_at_all() -> None:
+    job = MadeJob(1)
+    all_reduces(job, 3)
+    found, _ = matched(job, job.frame())
+    assert found.collectives.is_empty()
+    assert not found.findings
+    assert found.members.get_column("collective").null_count() == 3
+    empty = match_members(job.frame().drop("truth").clear(), facts([0, 1], 2))
+    assert empty.collectives.is_empty()
+    assert empty.members.is_empty()
+    assert not empty.findings
+
+
+# --- groups -----------------------------------------------------------------------------------------
+
+
+def test_groups_of_one_name_and_other_ranks_are_others() -> None:
+    job = MadeJob(4, sequences=True)
+    for _ in range(10):
+        job.collective(group="tp", ranks=[0, 1])
+        job.numbers["tp"] -= 1
+        job.collective(group="tp", ranks=[2, 3])
+    found, result = matched(job, job.frame())
+    assert result == (0, 0, 40)
+    assert found.collectives.get_column("group").n_unique() == 2
+
+
+@pytest.mark.parametrize("sequences", [True, False])
+def test_a_group_that_ranks_name_differently_is_one(sequences: bool) -> None:
+    job = MadeJob(4, sequences=sequences)
+    for _ in range(30):
+        job.collective(renamed=True)
+    found, result = matched(job, job.frame())
+    assert result == (0, 0, 120)
+    assert found.members.get_column("group").n_unique() == 1
+
+
+def test_two_groups_of_equal_ranks_are_told_apart_by_names_and_by_what_they_do() -> None:
+    for renamed in (False, True):
+        job = MadeJob(2, sequences=True)
+        for _ in range(10):
+            job.collective("all_gather", group="a", renamed=renamed)
+            job.collective("all_reduce", group="b", renamed=renamed)
+        found, result = matched(job, job.frame())
+        assert result == (0, 0, 40)
+        assert found.members.get_column("group").n_unique() == 2
+
+
+def test_a_name_that_more_ranks_have_than_the_group_is_large_joins_none() -> None:
+    job = MadeJob(4, sequences=True)
+    for _ in range(10):
+        job.collective(group="tp", ranks=[0, 1])
+        job.numbers["tp"] -= 1
+        job.collective(group="tp", ranks=[2, 3])
+    frame = job.frame().with_columns(pl.lit(None, dtype=pl.List(pl.Int64)).alias("group_ranks"))
+    assert matched(job, frame)[1][0] == 0
+
+
+def test_an_id_of_each_collective_is_no_communicator() -> None:
+    job = MadeJob(2, sequences=True)
+    all_reduces(job, 20)
+    frame = job.frame().with_columns(pl.col("truth").cast(pl.String).alias("communicator"))
+    frame = frame.filter((pl.col("rank") == 0) | (pl.col("truth") > 4))
+    found, result = matched(job, frame)
+    assert result == (0, 0, 30)
+    assert found.members.get_column("group").n_unique() == 1
+
+
+# --- sends and receives -----------------------------------------------------------------------------
+
+
+def pairs(job: MadeJob, count: int) -> pl.DataFrame:
+    """Sends of rank 0 to 1 and back; a rank's numbers count its own sends and receives."""
+    for number in range(count):
+        job.collective("send", 2048, ranks=[0, 1])
+        source = number % 2
+        for row in job.rows[-2:]:
+            row |= {"source": source, "destination": 1 - source, "sequence": number}
+            row["type"] = row["name"] = "send" if row["rank"] == source else "recv"
+    return job.frame()
+
+
+def test_sends_meet_receives_in_the_order_of_each_pair() -> None:
+    job = MadeJob(2, offsets_ns=[0, _DAY_NS])
+    found, result = matched(job, pairs(job, 40))
+    assert result == (0, 0, 80)
+    assert found.collectives.get_column("type").unique().to_list() == ["send_recv"]
+    assert found.collectives.get_column("agrees").all()
+    assert found.collectives.get_column("missing").list.len().sum() == 0
+
+
+def test_a_lost_receive_shifts_no_other() -> None:
+    job = MadeJob(2)
+    frame = pairs(job, 60)
+    frame = frame.filter(~((pl.col("rank") == 1) & pl.col("truth").is_in([4, 17, 18])))
+    assert matched(job, frame)[1] == (0, 0, 114)
+
+
+def test_kernels_of_several_sends_stay_unmatched() -> None:
+    job = MadeJob(2)
+    for _ in range(10):
+        job.collective("send_recv")
+    found, _ = matched(job, job.frame())
+    assert found.collectives.is_empty()
+
+
+# --- findings ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sequences", [True, False])
+def test_collectives_in_another_order_on_a_rank_are_named_and_not_matched(sequences: bool) -> None:
+    job = MadeJob(4, sequences=sequences)
+    for number in range(30):
+        job.collective(
+            ("all_reduce", "all_gather", "reduce_scatter")[number % 3], size=1024 * (number % 5 + 1)
+        )
+    frame = job.frame()
+    # Rank 2 enters collectives 12 and 13 the other way round, and 21 and 22.
+    swap = {12: 13, 13: 12, 21: 22, 22: 21}
+    kept = ["type", "name", "in_bytes", "out_bytes", "truth"]
+    of_rank = frame.filter(pl.col("rank") == 2)
+    order = [swap.get(number, number) for number in range(30)]
+    swapped = of_rank.drop(kept).hstack(of_rank.select(kept)[order].get_columns()).select(frame.columns)
+    frame = pl.concat([frame.filter(pl.col("rank") != 2), swapped]).sort("rank", "start_ns")
+    found, (wrong, _, _) = matched(job, frame)
+    assert wrong == 0
+    (finding,) = [f for f in found.findings if f.code is FindingCode.COLLECTIVES_DISORDERED]
+    assert finding.details["rank"] == 2
+    assert finding.details["others"] == ("0, 1, 3" if sequences else "0")
+    assert finding.details["number"] == (13 if sequences else 12)
+    assert found.collectives.get_column("agrees").all()
+
+
+def test_a_rank_of_another_run_of_the_host_is_named_and_left_out() -> None:
+    job = MadeJob(3, offsets_ns=[0, 0, -3_600_000_000_000])
+    all_reduces(job, 10)
+    frame = job.frame()
+    spans = frame.group_by("rank").agg(pl.col("start_ns").min(), pl.col("end_ns").max()).sort("rank")
+    ranks = facts(range(3), 3).drop("start_ns", "end_ns").join(spans, on="rank")
+    ranks = facts(range(3), 3).with_columns(
+        ranks.get_column("start_ns"), ranks.get_column("end_ns"), host=pl.lit("a")
+    )
+    found = match_members(frame.drop("truth"), ranks)
+    (finding,) = found.findings
+    assert finding.code is FindingCode.RUNS_MIXED
+    assert finding.details["rank"] == 2
+    assert found.collectives.get_column("ranks").to_list() == [[0, 1]] * 10
+
+
+def test_different_worlds_and_a_rank_that_communicates_nothing() -> None:
+    job = MadeJob(2)
+    all_reduces(job, 10)
+    ranks = facts(range(3), 2).with_columns(world_size=pl.Series([2, 2, 3]))
+    found = match_members(job.frame().drop("truth"), ranks)
+    assert codes(found) == [FindingCode.WORLD_DIFFERS, FindingCode.NO_COLLECTIVES]
+    assert found.findings[1].details["rank"] == 2
+    assert found.collectives.height == 10
