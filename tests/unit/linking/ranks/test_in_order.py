@@ -19,7 +19,6 @@ def test_collectives_are_numbered_in_the_order_of_aligned_starts() -> None:
     starts = matched.group_by("collective").agg(pl.col("start_ns").min()).sort("collective")
     assert starts.get_column("start_ns").is_sorted()
     assert starts.get_column("collective").to_list() == linked.collectives.get_column("collective").to_list()
-    for group in linked.collectives.partition_by("group"):
     for group in linked.collectives.partition_by("group", as_dict=True).values():
         assert group.get_column("number").to_list() == list(range(group.height))
 
