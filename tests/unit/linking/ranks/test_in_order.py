@@ -19,7 +19,7 @@ def test_collectives_are_numbered_in_the_order_of_aligned_starts() -> None:
     starts = matched.group_by("collective").agg(pl.col("start_ns").min()).sort("collective")
     assert starts.get_column("start_ns").is_sorted()
     assert starts.get_column("collective").to_list() == linked.collectives.get_column("collective").to_list()
-    for (_,), group in linked.collectives.partition_by("group", as_dict=True).items():
+    for group in linked.collectives.partition_by("group"):
         assert group.get_column("number").to_list() == list(range(group.height))
 
 
