@@ -151,6 +151,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.ANOTHER_RUN: "the Execution Trace is of another run than {kineto}: {differences}",
     _CODE.ANOTHER_RANK: "the Execution Trace is of another rank than {kineto}: {differences}",
     _CODE.ANOTHER_WINDOW: "no id of the Execution Trace is in {kineto}: it is of another window",
+    _CODE.DETECTOR_FAILED: "the detector {detector} is left out: {problem}",
     _CODE.RUNS_MIXED: "rank {rank} recorded the same steps as rank {first_rank} at another time",
     _CODE.ANOTHER_PROGRAM: "{problem}",
     _CODE.PAIRED_BY_NUMBER: "taken as rank {rank}, the number in its name and in that of {partner}, or its rank",
