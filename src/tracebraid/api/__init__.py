@@ -12,6 +12,7 @@ from tracebraid.api.advising import (
     known_detectors,
     rank_advice,
 )
+from tracebraid.api.aligning import linked_parts, on_reference_clock, rank_parts
 from tracebraid.api.analyses import (
     activations,
     allocations,
@@ -162,6 +163,7 @@ __all__ = [
     "launchers",
     "launches",
     "link",
+    "linked_parts",
     "matched_groups",
     "memory_at_peak",
     "memory_growth",
@@ -170,6 +172,7 @@ __all__ = [
     "memory_timeline",
     "mfu",
     "modules",
+    "on_reference_clock",
     "op_costs",
     "op_kernel_sequences",
     "open",
@@ -180,6 +183,7 @@ __all__ = [
     "queue_series",
     "rank_advice",
     "rank_of_job",
+    "rank_parts",
     "rank_steps",
     "rank_waits",
     "read_execution_trace",
