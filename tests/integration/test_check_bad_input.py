@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.builders import et_text, kernel, kineto_text, node, op, write
+from tests.builders import et_text, kineto_text, node, write
 from tests.integration.command import Done, run, run_process
+from tests.planted import Host, PlannedJob
 from tests.unit.linking.made import et_of
-from tests.unit.validation.made import EVENTS, NODES, lay, ran, step
+from tests.unit.validation.made import EVENTS, NODES, lay, ran
 
 
 def codes(done: Done) -> set[str]:
@@ -194,13 +195,11 @@ def test_names_of_ops_steer_no_terminal(tmp_path: Path) -> None:
     assert plain(done.stdout)
 
 
-def test_names_of_collectives_steer_no_terminal(tmp_path: Path) -> None:
-    for rank in (0, 1):
-        args: dict[str, Any] = {"Collective name": f"all_reduce{EVIL}", "Process Group Name": EVIL}
-        events = [step(1), op("aten::mm", 0, 9), kernel("k", 9 + 900 * rank, 5, 1, **args)]
-        lay(tmp_path, rank, events, None)
-    done = run("check", tmp_path)
-    assert "clocks disagree" in done.stdout
+def test_names_of_hosts_steer_no_terminal(tmp_path: Path) -> None:
+    job = PlannedJob(2, [Host("a"), Host(EVIL, 10**9)])
+    with job.step(1):
+        job.collective()
+    done = run("check", job.write(tmp_path))
     assert SHOWN in done.stdout
     assert plain(done.stdout)
 

@@ -12,6 +12,7 @@ from tracebraid.api.advising import (
     known_detectors,
     rank_advice,
 )
+from tracebraid.api.aligning import linked_parts, on_reference_clock, rank_parts
 from tracebraid.api.analyses import (
     activations,
     allocations,
@@ -168,6 +169,7 @@ __all__ = [
     "launchers",
     "launches",
     "link",
+    "linked_parts",
     "matched_groups",
     "measured",
     "memory_at_peak",
@@ -179,6 +181,7 @@ __all__ = [
     "metrics",
     "mfu",
     "modules",
+    "on_reference_clock",
     "op_costs",
     "op_kernel_sequences",
     "open",
@@ -189,6 +192,7 @@ __all__ = [
     "queue_series",
     "rank_advice",
     "rank_of_job",
+    "rank_parts",
     "rank_steps",
     "rank_waits",
     "read_execution_trace",

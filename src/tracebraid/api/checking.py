@@ -8,8 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracebraid.analysis.collectives.members import members
-from tracebraid.analysis.ranks.rank_facts import rank_facts
+from tracebraid.api.aligning import rank_parts
 from tracebraid.api.judging import judge, link_and_judge
 from tracebraid.api.traces import Progress, link
 from tracebraid.errors import InputError
@@ -195,7 +194,7 @@ def _check_rank(window: _Window, files: RankFiles, progress: Progress | None) ->
             window.processes.append(_processes(files, linked, steps))
             window.steps[files.rank] = steps
             window.worlds[files.rank] = linked.timeline.world_size
-            window.parts.append(RankParts(rank_facts(linked), members(linked)))
+            window.parts.append(rank_parts(linked))
             window.findings += [*judgement.findings, *recording_findings(linked)]
             window.findings += window_findings(linked.timeline, steps)
             checked = replace(

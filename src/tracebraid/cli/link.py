@@ -75,13 +75,23 @@ def link(
     window: Annotated[
         int | None, typer.Option("--window", help="Which window of a capture, from 0; by default the last.")
     ] = None,
+    align_clocks: Annotated[
+        bool,
+        typer.Option(
+            "--align-clocks",
+            help="Write the ET+ of all ranks of a folder on the clock of the lowest: each trace is read twice.",
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Link Execution Traces and Kineto traces, and say how much was linked, how, and why the rest was not."""
     if len(paths) > 2:
         raise typer.BadParameter("give an Execution Trace and a Kineto trace, or one folder")
+    if align_clocks and (out is None or len(paths) > 1):
+        raise typer.BadParameter("--align-clocks takes a folder, and -o")
+    matching = matching_of(match, annotation, iteration)
     with progress("linking") as update:
-        links = link_all(Pairs(paths, out, matching_of(match, annotation, iteration), window=window), update)
+        links = link_all(Pairs(paths, out, matching, window=window, align_clocks=align_clocks), update)
     report(links, min_coverage, json)
 
 
@@ -142,6 +152,7 @@ class Pairs:
         matching: how the two of a pair are matched.
         write: writes the ET+ of a pair.
         window: of a folder that is a capture of several windows, which one; None for the last one.
+        align_clocks: whether ET+ is on the clock of the lowest rank; of ranks whose clock is unknown on their own.
     """
 
     paths: list[Path]
@@ -149,6 +160,7 @@ class Pairs:
     matching: Matching = Matching()  # noqa: RUF009 - it is frozen
     write: Write = api.write_et_plus
     window: int | None = None
+    align_clocks: bool = False
 
 
 @dataclass(frozen=True)
@@ -194,7 +206,20 @@ def _ranks(pairs: Pairs, update: api.Progress, findings: list[Finding]) -> Itera
     findings += job.findings
     if out is not None:
         _make_folder(out)
-    yield from ask_ranks(job, job.ranks, lambda linked: link_into(linked, out), update, findings)
+    if not pairs.align_clocks:
+        yield from ask_ranks(job, job.ranks, lambda linked: link_into(linked, out), update, findings)
+        return
+    # Clocks are known when all ranks have been read; what is noticed about their files is said by the second pass.
+    first = ask_ranks(job, job.ranks, api.rank_parts, lambda share: update(share / 2), [])
+    ranks = api.linked_parts(list(first))
+    findings += ranks.findings
+    yield from ask_ranks(
+        job,
+        job.ranks,
+        lambda linked: link_into(api.on_reference_clock(linked, ranks), out),
+        lambda share: update(0.5 + share / 2),
+        findings,
+    )
 
 
 def link_into(linked: LinkedTrace, folder: Path | None) -> LinkedRank:

@@ -37,10 +37,10 @@ def clock_findings(clocks: pl.DataFrame, path: str) -> list[Finding]:
         "clocks": _shown(furthest),
     }
     found = [Finding(FindingCode.CLOCKS_DIFFER, path, details=details)]
-    return [*found, *_one_name(clocks, path)]
+    return [*found, *_hosts_of_several_clocks(clocks, path)]
 
 
-def _one_name(clocks: pl.DataFrame, path: str) -> list[Finding]:
+def _hosts_of_several_clocks(clocks: pl.DataFrame, path: str) -> list[Finding]:
     """A finding where ranks whose traces name one host have several clocks."""
     several = (
         clocks.drop_nulls(["host", "offset_ns"])

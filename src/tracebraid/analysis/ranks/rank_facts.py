@@ -24,6 +24,7 @@ def rank_facts(linked: LinkedTrace) -> pl.DataFrame:
         "groups": timeline.process_groups.height,
         "start_ns": start,
         "end_ns": end,
-        "path": timeline.path,
+        # A path that is no UTF-8 has surrogates, which no table takes.
+        "path": timeline.path.encode("utf-8", "replace").decode("utf-8"),
     }
     return pl.DataFrame([row], schema=RANKS.polars_schema())

@@ -48,9 +48,9 @@ class Differences:
         own: ends on this clock, at which the others are taken.
         apart: the other clock's ends less its own.
         trusted: which of them the line goes through, at least one; the others only set bounds.
-        low: the least that is to be added to this clock, NaN: no bound; relative to `around`.
+        low: the least that is to be added to this clock, NaN: no bound; relative to `base_ns`.
         high: the most.
-        around: what `low` and `high` are relative to.
+        base_ns: what `low` and `high` are relative to.
     """
 
     own: _Ints
@@ -58,7 +58,7 @@ class Differences:
     trusted: NDArray[np.bool_]
     low: _Floats
     high: _Floats
-    around: int
+    base_ns: int
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def line_through(found: Differences) -> ClockLine:
     own = found.own[found.trusted]
     at = int(own.min()) + int(np.median(own - own.min()))
     time = (own - at).astype(np.float64)
-    rest = (found.apart[found.trusted] - found.around).astype(np.float64)
+    rest = (found.apart[found.trusted] - found.base_ns).astype(np.float64)
     offset, measured, error = _robust_line(time, rest)
     drift = _Drift(measured, error, known=len(time) >= _LEAST_FOR_DRIFT and error < MOST_DRIFT_PPM / _PPM)
     if not drift.used:
@@ -121,9 +121,9 @@ def line_through(found: Differences) -> ClockLine:
     offset = min(max(offset, -np.inf if low is None else low), np.inf if high is None else high)
     return ClockLine(
         at_ns=at,
-        offset_ns=found.around + round(offset),
-        low_ns=None if low is None else found.around + int(np.floor(low)),
-        high_ns=None if high is None else found.around + int(np.ceil(high)),
+        offset_ns=found.base_ns + round(offset),
+        low_ns=None if low is None else found.base_ns + int(np.floor(low)),
+        high_ns=None if high is None else found.base_ns + int(np.ceil(high)),
         drift_ppm=drift.used * _PPM,
         drift_low_ppm=(measured - error) * _PPM if drift.known else None,
         drift_high_ppm=(measured + error) * _PPM if drift.known else None,

@@ -112,9 +112,9 @@ def _differences(pairs: pl.DataFrame) -> Differences:
     """What the collectives with the best ends say, within the bounds that all of them set."""
     best = pl.col("ends") == pl.col("ends").min()
     pairs = pairs.with_columns((pl.col("known_end_ns") - pl.col("end_ns")).alias("apart"), best.alias("best"))
-    around = int(pairs.filter("best").get_column("apart").min())  # type: ignore[arg-type]
-    low = pl.col("known_gives_ns") - pl.col("awaits_ns") - around - pl.col("least")
-    high = pl.col("known_awaits_ns") - pl.col("gives_ns") - around + pl.col("most")
+    base_ns = int(pairs.filter("best").get_column("apart").min())  # type: ignore[arg-type]
+    low = pl.col("known_gives_ns") - pl.col("awaits_ns") - base_ns - pl.col("least")
+    high = pl.col("known_awaits_ns") - pl.col("gives_ns") - base_ns + pl.col("most")
     bounds = pairs.select(
         low=low.cast(pl.Float64).fill_null(np.nan), high=high.cast(pl.Float64).fill_null(np.nan)
     )
@@ -124,7 +124,7 @@ def _differences(pairs: pl.DataFrame) -> Differences:
         trusted=pairs.get_column("best").to_numpy(),
         low=bounds.get_column("low").to_numpy(),
         high=bounds.get_column("high").to_numpy(),
-        around=around,
+        base_ns=base_ns,
     )
 
 
