@@ -20,7 +20,6 @@ def test_collectives_are_numbered_in_the_order_of_aligned_starts() -> None:
     assert starts.get_column("start_ns").is_sorted()
     assert starts.get_column("collective").to_list() == linked.collectives.get_column("collective").to_list()
     for group in linked.collectives.partition_by("group", as_dict=True).values():
-    for group in linked.collectives.partition_by("group"):
         assert group.get_column("number").to_list() == list(range(group.height))
 
 
