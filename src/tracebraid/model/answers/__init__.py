@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from tracebraid.model.answers.compare import (
+    DIFF_KERNELS,
+    DIFF_OPS,
+    DIFF_PARTS,
+    DIFF_SETTINGS,
+    DIFF_STEPS,
+    DiffChange,
+    DiffPart,
+    DiffSetting,
+    MatchedBy,
+)
 from tracebraid.model.answers.copies import (
     COPIES,
     COPY_BANDWIDTH,
@@ -98,6 +109,11 @@ __all__ = [
     "COPY_BANDWIDTH",
     "COPY_BANDWIDTH_SERIES",
     "COUNTERS",
+    "DIFF_KERNELS",
+    "DIFF_OPS",
+    "DIFF_PARTS",
+    "DIFF_SETTINGS",
+    "DIFF_STEPS",
     "EXPOSED_COLLECTIVES",
     "FULL_QUEUE",
     "GRAPH_KERNELS",
@@ -149,6 +165,9 @@ __all__ = [
     "CategoryRule",
     "CopyKind",
     "CounterMethod",
+    "DiffChange",
+    "DiffPart",
+    "DiffSetting",
     "Direction",
     "Doubt",
     "FirstTimeWork",
@@ -157,6 +176,7 @@ __all__ = [
     "HostWait",
     "IdleCause",
     "Launcher",
+    "MatchedBy",
     "MemoryCategory",
     "MemorySource",
     "ModuleSource",
