@@ -31,6 +31,7 @@ if _TYPE_CHECKING:
         copy_bandwidth_series,
         counters,
         demo_path,
+        diff,
         exposed_collectives,
         full_queue,
         graph_kernels,
@@ -98,6 +99,7 @@ if _TYPE_CHECKING:
     )
     from tracebraid.model.analysis import Analysis, Answer, Family, Need
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
+    from tracebraid.model.comparison import Caution, CautionCode, Comparison
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
     from tracebraid.model.file_info import FileInfo
@@ -120,10 +122,13 @@ __all__ = [
     "Capture",
     "CaptureError",
     "CaptureWarning",
+    "Caution",
+    "CautionCode",
     "Check",
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
+    "Comparison",
     "Coverage",
     "CoverageError",
     "Diagnosis",
@@ -169,6 +174,7 @@ __all__ = [
     "copy_bandwidth_series",
     "counters",
     "demo_path",
+    "diff",
     "exposed_collectives",
     "full_queue",
     "graph_kernels",
@@ -226,7 +232,7 @@ _HOMES = {
     "tracebraid.api": (
         "activations allocations allocator allocator_calls analyses analyze annotation_kernels batch_sizes "
         "breakdown build_recorder capture check clocks copies copy_bandwidth copy_bandwidth_series counters "
-        "demo_path exposed_collectives full_queue graph_kernels graph_replays idle_blame idle_causes "
+        "demo_path diff exposed_collectives full_queue graph_kernels graph_replays idle_blame idle_causes "
         "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
         "kernels kernels_by_op launch_bound launch_events launchers launches link memory_at_peak "
         "memory_growth memory_kept memory_peak memory_timeline mfu modules op_costs op_kernel_sequences open "
@@ -242,6 +248,7 @@ _HOMES = {
     "tracebraid.recorders.session.capture": "Capture",
     "tracebraid.model.analysis": "Analysis Answer Family Need",
     "tracebraid.model.check": "Check CheckedRank Diagnosis Repair Severity",
+    "tracebraid.model.comparison": "Caution CautionCode Comparison",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",
     "tracebraid.model.file_info": "FileInfo",

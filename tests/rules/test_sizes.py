@@ -19,6 +19,7 @@ EXCEPTIONS: set[str] = {
     "capture.capture",
     "capturing.capture",
     "chakra_trace_link.chakra_trace_link",
+    "diff.diff",
     "link.link",
     "summary.summary",
     "trace_link.trace_link",

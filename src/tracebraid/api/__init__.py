@@ -66,6 +66,7 @@ from tracebraid.api.analyses import (
 from tracebraid.api.building import build_recorder
 from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
 from tracebraid.api.checking import check
+from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
 from tracebraid.api.judging import judge
 from tracebraid.api.repairing import repair
 from tracebraid.api.traces import (
@@ -85,6 +86,7 @@ from tracebraid.api.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 __all__ = [
     "Progress",
     "RankOfJob",
+    "RankProfile",
     "activations",
     "allocations",
     "allocator",
@@ -105,6 +107,8 @@ __all__ = [
     "copy_bandwidth_series",
     "counters",
     "demo_path",
+    "diff",
+    "diff_of_profiles",
     "export_reports",
     "exposed_collectives",
     "full_queue",
@@ -139,6 +143,7 @@ __all__ = [
     "open",
     "ops",
     "overlap",
+    "profile_of_rank",
     "python_frames",
     "queue_lengths",
     "queue_series",

@@ -7,15 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from tracebraid.analysis.compare.compare import compare
+from tracebraid.analysis.compare.compare import compare, paired
 from tracebraid.analysis.compare.rank_profile import RankProfile, rank_profile
 from tracebraid.api.traces import open as open_job
+from tracebraid.errors import ArgumentError
 from tracebraid.model.comparison import Comparison
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["Run", "diff", "diff_of_profiles", "profile_of_rank"]
+__all__ = ["RankProfile", "Run", "diff", "diff_of_profiles", "profile_of_rank"]
 
 Run: TypeAlias = str | Path | LinkedTrace | Job
 """A run: a folder or file, a linked trace, or a job."""
@@ -45,8 +46,7 @@ def diff(a: Run, b: Run, annotation: str = PROFILER_STEP, with_doubtful: bool = 
         comparison.parts.select("part", "op", "difference_ns")
     """
     profiles = [list(_each(run, partial(profile_of_rank, annotation=annotation))) for run in (a, b)]
-    found = diff_of_profiles(*profiles, annotation=annotation, with_doubtful=with_doubtful)
-    return found
+    return diff_of_profiles(*profiles, annotation=annotation, with_doubtful=with_doubtful)
 
 
 def profile_of_rank(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankProfile:
@@ -65,6 +65,9 @@ def diff_of_profiles(
     Raises:
         ArgumentError: the runs have no rank in common.
     """
+    if not paired(a, b):
+        ranks = [", ".join(str(rank.rank) for rank in run) or "none" for run in (a, b)]
+        raise ArgumentError(f"the runs have no rank in common: ranks {ranks[0]} of a, and {ranks[1]} of b")
     return compare(a, b, annotation, with_doubtful)
 
 

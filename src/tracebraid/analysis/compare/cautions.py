@@ -119,7 +119,12 @@ def _of_profiler(found: Comparison, values: dict[str, dict[str, str]]) -> Iterat
         late = float(values[DiffSetting.HOST_LATE.value][run] or 0)
         events = int(values[DiffSetting.HOST_EVENTS.value][run] or 0)
         if span and late >= _LATE_SHARE and (cost := events * EVENT_COST_NS / span) >= _COST_SHARE:
-            details = {"run": run, "host_late": _percent(late), "events": f"{events:,}", "share": _percent(cost)}
+            details = {
+                "run": run,
+                "host_late": _percent(late),
+                "events": f"{events:,}",
+                "share": _percent(cost),
+            }
             yield Caution(CautionCode.PROFILER_COST, details)
         overhead = int(values[DiffSetting.OVERHEAD.value][run] or 0)
         if span and overhead / span >= _OVERHEAD_SHARE:
@@ -130,7 +135,9 @@ def _of_programs(found: Comparison) -> Iterator[Caution]:
     both = pl.col("matched_by").is_not_null() & (pl.col("count_a") > 0) & (pl.col("count_b") > 0)
     for unit in ("device", "host"):
         time = pl.col(f"{unit}_a_ns") + pl.col(f"{unit}_b_ns")
-        whole, matched = found.ops.select(time.sum().alias("whole"), time.filter(both).sum().alias("both")).row(0)
+        whole, matched = found.ops.select(
+            time.sum().alias("whole"), time.filter(both).sum().alias("both")
+        ).row(0)
         if whole:
             if matched / whole < _MATCHED_SHARE:
                 yield Caution(CautionCode.PROGRAMS_DIFFER, {"share": _percent(matched / whole)})

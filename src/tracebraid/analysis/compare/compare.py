@@ -27,7 +27,16 @@ from tracebraid.model.step import PROFILER_STEP
 __all__ = ["compare", "compare_runs", "paired"]
 
 _Ints = NDArray[np.int64]
-_TIES = ["path_b", "path_a", "input_dims_b", "input_dims_a", "module_b", "module_a", "input_types_b", "input_types_a"]
+_TIES = [
+    "path_b",
+    "path_a",
+    "input_dims_b",
+    "input_dims_a",
+    "module_b",
+    "module_a",
+    "input_types_b",
+    "input_types_a",
+]
 
 
 def compare(
@@ -47,7 +56,9 @@ def compare(
     pairs = paired(a, b)
     ranks = [first for first, _ in pairs], [second for _, second in pairs]
     shapes = _known_in_both(DiffSetting.RECORD_SHAPES, *ranks)
-    modules = all(any(rank.positions.get_column("module").is_not_null().any() for rank in run) for run in ranks)
+    modules = all(
+        any(rank.positions.get_column("module").is_not_null().any() for rank in run) for run in ranks
+    )
     runs = [run_profile(run, shapes, modules, with_doubtful) for run in ranks]
     found = compare_runs(*runs)
     settings = diff_settings(ranks, runs)
@@ -63,7 +74,9 @@ def compare_runs(a: RunProfile, b: RunProfile) -> Comparison:
     parts, of_parts = diff_parts(a, b, pair_a, pair_b)
     kernels, of_kernels = diff_kernels(a, b, pair_a, pair_b)
     corrected = _corrected(of_ops, of_parts, of_kernels)
-    op, path, module = (pl.coalesce(*names) for names in (("name",), ("path_b", "path_a"), ("module_b", "module_a")))
+    op, path, module = (
+        pl.coalesce(*names) for names in (("name",), ("path_b", "path_a"), ("module_b", "module_a"))
+    )
     described = ops.select(op.alias("op"), path.alias("path"), module.alias("module"))
     described = pl.concat([described, described.clear(1)])
     tables = []
@@ -119,6 +132,20 @@ def _corrected(*tested: Tested) -> list[NDArray[np.float64]]:
 
 
 def _largest_first(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
-    ties = [name for name in (*_TIES, "part", "cause", "host_activity", "path", "module", "kind", "kernel_b", "kernel_a") if name in frame.columns]
+    ties = [
+        name
+        for name in (
+            *_TIES,
+            "part",
+            "cause",
+            "host_activity",
+            "path",
+            "module",
+            "kind",
+            "kernel_b",
+            "kernel_a",
+        )
+        if name in frame.columns
+    ]
     order = [-pl.col("difference_ns").abs(), *ties]
     return table.conform(frame.sort(order, nulls_last=True, maintain_order=True))

@@ -69,10 +69,17 @@ def _matched(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
         .rename({"kernel": name})
         for frame, name in ((a, "kernel_a"), (b, "kernel_b"))
     )
-    rest = left.join(right, on=[*_OP, "nth"], how="full", coalesce=True, nulls_equal=True)
+    in_op = pl.col("pair") >= 0
+    rest = left.filter(in_op).join(
+        right.filter(in_op), on=[*_OP, "nth"], how="full", coalesce=True, nulls_equal=True
+    )
+    # What no op launched has nothing in common: it is removed, or added.
+    alone = pl.concat([left.filter(~in_op), right.filter(~in_op)], how="diagonal")
     columns = ["pair", "kind", "kernel_a", "kernel_b"]
-    equal = same.select("pair", "kind", pl.col("kernel").alias("kernel_a"), pl.col("kernel").alias("kernel_b"))
-    return pl.concat([equal, rest.select(columns)]).sort(columns, nulls_last=True)
+    equal = same.select(
+        "pair", "kind", pl.col("kernel").alias("kernel_a"), pl.col("kernel").alias("kernel_b")
+    )
+    return pl.concat([equal, rest.select(columns), alone.select(columns)]).sort(columns, nulls_last=True)
 
 
 def _change() -> pl.Expr:

@@ -16,7 +16,10 @@ __all__ = ["diff_ops"]
 _Ints = NDArray[np.int64]
 _BOTH = ("path", "module", "input_dims", "input_types")
 _VALUES = ("count", "kernels", "host_ns", "device_ns")
-_MOVED = [level.value for level in (MatchedBy.PATH_OUTSIDE_OF_MODULES, MatchedBy.MODULE_AND_SHAPES, MatchedBy.SHAPES)]
+_MOVED = [
+    level.value
+    for level in (MatchedBy.PATH_OUTSIDE_OF_MODULES, MatchedBy.MODULE_AND_SHAPES, MatchedBy.SHAPES)
+]
 
 
 def diff_ops(
@@ -76,7 +79,9 @@ def _described(pairs: pl.DataFrame, a: RunProfile, b: RunProfile) -> pl.DataFram
             pairs.get_column(run).is_not_null().alias("there")
         )
         if profile.positions.height
-        else pl.DataFrame({**{name: [None] * pairs.height for name in columns}, "there": [False] * pairs.height})
+        else pl.DataFrame(
+            {**{name: [None] * pairs.height for name in columns}, "there": [False] * pairs.height}
+        )
         for run, profile in (("a", a), ("b", b))
     }
     frames = [
@@ -111,7 +116,9 @@ def _with_outermost(found: pl.DataFrame) -> pl.DataFrame:
     outermost = pl.lit(value=True)
     for run in ("a", "b"):
         changed = found.select(
-            pl.col(f"path_id_{run}").alias(f"parent_id_{run}"), "change", pl.lit(value=True).alias(f"inside_{run}")
+            pl.col(f"path_id_{run}").alias(f"parent_id_{run}"),
+            "change",
+            pl.lit(value=True).alias(f"inside_{run}"),
         ).unique()
         found = found.join(changed, on=[f"parent_id_{run}", "change"], how="left", maintain_order="left")
         outermost &= pl.col(f"inside_{run}").is_null()

@@ -53,7 +53,9 @@ def _row(first: _Ints, second: _Ints, ranks: int) -> pl.DataFrame:
         (column / ranks) if column.is_not_null().all() else column for column in shift_columns(tested)
     )
     median = medians[0]
-    shift_share = float(tested.shift[0]) / ranks / median if median and not np.isnan(tested.shift[0]) else None
+    shift_share = (
+        float(tested.shift[0]) / ranks / median if median and not np.isnan(tested.shift[0]) else None
+    )
     return pl.DataFrame(
         {
             "a_ns": [mean_a],

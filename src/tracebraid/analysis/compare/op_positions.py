@@ -57,7 +57,12 @@ def op_positions(linked: LinkedTrace, annotation: str) -> tuple[pl.DataFrame, _I
     steps = found.get_column("number") < 0
     key = ["number", "module", "input_dims", "input_types"]
     found = found.with_columns(pl.struct(key).rank("dense").cast(pl.Int64).alias("group"))
-    first = found.with_row_index("row").filter(~steps).sort("ts_ns", "row").unique("group", keep="first", maintain_order=True)
+    first = (
+        found.with_row_index("row")
+        .filter(~steps)
+        .sort("ts_ns", "row")
+        .unique("group", keep="first", maintain_order=True)
+    )
     position = np.full(int(found.get_column("group").max() or 0) + 1, -1, dtype=np.int64)
     position[first.get_column("group").to_numpy()] = np.arange(first.height)
     of_row = np.full(len(is_op), -1, dtype=np.int64)
@@ -87,7 +92,9 @@ def _paths(linked: LinkedTrace, annotation: str, rows: _Ints) -> tuple[Paths, li
     plain = unique.str.replace_all(_COUNTERS, "${1}${2}N").str.replace_all(_HASHES, "H")
     texts = plain.unique(maintain_order=True)
     code = dict(zip(texts.to_list(), range(len(texts)), strict=True))
-    of_name = [-1 if step else code[text] for text, step in zip(plain.to_list(), is_step.to_list(), strict=True)]
+    of_name = [
+        -1 if step else code[text] for text, step in zip(plain.to_list(), is_step.to_list(), strict=True)
+    ]
     number = raw.replace_strict(unique, pl.Series(of_name, dtype=pl.Int64), return_dtype=pl.Int64).to_numpy()
     paths = paths_of(mark[outer[rows]], number)
     return paths, texts.to_list(), np.where(number < 0, -1, paths.path)

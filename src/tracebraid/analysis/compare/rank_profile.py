@@ -73,7 +73,9 @@ def rank_profile(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankPr
     kernels = _kernels(linked, of_row, calls)
     parts = step_parts(linked, annotation, windows, has_steps)
     row = parts.get_column("row").fill_null(-1).to_numpy()
-    parts = parts.with_columns(pl.Series("position", np.r_[of_row, _NO_POSITION][row], dtype=pl.Int64)).drop("row")
+    parts = parts.with_columns(pl.Series("position", np.r_[of_row, _NO_POSITION][row], dtype=pl.Int64)).drop(
+        "row"
+    )
     key = ["position", "window", "part", "cause", "host_activity"]
     span = windows.get_column("end_ns") - windows.get_column("start_ns")
     return RankProfile(
@@ -149,7 +151,9 @@ def _ops(
         pl.col("count").sum().alias("kernels"), pl.col("ns").sum().alias("device_ns")
     )
     return (
-        host.join(launched.filter(pl.col("position") >= 0), on=["position", "window"], how="full", coalesce=True)
+        host.join(
+            launched.filter(pl.col("position") >= 0), on=["position", "window"], how="full", coalesce=True
+        )
         .with_columns(pl.col("count", "host_ns", "kernels", "device_ns").fill_null(0))
         .sort("position", "window")
     )

@@ -70,7 +70,8 @@ def run_profile(
     dropped = [] if with_shapes else ["input_dims", "input_types"]
     dropped += [] if with_modules else ["module"]
     positions = [
-        rank.positions.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in dropped) for rank in ranks
+        rank.positions.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in dropped)
+        for rank in ranks
     ]
     unique = pl.concat(positions).unique(KEY, keep="first", maintain_order=True)
     numbered = unique.select(KEY).with_row_index("number").cast({"number": pl.Int64})
@@ -95,7 +96,9 @@ def run_profile(
         any(rank.has_device for rank in ranks),
         samples,
         max((rank.windows.height for rank in ranks), default=0) - samples,
-        np.array([frame.get_column("span_ns").to_numpy() for frame in chosen], dtype=np.int64).reshape(-1, samples),
+        np.array([frame.get_column("span_ns").to_numpy() for frame in chosen], dtype=np.int64).reshape(
+            -1, samples
+        ),
         unique,
         summed("ops"),
         summed("kernels", "kernel", "kind"),
@@ -108,7 +111,8 @@ def _chosen(ranks: Sequence[RankProfile], with_doubtful: bool) -> list[pl.DataFr
     counts = pl.lit(value=True) if with_doubtful else ~pl.col("doubtful")
     frames = [
         rank.windows.with_columns(
-            pl.int_range(pl.len()).over("step").alias("occurrence"), (counts & ~pl.col("warmup")).alias("counts")
+            pl.int_range(pl.len()).over("step").alias("occurrence"),
+            (counts & ~pl.col("warmup")).alias("counts"),
         )
         for rank in ranks
     ]
@@ -120,7 +124,8 @@ def _chosen(ranks: Sequence[RankProfile], with_doubtful: bool) -> list[pl.DataFr
         common = common if good.is_empty() else good
         if not common.is_empty():
             return [
-                common.join(frame, on=key, how="left", nulls_equal=True, maintain_order="left") for frame in frames
+                common.join(frame, on=key, how="left", nulls_equal=True, maintain_order="left")
+                for frame in frames
             ]
     return [frame.clear() for frame in frames]
 

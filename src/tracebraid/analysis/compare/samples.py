@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from tracebraid.analysis.compare.run_profile import RunProfile
 from tracebraid.analysis.compare.u_test import ALPHA, Tested, compare_rows
 
-__all__ = ["RowsOfRun", "change_of_counts", "matrix", "means", "shift_columns", "significance_columns", "tested_pairs"]
+__all__ = [
+    "RowsOfRun",
+    "change_of_counts",
+    "matrix",
+    "means",
+    "shift_columns",
+    "significance_columns",
+    "tested_pairs",
+]
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
@@ -102,7 +110,9 @@ def tested_pairs(a: RowsOfRun, b: RowsOfRun, wanted: _Bools) -> Tested:
 def shift_columns(tested: Tested) -> list[pl.Series]:
     """`shift_ns`, `low_ns` and `high_ns`; null for NaN."""
     columns = {"shift_ns": tested.shift, "low_ns": tested.low, "high_ns": tested.high}
-    return [pl.Series(name, values + 0.0, dtype=pl.Float64).fill_nan(None) for name, values in columns.items()]
+    return [
+        pl.Series(name, values + 0.0, dtype=pl.Float64).fill_nan(None) for name, values in columns.items()
+    ]
 
 
 def significance_columns(p: _Floats) -> list[pl.Series]:

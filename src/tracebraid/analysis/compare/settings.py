@@ -44,7 +44,8 @@ def settings_of(linked: LinkedTrace, spans: pl.Series, steps: pl.DataFrame) -> d
         DiffSetting.WITH_MODULES: _has_any(timeline.host_ops, "module_hierarchy"),
     }
     flags = {
-        setting: "yes" if shown[setting] or timeline.header.get(key) == 1 else "no" for setting, key in _FLAGS.items()
+        setting: "yes" if shown[setting] or timeline.header.get(key) == 1 else "no"
+        for setting, key in _FLAGS.items()
     }
     host = timeline.of_role(Role.OP, Role.ANNOTATION, Role.CALL, Role.PYTHON).height
     world = timeline.world_size

@@ -74,7 +74,10 @@ def step_parts(linked: LinkedTrace, annotation: str, windows: pl.DataFrame, per_
         .join(parts.group_by("window").agg(pl.col("ns").sum()), on="window", how="left")
         .select("window", (pl.col("span") - pl.col("ns").fill_null(0)).alias("ns"))
         .filter(pl.col("ns") != 0)
-        .select(pl.lit(None, dtype=dtype).alias(name) if name not in ("window", "ns") else name for name, dtype in _SCHEMA.items())
+        .select(
+            pl.lit(None, dtype=dtype).alias(name) if name not in ("window", "ns") else name
+            for name, dtype in _SCHEMA.items()
+        )
         .with_columns(pl.lit(DiffPart.REST.value).alias("part"))
     )
     return pl.concat([parts, rest]).group_by(_KEY, maintain_order=True).agg(pl.col("ns").sum())
@@ -114,14 +117,20 @@ def _host_segments(linked: LinkedTrace) -> pl.DataFrame:
             at = np.flatnonzero(inside)
             frames.append(
                 pl.DataFrame(
-                    {"ts_ns": timeline.moments[at], "end_ns": timeline.moments[at + 1 if len(at) else at], "row": of_moment[at]}
+                    {
+                        "ts_ns": timeline.moments[at],
+                        "end_ns": timeline.moments[at + 1 if len(at) else at],
+                        "row": of_moment[at],
+                    }
                 ).select(pl.lit(kind).alias("kind"), "ts_ns", "end_ns", "row")
             )
     schema = {"kind": pl.String, "ts_ns": pl.Int64, "end_ns": pl.Int64, "row": pl.Int64}
     return pl.concat([pl.DataFrame(schema=schema), *frames])
 
 
-def _owned_parts(work: pl.DataFrame, hides: Cover, windows: tuple[_Ints, _Ints], part: DiffPart) -> pl.DataFrame:
+def _owned_parts(
+    work: pl.DataFrame, hides: Cover, windows: tuple[_Ints, _Ints], part: DiffPart
+) -> pl.DataFrame:
     """Of each window what each row has alone, less what is hidden.
 
     Args:

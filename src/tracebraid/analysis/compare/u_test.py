@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ALPHA", "Tested", "holm", "compare_rows"]
+__all__ = ["ALPHA", "Tested", "compare_rows", "holm"]
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
