@@ -45,8 +45,8 @@ def diff(a: Run, b: Run, annotation: str = PROFILER_STEP, with_doubtful: bool = 
         comparison = tracebraid.diff("before/", "after/")
         comparison.parts.select("part", "op", "difference_ns")
     """
-    profiles = [list(_each(run, partial(profile_of_rank, annotation=annotation))) for run in (a, b)]
-    return diff_of_profiles(*profiles, annotation=annotation, with_doubtful=with_doubtful)
+    question = partial(profile_of_rank, annotation=annotation)
+    return diff_of_profiles(_each(a, question), _each(b, question), annotation, with_doubtful)
 
 
 def profile_of_rank(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankProfile:

@@ -186,7 +186,7 @@ def _changed_kernels(found: Comparison, top: int) -> Table | None:
             f"{cell(shortened(row['op'] or '', 48))} {_at(row['positions'])}".strip(),
             _counts(row),
             _signed(row["difference_ns"]),
-            cell("\n-> ".join(dict.fromkeys(names))),
+            "\n-> ".join(map(cell, dict.fromkeys(names))),
         )
     return _with_rest(table, changed.height, top)
 

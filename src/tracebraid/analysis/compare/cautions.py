@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracebraid.analysis.compare.rank_profile import RankProfile
 from tracebraid.model.answers import DiffSetting
 from tracebraid.model.comparison import Caution, CautionCode, Comparison
 
 __all__ = ["EVENT_COST_NS", "cautions"]
+
+_Ints = NDArray[np.int64]
 
 EVENT_COST_NS = 1000
 """What a host event costs the host while the profiler records it: about 1 µs (kineto's and torch's own measurements
@@ -158,7 +161,7 @@ def _of_noise(found: Comparison, compared: Sequence[Sequence[RankProfile]]) -> I
             yield Caution(CautionCode.DRIFT, {"run": run, "value": f"{value:.2f}"})
 
 
-def _autocorrelation(spans: np.ndarray) -> float:  # type: ignore[type-arg]
+def _autocorrelation(spans: _Ints) -> float:
     """Of successive values, by their ranks, so that single slow steps do not make or hide it."""
     if len(spans) < _DRIFT_STEPS:
         return 0.0

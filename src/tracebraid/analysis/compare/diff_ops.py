@@ -74,20 +74,12 @@ def _of_run(run: RunProfile, pairs: _Ints, height: int) -> tuple[RowsOfRun, pl.D
 def _described(pairs: pl.DataFrame, a: RunProfile, b: RunProfile) -> pl.DataFrame:
     """Name, category, and for each run path, module, shapes, types and the ids of the path and its parent."""
     columns = [*_BOTH, "name", "category", "path_id", "parent_id"]
-    sides = {
-        run: profile.positions.select(columns)[pairs.get_column(run).fill_null(0).to_numpy()].with_columns(
-            pairs.get_column(run).is_not_null().alias("there")
-        )
-        if profile.positions.height
-        else pl.DataFrame(
-            {**{name: [None] * pairs.height for name in columns}, "there": [False] * pairs.height}
-        )
-        for run, profile in (("a", a), ("b", b))
-    }
-    frames = [
-        frame.select(pl.when("there").then(name).alias(f"{name}_{run}") for name in columns)
-        for run, frame in sides.items()
-    ]
+    frames = []
+    for run, profile in (("a", a), ("b", b)):
+        known = profile.positions.select(columns)
+        rows = pairs.get_column(run).fill_null(known.height).to_numpy()
+        with_none = pl.concat([known, known.clear(1)])
+        frames.append(with_none[rows].rename({name: f"{name}_{run}" for name in columns}))
     return pl.concat([pairs.select("matched_by"), *frames], how="horizontal").with_columns(
         pl.coalesce("name_b", "name_a").cast(pl.String).alias("name"),
         pl.coalesce("category_b", "category_a").cast(pl.String).alias("category"),

@@ -63,7 +63,7 @@ def op_positions(linked: LinkedTrace, annotation: str) -> tuple[pl.DataFrame, _I
         .sort("ts_ns", "row")
         .unique("group", keep="first", maintain_order=True)
     )
-    position = np.full(int(found.get_column("group").max() or 0) + 1, -1, dtype=np.int64)
+    position = np.full(found.height + 1, -1, dtype=np.int64)
     position[first.get_column("group").to_numpy()] = np.arange(first.height)
     of_row = np.full(len(is_op), -1, dtype=np.int64)
     of_row[rows] = position[found.get_column("group").to_numpy()]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import doubtful_steps
 from tracebraid.analysis.compare.op_positions import op_positions
@@ -25,6 +26,8 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["RankProfile", "rank_profile"]
+
+_Ints = NDArray[np.int64]
 
 _NO_POSITION = -1
 
@@ -113,7 +116,7 @@ def _whole(linked: LinkedTrace) -> pl.DataFrame:
     return pl.DataFrame([(None, start, end)], schema=schema, orient="row")
 
 
-def _kernels(linked: LinkedTrace, of_row: np.ndarray, calls: pl.DataFrame) -> pl.DataFrame:  # type: ignore[type-arg]
+def _kernels(linked: LinkedTrace, of_row: _Ints, calls: pl.DataFrame) -> pl.DataFrame:
     events = device_events(linked).filter(pl.col("kind") != WAIT)
     launch = events.select(pl.coalesce("call_event", "op_event")).to_series()
     (moment,) = event_columns(linked.timeline, launch, moment="ts_ns")
@@ -131,7 +134,7 @@ def _kernels(linked: LinkedTrace, of_row: np.ndarray, calls: pl.DataFrame) -> pl
 
 def _ops(
     linked: LinkedTrace,
-    of_row: np.ndarray,  # type: ignore[type-arg]
+    of_row: _Ints,
     calls: pl.DataFrame,
     kernels: pl.DataFrame,
 ) -> pl.DataFrame:

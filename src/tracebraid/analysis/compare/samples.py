@@ -43,14 +43,12 @@ class RowsOfRun:
     @property
     def is_there(self) -> _Bools:
         """Whether each row is in any step."""
-        found: _Bools = (self.counts > 0).any(axis=1)
-        return found
+        return np.asarray((self.counts > 0).any(axis=1))
 
     @property
     def is_irregular(self) -> _Bools:
         """Whether each row is in some steps and not in others."""
-        found: _Bools = self.is_there & (self.counts == 0).any(axis=1)
-        return found
+        return np.asarray(self.is_there & (self.counts == 0).any(axis=1))
 
     @property
     def mean_counts(self) -> _Floats:
