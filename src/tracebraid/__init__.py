@@ -52,6 +52,7 @@ if _TYPE_CHECKING:
         launchers,
         launches,
         link,
+        matched_groups,
         memory_at_peak,
         memory_growth,
         memory_kept,
@@ -195,6 +196,7 @@ __all__ = [
     "launchers",
     "launches",
     "link",
+    "matched_groups",
     "memory_at_peak",
     "memory_growth",
     "memory_kept",
@@ -234,7 +236,7 @@ _HOMES = {
         "breakdown build_recorder capture check clocks copies copy_bandwidth copy_bandwidth_series counters "
         "demo_path diff exposed_collectives full_queue graph_kernels graph_replays idle_blame idle_causes "
         "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
-        "kernels kernels_by_op launch_bound launch_events launchers launches link memory_at_peak "
+        "kernels kernels_by_op launch_bound launch_events launchers launches link matched_groups memory_at_peak "
         "memory_growth memory_kept memory_peak memory_timeline mfu modules op_costs op_kernel_sequences open "
         "ops overlap python_frames queue_lengths queue_series read_execution_trace read_timeline "
         "recomputation repair roofline short_kernels step_spread step_times steps stream_idle sync_calls "

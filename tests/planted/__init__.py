@@ -18,6 +18,11 @@ Also: `annotation`, `frame`, `module`, `backward`, `collective`, `copy`, `fill`,
 `wait_event`, `synchronize_event`, `allocate`, `release`, `load_data`, `call` (any API), `Stream.run` (work without a
 launch), `Scene.add` and `Scene.raw` (anything). `scenes.clean()` has nothing wrong, `random_scenes.scenes()` is a
 hypothesis strategy, `nodes.nodes_of(scene)` makes the Execution Trace's nodes, `write_ranks` a folder of several ranks.
+
+A `PlannedJob` (jobs.py) is several ranks that wait for each other: hosts whose clocks differ, process groups, steps,
+collectives with skews, sends, delays of a known `Cause`, lost events, windows. It gives back each collective as a
+`TrueCollective`: arrivals, ends, waits, who was late and why. `wide_job(WidePlan(...))` (wide_jobs.py) makes the
+members of a big job at once, by columns, without files.
 """
 
 from __future__ import annotations
@@ -25,10 +30,13 @@ from __future__ import annotations
 from tests.planted.calls import CALL_NS, LATENCY_NS, RETURN_NS, Copy
 from tests.planted.devices import A100, H100, MI300X, V100
 from tests.planted.events import Planted
+from tests.planted.hosts import Cause, Host, TrueCollective
+from tests.planted.jobs import WORLD, PlannedJob
 from tests.planted.memory import CPU, SEGMENT_BYTES, Block
 from tests.planted.scene import Scene, write_ranks
 from tests.planted.streams import Recorded, Stream
 from tests.planted.threads import Thread
+from tests.planted.wide_jobs import WideJob, WidePlan, wide_job
 
 __all__ = [
     "A100",
@@ -40,12 +48,20 @@ __all__ = [
     "RETURN_NS",
     "SEGMENT_BYTES",
     "V100",
+    "WORLD",
     "Block",
+    "Cause",
     "Copy",
+    "Host",
+    "PlannedJob",
     "Planted",
     "Recorded",
     "Scene",
     "Stream",
     "Thread",
+    "TrueCollective",
+    "WideJob",
+    "WidePlan",
+    "wide_job",
     "write_ranks",
 ]

@@ -272,6 +272,9 @@ _COLLECTIVES = {
     ),
     "broadcast": ("c10d::broadcast_", "nccl:broadcast", "ncclDevKernel_Broadcast_RING_LL"),
     "all_to_all": ("c10d::alltoall_base_", "nccl:all_to_all", "ncclDevKernel_SendRecv"),
+    "barrier": ("c10d::barrier", "nccl:barrier", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+    "send": ("c10d::send", "nccl:send", "ncclDevKernel_SendRecv"),
+    "recv": ("c10d::recv_", "nccl:recv", "ncclDevKernel_SendRecv"),
 }
 
 

@@ -45,6 +45,7 @@ class Scene:
         self.rank, self.world_size, self.base_ns = rank, world_size, base_ns
         self.devices = list(devices)
         self.flows, self.device_annotations = flows, device_annotations
+        self.host_name: str | None = None
         self.groups: dict[str, list[int]] = {"0": list(range(world_size))}
         self.events: list[Planted] = []
         self.threads: list[Thread] = []
@@ -105,7 +106,8 @@ class Scene:
 
     def header(self) -> Json:
         """The members of the file beside its events."""
-        return header_of(self.rank, self.world_size, self.devices, self.groups, self.base_ns)
+        found = header_of(self.rank, self.world_size, self.devices, self.groups, self.base_ns)
+        return found if self.host_name is None else {**found, "host_name": self.host_name}
 
     def json(self) -> list[Json]:
         """All events as the file has them: the planted in their order first, so that their numbers hold."""

@@ -10,6 +10,7 @@ from typing import Concatenate, ParamSpec
 import polars as pl
 
 from tracebraid.analysis.catalog import ANALYSES
+from tracebraid.analysis.collectives.matched_groups import matched_groups as _matched_groups
 from tracebraid.analysis.efficiency.mfu import mfu as _mfu
 from tracebraid.analysis.efficiency.op_costs import op_costs as _op_costs
 from tracebraid.analysis.efficiency.recomputation import recomputation as _recomputation
@@ -115,6 +116,7 @@ __all__ = [
     "launch_events",
     "launchers",
     "launches",
+    "matched_groups",
     "memory_at_peak",
     "memory_growth",
     "memory_kept",
@@ -245,6 +247,7 @@ graph_replays = _over_ranks(_graph_replays)
 
 
 clocks = _of_job(_clocks)
+matched_groups = _of_job(_matched_groups)
 
 
 def analyses() -> tuple[Analysis | JobAnalysis, ...]:

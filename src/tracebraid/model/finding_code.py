@@ -80,6 +80,9 @@ class FindingCode(str, Enum):
     WORLD_DIFFERS = "world-differs"
     STEPS_DIFFER = "steps-differ"
     CLOCKS_DIFFER = "clocks-differ"
+    COLLECTIVES_DISORDERED = "collectives-disordered"
+    COLLECTIVES_UNMATCHED = "collectives-unmatched"
+    NO_COLLECTIVES = "no-collectives"
     # The window
     NO_STEPS = "no-steps"
     WARMUP_CAUGHT = "warmup-caught"

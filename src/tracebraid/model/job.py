@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import polars as pl
 
@@ -14,12 +14,15 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.stage import Stage
 
-__all__ = ["Job", "Progress", "RankFiles"]
+__all__ = ["Job", "Progress", "Questions", "RankFiles"]
 
 Progress: TypeAlias = Callable[[float], None]
 """Is called with the progress so far, 0 to 1."""
 
 T = TypeVar("T")
+
+Questions: TypeAlias = Mapping[Any, Callable[[LinkedTrace], Any]]
+"""What is asked of a rank, by a hashable key that tells each question apart."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class RankFiles:
 class Job:
     """A run's ranks. `job[rank]` reads that rank and keeps it; `ask` and `each` read all, and keep none.
 
+    Questions about the whole job keep small tables of each rank, so that the next one need not read it again.
+
     Args:
         path: the folder or file that was opened.
         files: the files of each rank, in the order of ranks.
@@ -53,6 +58,7 @@ class Job:
     load: Callable[[RankFiles, Progress | None], LinkedTrace]
     findings: tuple[Finding, ...] = ()
     _kept: dict[int, Stage[LinkedTrace]] = field(default_factory=dict, repr=False)
+    _taken: dict[tuple[int, Hashable], Any] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         """What it is, in brief."""
@@ -123,6 +129,28 @@ class Job:
         """
         for rank in self.ranks if ranks is None else ranks:
             yield question(self._linked(rank, progress))
+
+    def take(
+        self,
+        questions: Questions,
+        progress: Progress | None = None,
+    ) -> Iterator[dict[Hashable, Any]]:
+        """The answers of all ranks to several questions, as `each`, but kept: a rank is read only for what is new.
+
+        Args:
+            questions: each by a key that tells it apart; what they return is kept with the job, so it should be small.
+            progress: as in `each`.
+
+        Raises:
+            InputError: a file cannot be read.
+        """
+        for rank in self.ranks:
+            new = {key: ask for key, ask in questions.items() if (rank, key) not in self._taken}
+            if new:
+                linked = self._linked(rank, progress)
+                self._taken.update({(rank, key): ask(linked) for key, ask in new.items()})
+                del linked
+            yield {key: self._taken[rank, key] for key in questions}
 
     def _linked(self, rank: int, progress: Progress | None) -> LinkedTrace:
         kept = self._kept.get(rank)

@@ -163,6 +163,12 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
         "clocks disagree by at least {gap_ms:,.3f} ms: {collective} number {number} ended on rank {early} before rank "
         "{late} began it"
     ),
+    _CODE.COLLECTIVES_DISORDERED: (
+        "rank {rank} enters {here} where ranks {others} enter {there}, number {number} in group {group}: ranks that "
+        "enter collectives in different orders wait for each other for ever"
+    ),
+    _CODE.COLLECTIVES_UNMATCHED: "nothing that rank {rank} communicates was matched with another rank",
+    _CODE.NO_COLLECTIVES: "rank {rank} communicates nothing, though {others} ranks do",
     # The window
     _CODE.NO_STEPS: "there is no ProfilerStep annotation",
     _CODE.WARMUP_CAUGHT: "{step} took {times:.1f} times as long as the median of the steps after it",

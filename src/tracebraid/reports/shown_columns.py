@@ -16,6 +16,8 @@ CONTEXT = ("rank", "step", "device", "doubtful")
 SHOWN: Mapping[str, str] = {
     "clocks": "host method offset_ns! offset_low_ns offset_high_ns drift_ppm! drift_low_ppm drift_high_ppm collectives "
     "reference at_ns",
+    "matched_groups": "group type members matched! unmatched! alone open collectives complete by_sequence by_order "
+    "by_alignment by_time disagreeing confidence group_size missing ranks description names",
     "validity": "doubt count time_ns event_id",
     "steps": "start_ns end_ns",
     "step_times": "start_ns span_ns compute_ns exposed_communication_ns exposed_memory_ns idle_ns! warmup gap_ns "

@@ -153,6 +153,19 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _WARNING,
         "Synchronise the hosts' clocks; compare ranks by steps, not by absolute time",
     ),
+    _CODE.COLLECTIVES_DISORDERED: (
+        _ERROR,
+        "Give all ranks of a group the same collectives in the same order: look for a condition that depends on the rank",
+    ),
+    _CODE.COLLECTIVES_UNMATCHED: (
+        _WARNING,
+        "Is it of this run, and of this window? Capture all ranks in the same steps, with a torch that numbers "
+        "collectives",
+    ),
+    _CODE.NO_COLLECTIVES: (
+        _WARNING,
+        "Was that rank recorded while it trained? Capture all ranks in the same steps",
+    ),
     # The window
     _CODE.NO_STEPS: (
         _NOTE,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from tracebraid.analysis.catalog import ANALYSES
+from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.model.analysis import Family
 
 
 def test_each_family_is_a_room_of_the_same_name_and_has_analyses() -> None:
-    rooms = {analysis.name: analysis.answer.__module__.split(".")[2] for analysis in ANALYSES}
-    assert {analysis.name: analysis.family.value for analysis in ANALYSES} == rooms
-    assert {analysis.family for analysis in ANALYSES} == set(Family)
+    every = (*ANALYSES, *JOB_ANALYSES)
+    rooms = {analysis.name: analysis.answer.__module__.split(".")[2] for analysis in every}
+    assert {analysis.name: analysis.family.value for analysis in every} == rooms
+    assert {analysis.family for analysis in every} == set(Family)

@@ -124,3 +124,19 @@ def test_a_rank_that_could_not_be_opened_is_not_kept_by_a_later_pass(loads: Load
     path.write_text(text)
     loads.job.ask(tracebraid.ops)
     assert loads.alive[-2:] == [[], []]
+
+
+def test_what_is_taken_of_a_rank_is_kept_and_the_rank_is_not(loads: Loads) -> None:
+    names = {"ops": lambda linked: tracebraid.ops(linked).get_column("name").to_list()}
+    assert [taken["ops"] for taken in loads.job.take(names)] == [["op0"], ["op1"], ["op2"]]
+    assert (loads.ranks, loads.alive) == ([0, 1, 2], [[], [], []])
+    both = list(loads.job.take({**names, "rank": lambda linked: linked.rank}))
+    assert [taken["rank"] for taken in both] == [0, 1, 2]
+    assert loads.ranks == [0, 1, 2] * 2
+    assert list(loads.job.take(names)) == [{"ops": taken["ops"]} for taken in both]
+    assert loads.ranks == [0, 1, 2] * 2
+
+
+def test_a_second_question_about_the_whole_job_reads_no_rank_again(loads: Loads) -> None:
+    assert tracebraid.clocks(loads.job).equals(tracebraid.clocks(loads.job))
+    assert (loads.ranks, loads.alive) == ([0, 1, 2], [[], [], []])

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
+from tracebraid.analysis.collectives.member_bytes import with_bytes
+from tracebraid.analysis.collectives.member_groups import with_groups
+from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.event_columns import event_columns, fetched, rows_of_events
 from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
+from tracebraid.analysis.time.work_events import HOST
+from tracebraid.model.collective_names import algorithm_of, library_of, protocol_of, type_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema.ranks import MEMBERS
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["members"]
+
+_AMD = "AMD"
+"""In the names of devices whose NCCL is RCCL: its kernels bear NCCL's names."""
 
 
 def members(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
@@ -24,19 +35,47 @@ def members(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFram
 
 
 def _members(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    events = collective_events(linked).filter("counts")
-    collectives = linked.timeline.collectives.select(
-        "event_id",
-        "pg_ranks",
-        "group_size",
-        "sequence",
+    found = collective_events(linked).filter("counts")
+    found = found.with_columns(_issued(linked, found), pl.col("ts_ns").alias("start_ns"))
+    given = linked.timeline.collectives
+    rows = rows_of_events(given.get_column("event_id"), found.get_column("source"))
+    arguments = fetched(given.drop("event_id", "dtype", "pg_name", "pg_desc"), rows)
+    found = _with_names(found.hstack(arguments.get_columns()), linked)
+    found = with_bytes(with_groups(found, linked))
+    moments = found.select(pl.coalesce("issued_ns", "start_ns").alias("ts_ns"))
+    steps = step_of_moments(moments, step_windows(linked, annotation)).get_column("step")
+    rank = pl.lit(linked.rank, dtype=pl.Int64).alias("rank")
+    ordered = found.with_columns(steps, rank).sort("start_ns", "event_id")
+    return MEMBERS.conform(ordered, fill_missing=True)
+
+
+def _issued(linked: LinkedTrace, found: pl.DataFrame) -> pl.Series:
+    """The start of the call, else of the op, that launched each event of a device; null on the host."""
+    events = device_events(linked).select("event_id", call="call_event", op="op_event")
+    launch = fetched(
+        events.select(pl.coalesce("call", "op").alias("launch")),
+        rows_of_events(events.get_column("event_id"), found.get_column("event_id")),
+    )
+    return event_columns(linked.timeline, launch.get_column("launch"), issued_ns="ts_ns")[0]
+
+
+def _with_names(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+    """With type, library, algorithm and protocol; the host's ops of no type, such as waits, are left out."""
+    kernel, name = found.get_column("kernel"), found.get_column("name")
+    is_amd = any(_AMD in device for device in linked.timeline.device_names)
+    library = pl.col("library").replace("NCCL", "RCCL") if is_amd else pl.col("library")
+    typed = found.with_columns(
+        pl.coalesce(_mapped(name, type_of), _mapped(kernel, type_of)).alias("type"),
+        pl.coalesce(_mapped(kernel, library_of), _mapped(name, library_of)).alias("library"),
+        _mapped(kernel, algorithm_of).alias("algorithm"),
+        _mapped(kernel, protocol_of).alias("protocol"),
         pl.col("comms_id").alias("communicator"),
-    )
-    found = events.join(collectives, on="event_id", how="left", maintain_order="left").with_columns(
-        pl.lit(linked.rank, dtype=pl.Int64).alias("rank"),
-        pl.col("pg_ranks").alias("group_ranks"),
-        pl.col("message_bytes").alias("in_bytes"),
-        pl.col("start_ns") if "start_ns" in events.columns else pl.col("ts_ns").alias("start_ns"),
-    )
-    steps = step_of_moments(found.select("ts_ns"), step_windows(linked, annotation)).get_column("step")
-    return MEMBERS.conform(found.with_columns(steps), fill_missing=True)
+    ).with_columns(library)
+    return typed.filter(pl.col("type").is_not_null() | (pl.col("device") != HOST))
+
+
+def _mapped(names: pl.Series, function: Callable[[str], str | None]) -> pl.Series:
+    """A function of each name, each asked for once."""
+    found = {name: function(name) for name in names.drop_nulls().unique().to_list()}
+    mapped: pl.Series = names.replace_strict(found, default=None, return_dtype=pl.String)
+    return mapped

@@ -29,7 +29,9 @@ def collective_events(linked: LinkedTrace) -> pl.DataFrame:
 
     Columns: event_id, device, lane, ts_ns, end_ns, stream (its number, or the thread's), name, process_group,
     description, dtype, message_bytes, asks (whether it is a host op that only asks a backend to communicate), counts
-    (whether it is a collective of its own: false for ops that ask where the backend's ranges are in the trace).
+    (whether it is a collective of its own: false for ops that ask where the backend's ranges are in the trace),
+    kernel (the event's own name), op_event, source (the event with the collective's arguments; null: none),
+    first_bytes (of the op's first input, by its shapes).
 
     Arguments are those of the event itself, else those of the innermost op around its launch that has any. Where
     there are none: the name is that of the op, else of the kernel; type and size are those of the op's first input;
@@ -66,6 +68,10 @@ def _collective_events(linked: LinkedTrace) -> pl.DataFrame:
             "dtype",
             "message_bytes",
             asks.alias("asks"),
+            pl.col("name").alias("kernel"),
+            "op_event",
+            pl.when(pl.col("source") >= 0).then("source").alias("source"),
+            "first_bytes",
         )
         .pipe(_with_counts)
     )
@@ -126,7 +132,10 @@ def _with_arguments(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     itemsize = _mapped(found.get_column("dtype"), itemsize_of)
     elements = pl.coalesce("elements", by_shapes)
     possible = elements.is_between(0, MOST_ELEMENTS)
-    return found.with_columns(pl.when(possible).then(elements * itemsize).alias("message_bytes"))
+    return found.with_columns(
+        pl.when(possible).then(elements * itemsize).alias("message_bytes"),
+        (by_shapes * itemsize).alias("first_bytes"),
+    )
 
 
 def _source(events: pl.DataFrame, linked: LinkedTrace) -> pl.Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracebraid.model.answers.advice import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, EVIDENCE
 from tracebraid.model.answers.compare import (
     DIFF_KERNELS,
     DIFF_OPS,
@@ -58,6 +59,7 @@ from tracebraid.model.answers.kernels import (
     Launcher,
 )
 from tracebraid.model.answers.launches import LAUNCH_BOUND, LAUNCH_EVENTS, LAUNCHES, STEP_OF_EVENT
+from tracebraid.model.answers.matches import MATCHED_GROUPS
 from tracebraid.model.answers.memory import (
     ACTIVATIONS,
     ALLOCATIONS,
@@ -99,6 +101,9 @@ from tracebraid.model.answers.validity import VALIDITY, Doubt
 
 __all__ = [
     "ACTIVATIONS",
+    "ADVICE",
+    "ADVICE_BY_STEP",
+    "ADVICE_EVIDENCE",
     "ALLOCATIONS",
     "ALLOCATOR",
     "ALLOCATOR_CALLS",
@@ -114,6 +119,7 @@ __all__ = [
     "DIFF_PARTS",
     "DIFF_SETTINGS",
     "DIFF_STEPS",
+    "EVIDENCE",
     "EXPOSED_COLLECTIVES",
     "FULL_QUEUE",
     "GRAPH_KERNELS",
@@ -132,6 +138,7 @@ __all__ = [
     "LAUNCHES",
     "LAUNCH_BOUND",
     "LAUNCH_EVENTS",
+    "MATCHED_GROUPS",
     "MEMORY_AT_PEAK",
     "MEMORY_GROWTH",
     "MEMORY_KEPT",

@@ -62,6 +62,9 @@ MEMBERS = Table(
         _RANK,
         Column("event_id", _INT, "the event: its row in `events` of the rank's timeline"),
         Column("collective", _INT, "the row of `matched_collectives`; null: not matched"),
+        Column(
+            "group", _TEXT, "the group, as in `matched_collectives`; null: not compared with other ranks yet"
+        ),
         Column("step", _TEXT, "the step in which it was issued; null: in none"),
         Column("type", _TEXT, "what is communicated (`CollectiveType`); null: unknown"),
         Column("name", _TEXT, "the collective as the trace names it"),
@@ -71,7 +74,11 @@ MEMBERS = Table(
         Column("kernel", _TEXT, "name of the kernel, or of the host's range"),
         Column("algorithm", _TEXT, "NCCL's algorithm, where the kernel's name says it"),
         Column("protocol", _TEXT, "NCCL's protocol, where the kernel's name says it"),
-        Column("communicator", _TEXT, "id of the communicator; null: unknown"),
+        Column(
+            "communicator",
+            _TEXT,
+            "id of the communicator, or in traces of 2026 of the collective itself; null: unknown",
+        ),
         Column("process_group", _TEXT, "name of the process group; ranks may name a group differently"),
         Column("description", _TEXT, "description of the process group"),
         Column("group_ranks", _INTS, "ranks of the process group; null: unknown"),

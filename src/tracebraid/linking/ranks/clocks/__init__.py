@@ -1,1 +1,1 @@
-"""How do the clocks of the ranks go against each other?"""
+"""How do the clocks of the ranks' hosts go against each other?"""

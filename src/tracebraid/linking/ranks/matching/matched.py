@@ -6,9 +6,15 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracebraid.model.collective_codes import MatchMethod
+from tracebraid.linking.ranks.matching.by_order import match_by_order
+from tracebraid.linking.ranks.matching.by_sequence import match_by_sequence, restarts
+from tracebraid.linking.ranks.matching.collectives import collectives_of
+from tracebraid.linking.ranks.matching.groups import with_groups
+from tracebraid.linking.ranks.matching.order_findings import order_findings
+from tracebraid.linking.ranks.matching.rank_findings import of_another_run, rank_findings
+from tracebraid.linking.ranks.matching.signatures import is_between_two, with_signatures
+from tracebraid.model.collective_codes import CollectiveType
 from tracebraid.model.finding import Finding
-from tracebraid.model.schema.ranks import MATCHED_COLLECTIVES, MEMBERS
 
 __all__ = ["MatchedMembers", "match_members"]
 
@@ -31,34 +37,61 @@ class MatchedMembers:
 def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
     """Match the members of all ranks.
 
+    Numbers come first, then the order of what they leave. Sends meet receives by their peers, in the order of each
+    pair; a kernel of several sends and receives whose peers are unknown stays unmatched.
+
     Args:
         members: `MEMBERS` of all ranks, on their own clocks.
         ranks: `RANKS`.
     """
-    group = pl.coalesce("communicator", "process_group", pl.lit("")).alias("group")
-    keyed = members.with_columns(group).with_columns(
-        pl.int_range(pl.len()).over("rank", "group").alias("number")
+    strangers = of_another_run(ranks)
+    prepared = _prepared(members)
+    usable = prepared.filter(~pl.col("rank").is_in(list(strangers)))
+    by_sequence = match_by_sequence(usable)
+    numbered = pl.col("row").is_in(by_sequence.get_column("row").implode())
+    # Numbers have the last word in the groups that have them: what they leave is in no other's collective.
+    of_numbered = usable.filter(numbered).get_column("_group").unique().implode()
+    rest = usable.filter(~numbered & (~pl.col("_group").is_in(of_numbered) | is_between_two()))
+    clocks = _clocks(usable.join(by_sequence, on="row", how="inner", maintain_order="left"))
+    matches = pl.concat([by_sequence, match_by_order(_with_channels(rest), clocks)])
+    found, collectives = collectives_of(prepared.sort("row"), matches)
+    match = found.get_column("collective").gather(prepared.get_column("row")).cast(pl.String).alias("match")
+    order = order_findings(prepared.with_columns(match), ranks)
+    return MatchedMembers(found, collectives, (*rank_findings(found, ranks, strangers), *order))
+
+
+def _prepared(members: pl.DataFrame) -> pl.DataFrame:
+    """The members in the order of issue, with `row`, `step_number`, `_group`, `group` and `token`."""
+    rows = members.with_row_index("row").with_columns(
+        pl.col("row").cast(pl.Int64),
+        pl.col("step").rank("dense").cast(pl.Int64).fill_null(-1).alias("step_number"),
     )
-    key = ["group", "number"]
-    collectives = (
-        keyed.sort("start_ns", "rank")
-        .group_by(key, maintain_order=True)
-        .agg(
-            pl.col("type").first(),
-            pl.col("sequence").first(),
-            pl.col("dtype").first(),
-            pl.col("group_size").first(),
-            pl.col("rank").sort().alias("ranks"),
-            (pl.col("in_bytes").n_unique() == 1).alias("agrees"),
-        )
-        .with_row_index("collective")
-        .with_columns(
-            pl.col("collective").cast(pl.Int64),
-            pl.lit(MatchMethod.GROUP_ORDER.value).alias("method"),
-            pl.lit(0.5).alias("confidence"),
-        )
+    issued = rows.sort("rank", pl.coalesce("issued_ns", "start_ns"), "event_id")
+    return with_signatures(with_groups(issued))
+
+
+def _clocks(numbered: pl.DataFrame) -> dict[int, int]:
+    """What to add to each rank's times to be on the clock of a rank of the largest group that numbers matched."""
+    if numbered.is_empty():
+        return {}
+    largest = (
+        numbered.group_by("_group").len().sort("len", "_group", descending=[True, False]).item(0, "_group")
     )
-    found = keyed.drop("collective").join(
-        collectives.select("collective", *key), on=key, how="left", maintain_order="left"
-    )
-    return MatchedMembers(MEMBERS.conform(found), MATCHED_COLLECTIVES.conform(collectives, fill_missing=True))
+    rows = numbered.filter(pl.col("_group") == largest)
+    first = rows.get_column("rank").min()
+    of_first = rows.filter(pl.col("rank") == first).select("key", pl.col("end_ns").alias("reference_ns"))
+    apart = rows.join(of_first, on="key", how="inner").group_by("rank")
+    medians = apart.agg((pl.col("reference_ns") - pl.col("end_ns")).sort().get(pl.len() // 2).alias("offset"))
+    return dict(medians.select("rank", "offset").iter_rows())
+
+
+def _with_channels(members: pl.DataFrame) -> pl.DataFrame:
+    """With `channel` and `track`: within a channel, the members of a rank meet those of the others in their order."""
+    together = pl.col("type") == CollectiveType.SEND_RECEIVE.value
+    pair = pl.concat_str("_group", "source", "destination", separator=" ")
+    channel = pl.when(is_between_two()).then(pair).otherwise(pl.col("_group").cast(pl.String))
+    found = members.with_columns(channel.alias("channel"), pl.col("rank").alias("track"))
+    # Numbers that restart tell collectives apart that types and sizes do not.
+    number = pl.when(restarts() & ~is_between_two()).then("sequence")
+    token = pl.struct("token", number.alias("number")).rank("dense").cast(pl.Int64).alias("token")
+    return found.with_columns(token).filter(pl.col("channel").is_not_null() & together.ne_missing(other=True))

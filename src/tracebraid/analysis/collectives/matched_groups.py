@@ -1,0 +1,90 @@
+"""Which process groups are there over all ranks, and how much of what they communicate was matched?"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.model.answers import MATCHED_GROUPS
+from tracebraid.model.collective_codes import CollectiveType, MatchMethod
+from tracebraid.model.linked_ranks import LinkedRanks
+
+__all__ = ["matched_groups"]
+
+_KEY = ["group", "type"]
+
+_METHODS = {
+    "by_sequence": [MatchMethod.COMMUNICATOR_SEQUENCE.value, MatchMethod.GROUP_SEQUENCE.value],
+    "by_order": [MatchMethod.GROUP_ORDER.value],
+    "by_alignment": [MatchMethod.ALIGNED_ORDER.value],
+    "by_time": [MatchMethod.TIME.value],
+}
+
+_BETWEEN_TWO = [CollectiveType.SEND.value, CollectiveType.RECEIVE.value]
+
+
+def matched_groups(ranks: LinkedRanks) -> pl.DataFrame:
+    """The process groups over all ranks, and what of their collectives was matched by what: `MATCHED_GROUPS`.
+
+    A send that was matched with a receive counts as a collective in the rows of both.
+
+    Args:
+        ranks: the ranks of a job.
+    """
+    members = ranks.members
+    several = (pl.col("rank").n_unique().over("group") > 1) & pl.col("group").is_not_null()
+    frame = (
+        members.with_columns(several.alias("several"))
+        .group_by(_KEY, maintain_order=True)
+        .agg(
+            pl.col("start_ns").min().alias("first_ns"),
+            pl.col("process_group").drop_nulls().unique().sort().alias("names"),
+            pl.col("description").drop_nulls().first(),
+            pl.col("group_size").drop_nulls().max(),
+            pl.col("group_ranks").drop_nulls().first(),
+            pl.col("rank").unique().sort().alias("ranks"),
+            pl.len().alias("members"),
+            pl.col("collective").count().alias("matched"),
+            (pl.col("collective").is_null() & ~pl.col("several")).sum().alias("alone"),
+            (pl.col("collective").is_null() & pl.col("several")).sum().alias("open"),
+        )
+    )
+    found = frame.join(_collectives(ranks), on=_KEY, how="left", nulls_equal=True, maintain_order="left")
+    counts = ["collectives", "complete", "disagreeing", *_METHODS]
+    found = found.with_columns(
+        pl.col(counts).fill_null(0),
+        (pl.col("members") - pl.col("matched")).alias("unmatched"),
+        pl.col("group_ranks").list.set_difference("ranks").list.sort().alias("missing"),
+        pl.when(pl.col("names").list.len() > 0).then(pl.col("names").list.join(", ")).alias("names"),
+        pl.col("first_ns").min().over("group").alias("began_ns"),
+    ).sort("began_ns", "group", "members", "type", descending=[False, False, True, False])
+    return MATCHED_GROUPS.conform(found.with_columns(_listed("ranks", found), _listed("missing", found)))
+
+
+def _collectives(ranks: LinkedRanks) -> pl.DataFrame:
+    """What was matched, by group and type of the members."""
+    types = ranks.members.select("collective", *_KEY).drop_nulls("collective").unique()
+    joined = types.join(ranks.collectives.drop(_KEY), on="collective", how="left")
+    size = pl.when(pl.col("type").is_in(_BETWEEN_TWO)).then(2).otherwise("group_size")
+    method = pl.col("method")
+    return joined.group_by(_KEY).agg(
+        pl.len().alias("collectives"),
+        (pl.col("ranks").list.len().cast(pl.Int64) == size).sum().alias("complete"),
+        (~pl.col("agrees")).sum().alias("disagreeing"),
+        pl.col("confidence").min(),
+        *(method.is_in(methods).sum().alias(name) for name, methods in _METHODS.items()),
+    )
+
+
+def _listed(column: str, numbers: pl.DataFrame) -> pl.Series:
+    """Rising numbers as text: `0-3, 7`; null: there are none."""
+    return pl.Series(column, [_text(row) for row in numbers.get_column(column).to_list()], dtype=pl.String)
+
+
+def _text(numbers: list[int] | None) -> str | None:
+    runs: list[list[int]] = []
+    for number in numbers or ():
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{low}-{high}" if high > low else str(low) for low, high in runs) or None

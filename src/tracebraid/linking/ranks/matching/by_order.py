@@ -1,0 +1,136 @@
+"""Members of one collective by their order, types, sizes and times, where no numbers match them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from tracebraid.linking.ranks.matching.alignment import Alignment, Evidence, Track, align
+from tracebraid.linking.ranks.matching.clock_votes import Ints
+from tracebraid.model.collective_codes import MatchMethod
+
+__all__ = ["match_by_order"]
+
+_METHODS = {
+    Evidence.ORDER: (MatchMethod.GROUP_ORDER, 0.95),
+    Evidence.EQUAL_WINDOWS: (MatchMethod.GROUP_ORDER, 0.7),
+    Evidence.UNIQUE: (MatchMethod.ALIGNED_ORDER, 0.9),
+    Evidence.INTERVALS: (MatchMethod.TIME, 0.85),
+    Evidence.STEPS: (MatchMethod.ALIGNED_ORDER, 0.8),
+    Evidence.CLOCKS: (MatchMethod.TIME, 0.6),
+}
+"""How members are said to be matched, and how sure that is."""
+
+_TRIES = 2
+"""A rank that fits nowhere is tried again when the others are aligned: they may reach into its window."""
+
+
+@dataclass(eq=False)
+class _Reference:
+    """The collectives of a group that are known so far, on the clock of its first rank.
+
+    Args:
+        track: their tokens, ends and steps.
+        keys: a number for each.
+    """
+
+    track: Track
+    keys: Ints
+    clocks: dict[int, int] = field(default_factory=dict)
+
+
+def match_by_order(members: pl.DataFrame, clocks: dict[int, int]) -> pl.DataFrame:
+    """The members that order matches: `row`, `key` (equal within a collective), `method`, `confidence`.
+
+    The rank with the most members is the reference; each other rank is aligned with what is known so far, and adds
+    what it alone has. Linear in members.
+
+    Args:
+        members: `row`, `channel`, `track` (the rank), `token`, `end_ns`, `step_number`, in the order of issue.
+        clocks: what to add to a rank's times to be on the clock of some rank, in ns, as far as it is known.
+    """
+    clocks = dict(clocks)
+    found = [_matched(channel, tracks, clocks) for channel, tracks in _channels(members) if len(tracks) > 1]
+    schema = {"row": pl.Int64, "key": pl.String, "method": pl.String, "confidence": pl.Float64}
+    return pl.concat([pl.DataFrame(schema=schema), *found])
+
+
+def _channels(members: pl.DataFrame) -> Iterator[tuple[str, dict[int, pl.DataFrame]]]:
+    """The members of each rank in each channel; channels of the most members first, as they say most of clocks."""
+    parts = members.partition_by("channel", as_dict=True, maintain_order=True)
+    for (channel,), part in sorted(parts.items(), key=lambda item: -item[1].height):
+        ranks = part.partition_by("track", as_dict=True, maintain_order=True)
+        ordered = sorted(ranks.items(), key=lambda item: (-item[1].height, item[0]))
+        yield str(channel), {int(str(rank)): frame for (rank,), frame in ordered}
+
+
+def _matched(channel: str, tracks: dict[int, pl.DataFrame], clocks: dict[int, int]) -> pl.DataFrame:
+    first, *waiting = tracks
+    track = _track(tracks[first])
+    reference = _Reference(track, np.arange(len(track.tokens)))
+    results = [_result(tracks[first], channel, reference.keys, None)]
+    offsets = {first: 0}
+    for _ in range(_TRIES):
+        left = []
+        for rank in waiting:
+            hint = clocks[rank] - clocks[first] if rank in clocks and first in clocks else None
+            track = _track(tracks[rank])
+            alignment = align(reference.track, track, hint)
+            if alignment is None or not (alignment.of >= 0).any():
+                left.append(rank)
+                continue
+            offsets[rank] = int(np.median(alignment.offsets))
+            keys = _added(reference, track, alignment)
+            results.append(_result(tracks[rank], channel, keys, alignment))
+        if not left or len(left) == len(waiting):
+            break
+        waiting = left
+    _keep_clocks(clocks, offsets, first)
+    return pl.concat(results)
+
+
+def _keep_clocks(clocks: dict[int, int], offsets: dict[int, int], first: int) -> None:
+    """Remember how far clocks are apart, once a group has said it, for groups of the same ranks."""
+    if not clocks:
+        clocks.update(offsets)
+    elif first in clocks:
+        for rank, offset in offsets.items():
+            clocks.setdefault(rank, clocks[first] + offset)
+
+
+def _track(frame: pl.DataFrame) -> Track:
+    tokens, ends, steps = (frame.get_column(name).to_numpy() for name in ("token", "end_ns", "step_number"))
+    return Track(tokens, ends, steps)
+
+
+def _added(reference: _Reference, track: Track, alignment: Alignment) -> Ints:
+    """The keys of a rank's members; those that are new are added to the reference, at their times on its clock."""
+    new = alignment.of < 0
+    keys = np.where(new, -1, reference.keys[alignment.of])
+    keys[new] = len(reference.keys) + np.arange(new.sum())
+    if new.any():
+        known, ends = reference.track, (track.ends + alignment.offsets)[new]
+        order = np.argsort(np.concatenate([known.ends, ends]), kind="stable")
+        reference.track = Track(
+            np.concatenate([known.tokens, track.tokens[new]])[order],
+            np.concatenate([known.ends, ends])[order],
+            np.concatenate([known.steps, track.steps[new]])[order],
+        )
+        reference.keys = np.concatenate([reference.keys, keys[new]])[order]
+    return keys
+
+
+def _result(frame: pl.DataFrame, channel: str, keys: Ints, alignment: Alignment | None) -> pl.DataFrame:
+    evidence = Evidence.ORDER if alignment is None else alignment.evidence
+    method, confidence = _METHODS[evidence]
+    if alignment is None:
+        confidence = 1.0
+    return frame.select(
+        "row",
+        pl.concat_str(pl.lit(f"o|{channel}|"), pl.Series("number", keys).cast(pl.String)).alias("key"),
+        pl.lit(method.value).alias("method"),
+        pl.lit(confidence).alias("confidence"),
+    )
