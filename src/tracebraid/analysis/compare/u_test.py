@@ -92,9 +92,9 @@ def _probabilities(a: _Ints, b: _Ints, tail: _Floats | None) -> _Floats:
     ranks = np.empty(both.shape)
     np.put_along_axis(ranks, order, mean_rank[group].reshape(both.shape), axis=1)
     u = ranks[:, first:].sum(axis=1) - second * (second + 1) / 2
-    ties = np.bincount(
-        np.flatnonzero(opens.ravel()) // (first + second), weights=(size**3 - size).astype(np.float64)
-    )
+    of_row = np.flatnonzero(opens.ravel()) // (first + second)
+    ties = np.zeros(len(a))
+    np.add.at(ties, of_row, (size**3 - size).astype(np.float64))
     p = _normal(u, ties, first, second)
     if tail is not None:
         least = np.minimum(u, first * second - u)
