@@ -155,3 +155,36 @@ def test_python_takes_paths_jobs_and_linked_traces(runs: dict[str, Path]) -> Non
     assert tracebraid.diff(job, linked).steps.equals(by_path.steps)
     assert by_path.is_slower(0.05)
     assert "difference_ns" in repr(by_path)
+
+
+def test_names_of_a_trace_do_not_steer_the_terminal(runs: dict[str, Path], tmp_path: Path) -> None:
+    scene = PLAIN.scene(STEPS)
+    host, stream = scene.thread("other"), scene.stream(7)
+    host.until(STEPS[0])
+    with host.op("[red]op\x1b[31m", dims=[[2]]):
+        host.launch(stream, "[/bold]kernel\x1b[0m", 100)
+    scene.write(tmp_path)
+    done = run("diff", runs["plain"], tmp_path, "--top", "50")
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout
+    assert "[red]op" in done.stdout
+    assert "[/bold]kernel" in done.stdout
+
+
+def test_steps_that_overlap_and_a_trace_cut_in_two_are_compared(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    scene = PLAIN.scene(STEPS)
+    host = scene.thread("other", STEPS[0])
+    with host.step(2, 5 * GEMM_NS):
+        host.run("aten::other", 1_000)
+    text = scene.write(tmp_path).read_text()
+    found = data_of(runs["plain"], tmp_path)
+    assert sum(part["b_ns"] for part in found["parts"]) == found["steps"][0]["b_ns"]
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut/kineto_trace_0.json").write_text(text[: len(text) // 2])
+    done = run("diff", runs["plain"], tmp_path / "cut", "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert found["findings"]
+    assert sum(part["b_ns"] for part in found["parts"]) == found["steps"][0]["b_ns"]

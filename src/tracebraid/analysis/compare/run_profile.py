@@ -69,22 +69,11 @@ def run_profile(
     samples = chosen[0].height if chosen else 0
     dropped = [] if with_shapes else ["input_dims", "input_types"]
     dropped += [] if with_modules else ["module"]
-    positions = [
-        rank.positions.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in dropped)
-        for rank in ranks
-    ]
-    unique = pl.concat(positions).unique(KEY, keep="first", maintain_order=True)
-    numbered = unique.select(KEY).with_row_index("number").cast({"number": pl.Int64})
-    maps = [
-        frame.join(numbered, on=KEY, how="left", nulls_equal=True, maintain_order="left").get_column("number")
-        for frame in positions
-    ]
+    positions, numbers = _numbered([rank.positions for rank in ranks], dropped)
+    spans = [frame.get_column("span_ns").to_numpy() for frame in chosen]
 
     def summed(name: str, *keys: str) -> pl.DataFrame:
-        frames = [
-            _moved(getattr(rank, name), number, windows)
-            for rank, number, windows in zip(ranks, maps, chosen, strict=True)
-        ]
+        frames = map(_moved, (getattr(rank, name) for rank in ranks), numbers, chosen)
         key = ["position", "sample", *keys]
         found = pl.concat(frames)
         values = [column for column in found.columns if column not in key]
@@ -96,14 +85,30 @@ def run_profile(
         any(rank.has_device for rank in ranks),
         samples,
         max((rank.windows.height for rank in ranks), default=0) - samples,
-        np.array([frame.get_column("span_ns").to_numpy() for frame in chosen], dtype=np.int64).reshape(
-            -1, samples
-        ),
-        unique,
+        np.array(spans, dtype=np.int64).reshape(-1, samples),
+        positions,
         summed("ops"),
         summed("kernels", "kernel", "kind"),
         summed("parts", "part", "cause", "host_activity"),
     )
+
+
+def _numbered(frames: list[pl.DataFrame], dropped: list[str]) -> tuple[pl.DataFrame, list[pl.Series]]:
+    """The positions of all ranks, each once, and for those of each rank their rows among them.
+
+    Args:
+        frames: positions of each rank.
+        dropped: columns that do not tell positions apart.
+    """
+    frames = [
+        frame.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in dropped) for frame in frames
+    ]
+    unique = pl.concat(frames).unique(KEY, keep="first", maintain_order=True)
+    rows = unique.select(KEY).with_row_index("number").cast({"number": pl.Int64})
+    found = [
+        frame.join(rows, on=KEY, how="left", nulls_equal=True, maintain_order="left") for frame in frames
+    ]
+    return unique, [frame.get_column("number") for frame in found]
 
 
 def _chosen(ranks: Sequence[RankProfile], with_doubtful: bool) -> list[pl.DataFrame]:

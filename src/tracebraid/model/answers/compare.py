@@ -172,7 +172,11 @@ DIFF_OPS = Table(
         Column("host_b_ns", Kind.INT, "the same of the second run"),
         Column("device_a_ns", Kind.INT, "duration of what it launched itself, mean for each step and rank"),
         Column("device_b_ns", Kind.INT, "the same of the second run"),
-        *_MEANS[2:],
+        Column(
+            "difference_ns",
+            Kind.INT,
+            "b - a, of device times; of a run without device work host time stands for it",
+        ),
         *_CORRECTED,
     ),
 )
