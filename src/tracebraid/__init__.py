@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 if _TYPE_CHECKING:
     from tracebraid.api import (
         activations,
+        advise,
         allocations,
         allocator,
         allocator_calls,
@@ -26,11 +27,18 @@ if _TYPE_CHECKING:
         capture,
         check,
         clocks,
+        collective_bandwidth,
+        collective_fit,
+        collective_imbalance,
+        collective_ranks,
+        collective_totals,
+        collectives,
         copies,
         copy_bandwidth,
         copy_bandwidth_series,
         counters,
         demo_path,
+        detectors,
         diff,
         exposed_collectives,
         full_queue,
@@ -47,6 +55,7 @@ if _TYPE_CHECKING:
         kernel_sequences,
         kernels,
         kernels_by_op,
+        late_arrivals,
         launch_bound,
         launch_events,
         launchers,
@@ -68,6 +77,8 @@ if _TYPE_CHECKING:
         python_frames,
         queue_lengths,
         queue_series,
+        rank_steps,
+        rank_waits,
         read_execution_trace,
         read_timeline,
         recomputation,
@@ -77,6 +88,7 @@ if _TYPE_CHECKING:
         step_spread,
         step_times,
         steps,
+        stragglers,
         stream_idle,
         sync_calls,
         syncs,
@@ -98,10 +110,12 @@ if _TYPE_CHECKING:
         TracebraidError,
         WrongTraceError,
     )
+    from tracebraid.model.advice import Advice
     from tracebraid.model.analysis import Analysis, Answer, Family, Need
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.comparison import Caution, CautionCode, Comparison
     from tracebraid.model.coverage import Coverage
+    from tracebraid.model.detector import Detector, JobDetector
     from tracebraid.model.execution_trace import ExecutionTrace
     from tracebraid.model.file_info import FileInfo
     from tracebraid.model.finding import Finding
@@ -117,6 +131,7 @@ if _TYPE_CHECKING:
     from tracebraid.version import __version__
 
 __all__ = [
+    "Advice",
     "Analysis",
     "Answer",
     "ArgumentError",
@@ -132,6 +147,7 @@ __all__ = [
     "Comparison",
     "Coverage",
     "CoverageError",
+    "Detector",
     "Diagnosis",
     "ExecutionTrace",
     "ExecutionTraceObserver",
@@ -141,6 +157,7 @@ __all__ = [
     "FindingCode",
     "InputError",
     "Job",
+    "JobDetector",
     "LinkedTrace",
     "Matched",
     "Matching",
@@ -158,6 +175,7 @@ __all__ = [
     "WrongTraceError",
     "__version__",
     "activations",
+    "advise",
     "allocations",
     "allocator",
     "allocator_calls",
@@ -170,11 +188,18 @@ __all__ = [
     "capture",
     "check",
     "clocks",
+    "collective_bandwidth",
+    "collective_fit",
+    "collective_imbalance",
+    "collective_ranks",
+    "collective_totals",
+    "collectives",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
     "counters",
     "demo_path",
+    "detectors",
     "diff",
     "exposed_collectives",
     "full_queue",
@@ -191,6 +216,7 @@ __all__ = [
     "kernel_sequences",
     "kernels",
     "kernels_by_op",
+    "late_arrivals",
     "launch_bound",
     "launch_events",
     "launchers",
@@ -212,6 +238,8 @@ __all__ = [
     "python_frames",
     "queue_lengths",
     "queue_series",
+    "rank_steps",
+    "rank_waits",
     "read_execution_trace",
     "read_timeline",
     "recomputation",
@@ -221,6 +249,7 @@ __all__ = [
     "step_spread",
     "step_times",
     "steps",
+    "stragglers",
     "stream_idle",
     "sync_calls",
     "syncs",
@@ -232,15 +261,17 @@ __all__ = [
 
 _HOMES = {
     "tracebraid.api": (
-        "activations allocations allocator allocator_calls analyses analyze annotation_kernels batch_sizes "
-        "breakdown build_recorder capture check clocks copies copy_bandwidth copy_bandwidth_series counters "
-        "demo_path diff exposed_collectives full_queue graph_kernels graph_replays idle_blame idle_causes "
-        "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
-        "kernels kernels_by_op launch_bound launch_events launchers launches link matched_groups memory_at_peak "
-        "memory_growth memory_kept memory_peak memory_timeline mfu modules op_costs op_kernel_sequences open "
-        "ops overlap python_frames queue_lengths queue_series read_execution_trace read_timeline "
-        "recomputation repair roofline short_kernels step_spread step_times steps stream_idle sync_calls "
-        "syncs token_times user_annotations validity write_et_plus"
+        "activations advise allocations allocator allocator_calls analyses analyze annotation_kernels "
+        "batch_sizes breakdown build_recorder capture check clocks collective_bandwidth collective_fit "
+        "collective_imbalance collective_ranks collective_totals collectives copies copy_bandwidth "
+        "copy_bandwidth_series counters demo_path detectors diff exposed_collectives full_queue graph_kernels "
+        "graph_replays idle_blame idle_causes idle_gaps inference_phases info kernel_durations "
+        "kernel_families kernel_pace kernel_sequences kernels kernels_by_op late_arrivals launch_bound "
+        "launch_events launchers launches link matched_groups memory_at_peak memory_growth memory_kept "
+        "memory_peak memory_timeline mfu modules op_costs op_kernel_sequences open ops overlap "
+        "python_frames queue_lengths queue_series rank_steps rank_waits read_execution_trace read_timeline "
+        "recomputation repair roofline short_kernels step_spread step_times steps stragglers stream_idle "
+        "sync_calls syncs token_times user_annotations validity write_et_plus"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
@@ -248,8 +279,10 @@ _HOMES = {
     ),
     "tracebraid.recorders.observer": "ExecutionTraceObserver",
     "tracebraid.recorders.session.capture": "Capture",
+    "tracebraid.model.advice": "Advice",
     "tracebraid.model.analysis": "Analysis Answer Family Need",
     "tracebraid.model.check": "Check CheckedRank Diagnosis Repair Severity",
+    "tracebraid.model.detector": "Detector JobDetector",
     "tracebraid.model.comparison": "Caution CautionCode Comparison",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",

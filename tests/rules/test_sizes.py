@@ -15,6 +15,7 @@ LINES_OF_A_FUNCTION = 50
 PARAMETERS = 5
 
 EXCEPTIONS: set[str] = {
+    "advise.advise",
     "analyze.analyze",
     "capture.capture",
     "capturing.capture",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import polars as pl
 
@@ -20,7 +20,7 @@ from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["HAS", "lacking"]
+__all__ = ["HAS", "lacking", "lacking_of"]
 
 _COUNTER_CATEGORIES = ["cuda_profiler_range", "hardware_counters"]
 
@@ -38,9 +38,22 @@ def lacking(
         annotation: what marks a step.
     """
     wanted = [need for need in (*analysis.needs, *analysis.uses) if need is not Need.SEVERAL_RANKS]
+    return lacking_of(wanted, linked, annotation)
+
+
+def lacking_of(
+    needs: Iterable[Need], linked: LinkedTrace, annotation: str = PROFILER_STEP
+) -> tuple[Need, ...]:
+    """What of some needs the trace does not have, in their order.
+
+    Args:
+        needs: what may be lacking.
+        linked: one rank.
+        annotation: what marks a step.
+    """
     return tuple(
         need
-        for need in wanted
+        for need in needs
         if not (bool(step_windows(linked, annotation).height) if need is Need.STEPS else HAS[need](linked))
     )
 

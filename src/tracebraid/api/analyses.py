@@ -10,6 +10,12 @@ from typing import Concatenate, ParamSpec
 import polars as pl
 
 from tracebraid.analysis.catalog import ANALYSES
+from tracebraid.analysis.collectives.collective_bandwidth import collective_bandwidth as _collective_bandwidth
+from tracebraid.analysis.collectives.collective_fit import collective_fit as _collective_fit
+from tracebraid.analysis.collectives.collective_imbalance import collective_imbalance as _collective_imbalance
+from tracebraid.analysis.collectives.collective_ranks import collective_ranks as _collective_ranks
+from tracebraid.analysis.collectives.collective_totals import collective_totals as _collective_totals
+from tracebraid.analysis.collectives.collectives import collectives as _collectives
 from tracebraid.analysis.collectives.matched_groups import matched_groups as _matched_groups
 from tracebraid.analysis.efficiency.mfu import mfu as _mfu
 from tracebraid.analysis.efficiency.op_costs import op_costs as _op_costs
@@ -62,6 +68,10 @@ from tracebraid.analysis.ops.modules.modules import modules as _modules
 from tracebraid.analysis.ops.ops import ops as _ops
 from tracebraid.analysis.ops.python_frames import python_frames as _python_frames
 from tracebraid.analysis.ranks.clocks import clocks as _clocks
+from tracebraid.analysis.ranks.late_arrivals import late_arrivals as _late_arrivals
+from tracebraid.analysis.ranks.rank_steps import rank_steps as _rank_steps
+from tracebraid.analysis.ranks.rank_waits import rank_waits as _rank_waits
+from tracebraid.analysis.ranks.stragglers import stragglers as _stragglers
 from tracebraid.analysis.time.breakdown import breakdown as _breakdown
 from tracebraid.analysis.time.exposed_collectives import exposed_collectives as _exposed_collectives
 from tracebraid.analysis.time.idle.idle_blame import idle_blame as _idle_blame
@@ -94,6 +104,12 @@ __all__ = [
     "breakdown",
     "check_options",
     "clocks",
+    "collective_bandwidth",
+    "collective_fit",
+    "collective_imbalance",
+    "collective_ranks",
+    "collective_totals",
+    "collectives",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -112,6 +128,7 @@ __all__ = [
     "kernel_sequences",
     "kernels",
     "kernels_by_op",
+    "late_arrivals",
     "launch_bound",
     "launch_events",
     "launchers",
@@ -131,12 +148,15 @@ __all__ = [
     "python_frames",
     "queue_lengths",
     "queue_series",
+    "rank_steps",
+    "rank_waits",
     "recomputation",
     "roofline",
     "short_kernels",
     "step_spread",
     "step_times",
     "steps",
+    "stragglers",
     "stream_idle",
     "sync_calls",
     "syncs",
@@ -248,6 +268,16 @@ graph_replays = _over_ranks(_graph_replays)
 
 clocks = _of_job(_clocks)
 matched_groups = _of_job(_matched_groups)
+collectives = _of_job(_collectives)
+collective_ranks = _of_job(_collective_ranks)
+collective_totals = _of_job(_collective_totals)
+collective_bandwidth = _of_job(_collective_bandwidth)
+collective_fit = _of_job(_collective_fit)
+collective_imbalance = _of_job(_collective_imbalance)
+stragglers = _of_job(_stragglers)
+rank_waits = _of_job(_rank_waits)
+rank_steps = _of_job(_rank_steps)
+late_arrivals = _of_job(_late_arrivals)
 
 
 def analyses() -> tuple[Analysis | JobAnalysis, ...]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
+from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.api.judging import judge, link_and_judge
 from tracebraid.api.traces import Progress, link
 from tracebraid.errors import InputError
@@ -17,16 +19,18 @@ from tracebraid.importers.discovery.sniff import is_candidate
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.importers.reading import reading
 from tracebraid.importers.trace import read_trace
+from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.check import Check, CheckedRank, Severity
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.job import RankFiles
+from tracebraid.model.linked_ranks import LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.process import process_of_et, process_of_timeline
 from tracebraid.validation.advice import diagnose, diagnosis_of
-from tracebraid.validation.clocks import collective_clock_findings, collectives_of
+from tracebraid.validation.clocks import clock_findings
 from tracebraid.validation.consequences import without_consequences
 from tracebraid.validation.identity import et_findings, recording_findings
 from tracebraid.validation.manifest import leftover_findings, manifest_findings
@@ -53,7 +57,7 @@ class _Window:
     findings: list[Finding] = field(default_factory=list)
     steps: dict[int, tuple[Step, ...]] = field(default_factory=dict)
     worlds: dict[int, int | None] = field(default_factory=dict)
-    collectives: dict[int, pl.DataFrame] = field(default_factory=dict)
+    parts: list[RankParts] = field(default_factory=list)
     processes: list[RankProcesses] = field(default_factory=list)
 
 
@@ -135,13 +139,37 @@ def _check_window(window: _Window, only_rank: int | None, progress: Progress | N
         mixed = run_findings(window.processes, path)
         window.findings += mixed
         window.findings += [*unpaired, *leftover_findings(window.path), *rank_findings(window.worlds, path)]
-        steps = rank_step_findings(window.steps, path)
-        # Clocks of ranks of two runs have nothing to agree on.
-        window.findings += [
-            finding for finding in steps if not mixed or finding.code is not FindingCode.CLOCKS_DIFFER
-        ]
-        if not mixed and not any(finding.code is FindingCode.CLOCKS_DIFFER for finding in steps):
-            window.findings += collective_clock_findings(window.collectives, path)
+        # Ranks of two runs share neither collectives nor clocks.
+        window.findings += _step_findings(window, None) if mixed else _clock_and_step_findings(window)
+
+
+def _clock_and_step_findings(window: _Window) -> list[Finding]:
+    """What the ranks' collectives say, and their steps, on clocks that are aligned by those."""
+    if len(window.parts) < 2:
+        return _step_findings(window, None)
+    linked = link_ranks(window.parts)
+    clocks = {row["rank"]: row for row in linked.clocks.to_dicts()}
+    window.ranks = [replace(checked, clock=clocks.get(checked.rank)) for checked in window.ranks]
+    return [
+        *linked.findings,
+        *clock_findings(linked.clocks, str(window.path)),
+        *_step_findings(window, linked),
+    ]
+
+
+def _step_findings(window: _Window, linked: LinkedRanks | None) -> list[Finding]:
+    """Whether all ranks recorded the same steps, and, where the ranks are linked with each other, at the same time."""
+    path = str(window.path)
+    if linked is None:
+        found = rank_step_findings(window.steps, path)
+        return [finding for finding in found if finding.code is not FindingCode.CLOCKS_DIFFER]
+    rows = [(rank, *astuple(step)) for rank, steps in window.steps.items() for step in steps]
+    schema = {"rank": pl.Int64, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64}
+    frame = linked.aligned(pl.DataFrame(rows, schema=schema, orient="row"), "start_ns", "end_ns")
+    steps: dict[int, list[Step]] = {rank: [] for rank in window.steps}
+    for rank, *step in frame.iter_rows():
+        steps[rank].append(Step(*step))
+    return rank_step_findings({rank: tuple(own) for rank, own in steps.items()}, path)
 
 
 def _has_traces(folder: Path) -> bool:
@@ -167,7 +195,7 @@ def _check_rank(window: _Window, files: RankFiles, progress: Progress | None) ->
             window.processes.append(_processes(files, linked, steps))
             window.steps[files.rank] = steps
             window.worlds[files.rank] = linked.timeline.world_size
-            window.collectives[files.rank] = collectives_of(linked.timeline)
+            window.parts.append(RankParts(rank_facts(linked), members(linked)))
             window.findings += [*judgement.findings, *recording_findings(linked)]
             window.findings += window_findings(linked.timeline, steps)
             checked = replace(

@@ -74,7 +74,7 @@ class Question:
         # Moments are on aligned clocks.
         first = min(self.starts.values(), default=0)
         self.starts = dict.fromkeys(self.starts, first)
-        frame = answer.frame if rank is None else answer.frame.filter(pl.col("rank") == rank)
+        frame = answer.frame if rank is None else _rows_of_rank(answer.frame, rank)
         if self.step is not None:
             frame = frame.filter(pl.col("step").is_in(self._step_names))
         return Answer(answer.analysis, frame, answer.lacks)
@@ -109,6 +109,13 @@ class Question:
     @property
     def _step_names(self) -> list[str]:
         return [self.step or "", f"{self.annotation}#{self.step}"]
+
+
+def _rows_of_rank(frame: pl.DataFrame, rank: int) -> pl.DataFrame:
+    """The rows that are of a rank, or of several ranks with it; all rows where they are of no rank."""
+    if "rank" in frame.columns:
+        return frame.filter(pl.col("rank") == rank)
+    return frame.filter(pl.col("ranks").list.contains(rank)) if "ranks" in frame.columns else frame
 
 
 def _listed(names: list[str]) -> str:

@@ -34,6 +34,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "link": {},
     "summary": {},
     "analyze": {},
+    "advise": {},
     "diff": {},
     "demo": {},
     "trace-link": {},

@@ -18,7 +18,17 @@ from tracebraid.api.checking import faults, is_note
 from tracebraid.model.finding import Finding
 from tracebraid.reports.text import printable
 
-__all__ = ["OfAll", "note", "output_width", "progress", "say", "say_error", "say_findings", "say_json"]
+__all__ = [
+    "OfAll",
+    "json_bytes",
+    "note",
+    "output_width",
+    "progress",
+    "say",
+    "say_error",
+    "say_findings",
+    "say_json",
+]
 
 _SHOW_AFTER_S = 1.0
 """A command that ends sooner shows no progress bar."""
@@ -52,7 +62,12 @@ def output_width() -> int:
 
 def say_json(data: Any) -> None:
     """Print results for machines: one JSON document."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(_as_text(data)), indent=2).decode() + "\n")
+    sys.stdout.write(json_bytes(data).decode())
+
+
+def json_bytes(data: Any) -> bytes:
+    """Results for machines as one JSON document."""
+    return msgspec.json.format(msgspec.json.encode(_as_text(data)), indent=2) + b"\n"
 
 
 def _as_text(data: Any) -> Any:

@@ -29,6 +29,7 @@ from tracebraid.model.answers import (
 )
 from tracebraid.model.device_peaks import Precision
 from tracebraid.model.kernel_family_rules import KernelFamily
+from tracebraid.model.transfer_method import TransferMethod
 
 __all__ = ["CODES_OF_COLUMNS", "CODE_NAMES", "CODE_SENTENCES", "NO_ROWS_SENTENCES", "code_name"]
 
@@ -52,6 +53,7 @@ CODES_OF_COLUMNS: Mapping[str, tuple[type[Enum], ...]] = {
     "method": (CaptureMatch,),
     "evidence": (PhaseEvidence,),
     "first_time_work": (FirstTimeWork,),
+    "transfer_method": (TransferMethod,),
 }
 """The codes that a column may hold, by its name. A value that is none of them is shown as it is."""
 
@@ -124,6 +126,9 @@ CODE_SENTENCES: Mapping[Enum, str] = {
     MemoryCategory.TEMPORARIES: "made and released in one pass",
     MemoryCategory.ACTIVATIONS: "made in forward and held for backward",
     CaptureMatch.NO_CAPTURE: "the graph was captured before the trace: its ops are not known",
+    TransferMethod.LAST_ARRIVAL: "transfer is from the last arrival on",
+    TransferMethod.SHORTEST_MEMBER: "transfer is the shortest duration of a rank: clocks are not known well enough",
+    TransferMethod.DURATION: "transfer is at most that long: no rank is there for which it could wait",
     HostWait.COMPLETE: "the call returns when the copy has ended",
     HostWait.STAGED: "the call returns when the host's memory has been read",
     SyncKind.QUERY: "asks and does not wait",
@@ -137,6 +142,8 @@ NO_ROWS_SENTENCES: Mapping[str, str] = {
     "idle_gaps": "no device is ever idle",
     "stream_idle": "no stream has two pieces of work, and so none has a gap",
     "exposed_collectives": "no collective is in the steps",
+    "collective_imbalance": "no all-to-all of known size is in the traces",
+    "collective_fit": "no collective of known size is in the traces",
     "short_kernels": "no kernel is shorter than the threshold (--set max_ns=...)",
     "kernel_pace": "no kernel runs twice on a stream",
     "kernel_sequences": "no sequence of kernels comes back",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -43,6 +44,7 @@ class CheckedRank:
         steps: names of the steps in the Kineto trace.
         coverage: how much was linked; None where a file is missing or unreadable.
         confidence: the lowest confidence of a link of a host op, 0 to 1; None where none is linked.
+        clock: how its clock goes against those of the other ranks: its row of `CLOCKS`; None where it is alone.
     """
 
     rank: int
@@ -52,6 +54,7 @@ class CheckedRank:
     steps: tuple[str, ...]
     coverage: Coverage | None
     confidence: float | None = None
+    clock: Mapping[str, str | int | float | None] | None = None
 
 
 @dataclass(frozen=True)

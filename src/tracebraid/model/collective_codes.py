@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["ClockMethod", "CollectiveType", "MatchMethod"]
+__all__ = ["SAME_CLOCK_NS", "ClockMethod", "CollectiveType", "MatchMethod"]
 
 
 class CollectiveType(str, Enum):
@@ -49,3 +49,8 @@ class ClockMethod(str, Enum):
     """From the ends of matched collectives."""
     UNKNOWN = "unknown"
     """Nothing allows an estimate; its times are used as they are."""
+
+
+SAME_CLOCK_NS = 100_000
+"""What ranks of a clock may seem to be apart: events are taken before and after the exchange, and a device's times are
+converted to its host's clock."""

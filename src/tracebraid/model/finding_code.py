@@ -74,6 +74,8 @@ class FindingCode(str, Enum):
     ANOTHER_RANK = "another-rank"
     ANOTHER_WINDOW = "another-window"
     RUNS_MIXED = "runs-mixed"
+    DETECTOR_FAILED = "detector-failed"
+    """Found by `tracebraid advise`: a detector of another package."""
     ANOTHER_PROGRAM = "another-program"
     PAIRED_BY_NUMBER = "paired-by-number"
     RANKS_DIFFER = "ranks-differ"
@@ -142,6 +144,7 @@ class FindingCase(str, Enum):
     OPTION = "option"
     BEYOND_WORLD = "beyond-world"
     STEPS_APART = "steps-apart"
+    HOST_OF_SEVERAL_CLOCKS = "host-of-several-clocks"
     COMPILING = "compiling"
     FILE_ABSENT = "file-absent"
 

@@ -151,6 +151,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.ANOTHER_RUN: "the Execution Trace is of another run than {kineto}: {differences}",
     _CODE.ANOTHER_RANK: "the Execution Trace is of another rank than {kineto}: {differences}",
     _CODE.ANOTHER_WINDOW: "no id of the Execution Trace is in {kineto}: it is of another window",
+    _CODE.DETECTOR_FAILED: "the detector {detector} is left out: {problem}",
     _CODE.RUNS_MIXED: "rank {rank} recorded the same steps as rank {first_rank} at another time",
     _CODE.ANOTHER_PROGRAM: "{problem}",
     _CODE.PAIRED_BY_NUMBER: "taken as rank {rank}, the number in its name and in that of {partner}, or its rank",
@@ -160,8 +161,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.WORLD_DIFFERS: "traces tell of worlds of {sizes} ranks",
     _CODE.STEPS_DIFFER: "the ranks' windows hold different steps ({steps})",
     _CODE.CLOCKS_DIFFER: (
-        "clocks disagree by at least {gap_ms:,.3f} ms: {collective} number {number} ended on rank {early} before rank "
-        "{late} began it"
+        "clocks differ from that of rank {reference}; to be added, by the collectives that they share: {clocks}"
     ),
     _CODE.COLLECTIVES_DISORDERED: (
         "rank {rank} enters {here} where ranks {others} enter {there}, number {number} in group {group}: ranks that "
@@ -235,6 +235,9 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     _CASE.STEPS_APART: (
         "clocks disagree, or ranks ran apart: {step} of rank {late} begins {gap_ms:,.3f} ms after that of rank {early} "
         "has ended"
+    ),
+    _CASE.HOST_OF_SEVERAL_CLOCKS: (
+        "ranks that name one host, {host}, have {count} clocks: several hosts, or containers, have that name"
     ),
     _CASE.COMPILING: "torch.compile was compiling inside the window",
     _CASE.FILE_ABSENT: "{name} is not there",

@@ -14,7 +14,20 @@ from tracebraid.reports.units import duration, moment, number, percent, quantity
 
 __all__ = ["MOMENTS", "cell_text", "heading", "least_width"]
 
-MOMENTS = frozenset({"start_ns", "end_ns", "ts_ns", "peak_ns", "allocated_ns", "released_ns"})
+MOMENTS = frozenset(
+    {
+        "start_ns",
+        "end_ns",
+        "ts_ns",
+        "peak_ns",
+        "allocated_ns",
+        "released_ns",
+        "arrival_ns",
+        "first_arrival_ns",
+        "last_arrival_ns",
+        "issued_ns",
+    }
+)
 """Columns that hold a moment on the unix clock; all others that end in `_ns` hold a duration."""
 _SHARES = frozenset({"mfu", "hfu", "fragmentation", "variation"})
 _IDS = ("_id", "_event", "rank", "correlation", "graph", "node", "gap")

@@ -97,6 +97,7 @@ def check_data(check: Check) -> dict[str, Any]:
                 "kineto": checked.kineto,
                 "steps": list(checked.steps),
                 "confidence": checked.confidence,
+                "clock": None if checked.clock is None else dict(checked.clock),
                 "linked": None if checked.coverage is None else coverage_data(checked.rank, checked.coverage),
             }
             for checked in check.ranks

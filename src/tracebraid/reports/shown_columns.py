@@ -14,10 +14,30 @@ CONTEXT = ("rank", "step", "device", "doubtful")
 """Columns that come first, and only where they differ from row to row or, for the last, say something."""
 
 SHOWN: Mapping[str, str] = {
+    "rank_steps": "span_ns compute_ns transfer_ns waiting_ns! caused_ns! idle_ns late_ns late_count "
+    "collectives start_ns ranks",
+    "rank_waits": "waited_for waiting_ns! share count longest_ns",
+    "late_arrivals": "lateness_ns! caused_ns! cause name time_ns others_ns difference_ns explained_share type "
+    "collective origin_rank origin_collective margin_ns start_ns group",
+    "stragglers": "systematic! p_value late_count worst_count blocks mean_ns caused_ns! cause name cause_share "
+    "time_share mean_low_ns mean_high_ns lateness_ns share",
     "clocks": "host method offset_ns! offset_low_ns offset_high_ns drift_ppm! drift_low_ppm drift_high_ppm collectives "
     "reference at_ns",
     "matched_groups": "group type members matched! unmatched! alone open collectives complete by_sequence by_order "
     "by_alignment by_time disagreeing confidence group_size missing ranks description names",
+    "collectives": "type first_arrival_ns transfer_ns waiting_ns! last_rank size_bytes dtype bus_bytes_per_s "
+    "group_size group missing is_bound transfer_method method",
+    "collective_ranks": "type arrival_ns waiting_ns! waited_for transfer_ns late_by_ns dur_ns rest_ns group name "
+    "is_bound transfer_method",
+    "collective_totals": "group count dur_ns transfer_ns waiting_ns! caused_ns! times_last waiting_share rest_ns "
+    "bounds description",
+    "collective_bandwidth": "type size_bytes dtype count transfer_median_ns bus_bytes_per_s algorithm_bytes_per_s "
+    "peak_share waiting_share! group_size group bounds transfer_ns library algorithm protocol transfer_min_ns "
+    "transfer_max_ns description",
+    "collective_fit": "type alpha_ns! beta_bytes_per_s error_share r_squared count sizes group_size group library "
+    "is_bound description",
+    "collective_imbalance": "received_imbalance received_most received_max_bytes sent_imbalance sent_most "
+    "sent_max_bytes transfer_ns group is_uneven dtype",
     "validity": "doubt count time_ns event_id",
     "steps": "start_ns end_ns",
     "step_times": "start_ns span_ns compute_ns exposed_communication_ns exposed_memory_ns idle_ns! warmup gap_ns "

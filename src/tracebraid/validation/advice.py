@@ -139,6 +139,10 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _WARNING,
         "Pair the files of one window: times are those of the other one, by alignment",
     ),
+    _CODE.DETECTOR_FAILED: (
+        _WARNING,
+        "Mend or remove the package that brings it; all other detectors were asked",
+    ),
     _CODE.RUNS_MIXED: (_ERROR, "Files of several runs lie in one folder. Capture into an empty one"),
     _CODE.ANOTHER_PROGRAM: (_ERROR, "Pair the two traces of one run"),
     _CODE.PAIRED_BY_NUMBER: (_NOTE, "Nothing: it says which files were taken for a pair. " + _RANK),
@@ -151,11 +155,12 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     ),
     _CODE.CLOCKS_DIFFER: (
         _WARNING,
-        "Synchronise the hosts' clocks; compare ranks by steps, not by absolute time",
+        "Synchronise the hosts' clocks. Answers across ranks are on clocks aligned by collectives, where ranks share "
+        "some; times in the traces themselves do not compare",
     ),
     _CODE.COLLECTIVES_DISORDERED: (
         _ERROR,
-        "Give all ranks of a group the same collectives in the same order: look for a condition that depends on the rank",
+        "Give all ranks of a group the same collectives in the same order: look for a condition on the rank",
     ),
     _CODE.COLLECTIVES_UNMATCHED: (
         _WARNING,

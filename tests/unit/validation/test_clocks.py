@@ -1,19 +1,25 @@
-"""Are clocks that disagree seen where a collective ended before another rank began it, and only there?"""
+"""Are clocks that differ said so by a check, with what they differ by, and only those?"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
 from tests.builders import Json, kernel, op
-from tests.unit.linking.made import linked_of
+from tests.planted import Host, PlannedJob
 from tests.unit.validation.made import codes, lay, step
 from tracebraid.api import check
-from tracebraid.validation.clocks import collective_clock_findings, collectives_of
+from tracebraid.model.finding_code import FindingCase
+from tracebraid.model.schema.ranks import CLOCKS
+from tracebraid.reports.check import check_data
+from tracebraid.validation.clocks import clock_findings
 
-SCHEMA = {"key": pl.String, "number": pl.Int64, "start_ns": pl.Int64, "end_ns": pl.Int64}
+MS = 1_000_000
 
 
 def nccl(name: str, ts: float, dur: float, group: str | None = "0", correlation: int = 1) -> Json:
@@ -25,97 +31,63 @@ def gloo(name: str, ts: float, dur: float, **more: Any) -> Json:
     return op(f"gloo:{name}", ts, dur, tid=9, cat="user_annotation", **more)
 
 
-def found_in(*events: Json) -> list[tuple[Any, ...]]:
-    return collectives_of(linked_of([op("aten::mm", 0, 1), *events]).timeline).rows()
-
-
-def frame(*spans: tuple[int, int], key: str = "0/allreduce") -> pl.DataFrame:
-    rows = [(key, number, start, end) for number, (start, end) in enumerate(spans)]
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
-
-
-# --- which events are collectives -------------------------------------------------------------------
-
-
-def test_collectives_are_numbered_by_group_and_name_in_the_order_of_their_starts() -> None:
-    events = [
-        nccl("allreduce", 30, 5),
-        nccl("allreduce", 10, 5),
-        nccl("allreduce", 20, 5, "tp"),
-        nccl("_allgather_base", 40, 5),
+def clocks(*rows: tuple[str | None, int | None, int | None, int | None]) -> pl.DataFrame:
+    """Clocks, each as its host, offset, and the interval of that."""
+    names = ("host", "offset_ns", "offset_low_ns", "offset_high_ns")
+    found = [
+        {"rank": rank, "reference": 0, **dict(zip(names, row, strict=True))} for rank, row in enumerate(rows)
     ]
-    assert found_in(*events) == [
-        ("0/allreduce", 0, 10_000, 15_000),
-        ("tp/allreduce", 0, 20_000, 25_000),
-        ("0/allreduce", 1, 30_000, 35_000),
-        ("0/_allgather_base", 0, 40_000, 45_000),
-    ]
+    return CLOCKS.conform(pl.DataFrame(found, infer_schema_length=None), fill_missing=True)
+
+
+REFERENCE = ("a", 0, 0, 0)
+
+
+# --- which clocks differ ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("low", "high", "said"),
     [
-        "allreduce",
-        "all_reduce",
-        "_allgather_base",
-        "reduce_scatter",
-        "_reduce_scatter_base",
-        "all_to_allv",
-        "barrier",
+        (100_000, 9 * MS, False),
+        (100_001, 9 * MS, True),
+        (-9 * MS, -100_000, False),
+        (-9 * MS, -100_001, True),
+        (None, 9 * MS, False),
+        (None, -9 * MS, True),
+        (None, None, False),
     ],
 )
-def test_what_waits_for_all_ranks_is_taken(name: str) -> None:
-    assert [row[0] for row in found_in(nccl(name, 1, 2))] == [f"0/{name}"]
-    assert [row[0] for row in found_in(gloo(name, 1, 2))] == [f"gloo:{name}"]
+def test_a_clock_differs_where_it_certainly_does(low: int | None, high: int | None, said: bool) -> None:
+    found = clock_findings(clocks(REFERENCE, ("b", 5 * MS, low, high)), "job")
+    assert [finding.code.value for finding in found] == ["clocks-differ"] * said
 
 
-@pytest.mark.parametrize("name", ["broadcast", "send", "recv", "reduce", "gather", "scatter"])
-def test_what_some_ranks_may_leave_early_is_not(name: str) -> None:
-    assert found_in(nccl(name, 1, 2), gloo(name, 1, 2)) == []
+def test_each_clock_counts_once_and_the_furthest_is_first() -> None:
+    far, near = ("b", 5 * MS, 4 * MS, 6 * MS), ("c", -MS, -2 * MS, -MS)
+    (found,) = clock_findings(clocks(REFERENCE, near, far, far), "job")
+    assert found.details["count"] == 2
+    assert found.details["most_ms"] == 5
+    shown = str(found.details["clocks"])
+    assert shown.index("b (ranks 2, 3)") < shown.index("c (rank 1)")
 
 
-def test_a_kernel_that_is_no_collective_is_not_taken() -> None:
-    assert found_in(kernel("all_reduce_of_mine", 1, 2, 3)) == []
+def test_of_many_clocks_the_first_are_named() -> None:
+    rows = [(None, (n + 1) * MS, n * MS + MS, n * MS + MS) for n in range(40)]
+    (found,) = clock_findings(clocks(REFERENCE, *rows), "job")
+    assert found.details["count"] == 40
+    assert str(found.details["clocks"]).count("rank") == 4
 
 
-def test_an_operator_that_never_finished_has_no_end_to_compare() -> None:
-    assert found_in(gloo("all_reduce", 1, 2, finished=False)) == []
-    assert len(found_in(gloo("all_reduce", 1, 2, finished=True), gloo("all_reduce", 4, 2))) == 2
+def test_one_host_of_several_clocks_is_named() -> None:
+    found = clock_findings(clocks(REFERENCE, REFERENCE, ("a", MS, MS, MS), ("b", 0, 0, 0)), "job")
+    assert [finding.details.get("case") for finding in found] == [None, FindingCase.HOST_OF_SEVERAL_CLOCKS]
+    assert found[1].details["host"] == "a"
 
 
-# --- who ended before whom began --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("gap_ns", "said"), [(-5, False), (0, False), (100_000, False), (100_001, True)])
-def test_a_gap_of_more_than_the_tolerance_shows_clocks_that_differ(gap_ns: int, said: bool) -> None:
-    early, late = frame((1000, 2000)), frame((2000 + gap_ns, 900_000))
-    assert codes(collective_clock_findings({0: early, 1: late}, "job")) == ["clocks-differ"] * said
-
-
-def test_the_widest_gap_is_told_with_its_ranks_and_its_place() -> None:
-    ranks = {
-        0: frame((0, 10), (5_000_000, 5_000_010)),
-        1: frame((0, 10), (9_000_000, 9_000_010)),
-        2: frame((300_000, 300_010), (6_000_000, 6_000_010)),
-    }
-    (found,) = collective_clock_findings(ranks, "job")
-    assert found.path == "job"
-    assert "at least 4.000 ms: 0/allreduce number 1 ended on rank 0 before rank 1 began it" in found.message
-
-
-@pytest.mark.parametrize("ranks", [{}, {0: frame((0, 1))}, {0: frame((0, 1)), 1: frame()}], ids=len)
-def test_one_rank_alone_has_nothing_to_compare(ranks: dict[int, pl.DataFrame]) -> None:
-    assert collective_clock_findings(ranks, "job") == []
-
-
-def test_collectives_whose_number_differs_between_ranks_cannot_be_matched() -> None:
-    ranks = {0: frame((0, 1)), 1: frame((9_000_000, 9_000_001), (9_100_000, 9_100_001))}
-    assert collective_clock_findings(ranks, "job") == []
-
-
-def test_collectives_of_some_ranks_alone_are_left_out() -> None:
-    ranks = {0: frame((0, 1)), 1: frame((9_000_000, 9_000_001)), 2: frame((0, 1), key="tp/allreduce")}
-    assert collective_clock_findings(ranks, "job") == []
+@pytest.mark.parametrize("rows", [[], [REFERENCE], [REFERENCE, ("b", None, None, None)]], ids=len)
+def test_clocks_that_are_not_known_differ_from_none(rows: Sequence[Any]) -> None:
+    assert clock_findings(clocks(*rows) if rows else CLOCKS.empty(), "job") == []
 
 
 # --- in a whole capture -----------------------------------------------------------------------------
@@ -128,22 +100,57 @@ GROUPS = [
 ]
 
 
-def test_a_rank_whose_clock_is_off_is_found_by_its_collectives(tmp_path: Any) -> None:
+def planned(*hosts: Host) -> PlannedJob:
+    job = PlannedJob(4, hosts)
+    for number in range(1, 9):
+        with job.step(number):
+            job.compute(100_000)
+            job.collective(skew={rank: 1_000 * ((rank + number) % 4) for rank in range(4)})
+    return job
+
+
+def test_a_check_has_the_clock_of_each_rank(tmp_path: Path) -> None:
+    checked = check(planned(Host("a"), Host("b", 5 * MS)).write(tmp_path))
+    assert codes(checked) == ["clocks-differ"]
+    rows = [rank["clock"] for rank in json.loads(json.dumps(check_data(checked)))["ranks"]]
+    assert [row["method"] for row in rows] == ["reference", "same host", "collectives", "collectives"]
+    assert rows[2]["offset_ns"] == pytest.approx(-5 * MS, abs=1_000)
+    assert rows[2]["offset_low_ns"] < rows[2]["offset_ns"] < rows[2]["offset_high_ns"]
+
+
+def test_ranks_of_one_clock_have_nothing_to_say(tmp_path: Path) -> None:
+    assert codes(check(planned(Host("a"), Host("b")).write(tmp_path))) == []
+
+
+def test_a_rank_alone_has_no_clock_to_compare(tmp_path: Path) -> None:
+    checked = check(planned(Host("a")).write(tmp_path, missing=[1, 2, 3]), only_rank=0)
+    assert [rank.clock for rank in checked.ranks] == [None]
+
+
+def test_a_rank_whose_clock_is_off_is_found_by_its_collectives(tmp_path: Path) -> None:
     for rank, begins in enumerate((100, 900)):
         events = [step(1), op("aten::mm", 0, 1), gloo("all_reduce", begins, 50)]
         lay(tmp_path, rank, events, None, {"world_size": 2})
     assert codes(check(tmp_path)) == ["clocks-differ"]
 
 
-def test_what_steps_have_shown_is_not_said_again_by_collectives(tmp_path: Any) -> None:
+def test_steps_are_compared_on_aligned_clocks(tmp_path: Path) -> None:
     for rank in (0, 1):
         events = [step(1, 9000 * rank), gloo("all_reduce", 9000 * rank, 50)]
         lay(tmp_path, rank, events, None, {"world_size": 2})
     (found,) = check(tmp_path).diagnoses
-    assert "ProfilerStep#1 of rank 1 begins" in found.finding.message
+    assert "case" not in found.finding.details
+    assert found.finding.details["most_ms"] == 9
 
 
-def test_groups_that_wait_for_their_own_ranks_alone_are_not_compared_by_one_name(tmp_path: Any) -> None:
+def test_steps_that_are_apart_without_a_collective_are_said(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        lay(tmp_path, rank, [step(1, 9000 * rank)], None, {"world_size": 2})
+    (found,) = check(tmp_path).diagnoses
+    assert found.finding.details["case"] is FindingCase.STEPS_APART
+
+
+def test_groups_that_wait_for_their_own_ranks_alone_are_not_compared_by_one_name(tmp_path: Path) -> None:
     """Two stages of a pipeline: the second one's all-reduce begins when the first one's is long over.
 
     Gloo's operators carry no group, so that those of several groups cannot be told apart.
@@ -155,7 +162,7 @@ def test_groups_that_wait_for_their_own_ranks_alone_are_not_compared_by_one_name
     assert codes(check(tmp_path)) == []
 
 
-def test_kernels_that_tell_no_group_are_not_taken_for_one_group(tmp_path: Any) -> None:
+def test_kernels_that_tell_no_group_are_not_taken_for_one_group(tmp_path: Path) -> None:
     for rank in range(4):
         begins = 100 if rank < 2 else 900
         events = [step(1), op("aten::mm", 0, 2000), nccl("allreduce", begins, 50, None)]

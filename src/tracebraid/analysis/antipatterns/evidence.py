@@ -53,9 +53,9 @@ def evidence_of(linked: LinkedTrace, annotation: str, found: pl.DataFrame) -> pl
 def _ops(linked: LinkedTrace, annotation: str, events: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Of each host event the innermost op around it, itself included, and its name, or else the annotation's."""
     rows = host_rows(linked).rows(events.fill_null(-1).to_numpy())
-    around = surroundings(linked, annotation)
-    op = around.op[rows]
-    names, ranges = (names_of_rows(linked, of).cast(pl.String) for of in (op, around.annotation[rows]))
+    context = surroundings(linked, annotation)
+    op = context.op[rows]
+    names, ranges = (names_of_rows(linked, of).cast(pl.String) for of in (op, context.annotation[rows]))
     return events_of_rows(linked, op), names.zip_with(names.is_not_null(), ranges)
 
 

@@ -13,7 +13,7 @@ from tracebraid.analysis.time.work_events import work_events
 from tracebraid.model.answers import SyncKind
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["device_idle", "idle_after", "is_on_device"]
+__all__ = ["device_idle", "idle_after", "in_idle_stretches", "is_on_device"]
 
 _Ints = NDArray[np.int64]
 
@@ -24,7 +24,7 @@ def is_on_device(linked: LinkedTrace) -> bool:
 
 
 def device_idle(linked: LinkedTrace) -> Cover:
-    """The moments between the first and the last event of the trace in which no device works."""
+    """The moments from the first event of the trace to the last end of device work in which no device works."""
     return linked.derived(_device_idle)
 
 
@@ -32,39 +32,63 @@ def _device_idle(linked: LinkedTrace) -> Cover:
     work = work_events(linked)
     starts, durations = (work.get_column(name).to_numpy() for name in ("ts_ns", "dur_ns"))
     busy = cover_of(starts, starts + durations)
-    first, last = linked.timeline.span_ns or (0, 0)
-    begins, ends = np.r_[min(first, last), busy.ends], np.r_[busy.starts, max(first, last)]
+    first, _ = linked.timeline.span_ns or (0, 0)
+    begins, ends = np.r_[first, busy.ends[:-1]], busy.starts
     idle = ends > begins
     return cover_of(begins[idle], ends[idle])
 
 
 def idle_after(linked: LinkedTrace, annotation: str, delays: pl.DataFrame) -> pl.DataFrame:
-    """Delays of the host as occurrences: `start_ns`, `end_ns` and `saving_ns` are set, what else they have stays.
+    """The idle time that follows delays of the host: a row for each idle stretch of each delay.
 
     Without a delay of length d the host would be d earlier, until it waits for the device the next time. So the step
     is shorter by at most d, and by at most the time in which no device works from the delay's start to the start of
-    the next wait. The occurrence is the stretch in which that time lies. In a trace without device work it is the
-    delay itself.
+    the next wait, or to the last work: what ends a trace delays nothing. Of the stretches in which no device works the
+    first ones count, up to d together. In a trace without device work it is the delay itself.
 
     Args:
         linked: one rank.
         annotation: what marks a step.
-        delays: `start_ns`, `end_ns`, on any thread, in any order.
+        delays: `start_ns`, `end_ns`, on any thread, in any order; `idle_from_ns`, if it is there: from when on idle
+            time counts, where the host waited for what the device had not begun before.
+
+    Returns:
+        `start_ns`, `end_ns`, `saving_ns` of the stretches, and what else the delays have.
     """
+    long = pl.max_horizontal(pl.col("end_ns") - pl.col("start_ns"), 0)
     if delays.is_empty() or not is_on_device(linked):
-        long = pl.max_horizontal(pl.col("end_ns") - pl.col("start_ns"), 0)
         return delays.with_columns(long.alias("saving_ns"))
     starts, ends = (delays.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    since = delays.get_column("idle_from_ns").to_numpy() if "idle_from_ns" in delays.columns else starts
+    until = np.maximum(_next_wait(linked, annotation, ends), since)
+    delayed = delays.with_columns(
+        long.alias("saving_ns"), pl.Series("start_ns", since), pl.Series("end_ns", until)
+    )
+    return in_idle_stretches(linked, delayed)
+
+
+def in_idle_stretches(linked: LinkedTrace, found: pl.DataFrame) -> pl.DataFrame:
+    """Each row once for each stretch in it in which no device works, up to its saving; so each saves all of its length.
+
+    Args:
+        linked: one rank.
+        found: `start_ns`, `end_ns`, `saving_ns`: at most so much of the idle time counts; other columns stay.
+    """
     idle = device_idle(linked)
-    saving = np.minimum(
-        np.maximum(ends - starts, 0), idle.within(starts, _next_wait(linked, annotation, ends))
+    starts, ends, most = (found.get_column(name).to_numpy() for name in ("start_ns", "end_ns", "saving_ns"))
+    first = np.searchsorted(idle.ends, starts, side="right")
+    # Rows overlap where they are long: no more stretches of each than its saving needs.
+    last = _moment_of(idle, np.minimum(idle.up_to(starts) + most, idle.length))
+    count = np.searchsorted(idle.starts, np.minimum(ends, last), side="left") - first
+    count = np.where(most > 0, np.maximum(count, 0), 0)
+    row = np.repeat(np.arange(len(count)), count)
+    stretch = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    begin = np.maximum(idle.starts[stretch], starts[row])
+    end = np.minimum(idle.ends[stretch], np.minimum(ends, last)[row])
+    exploded: pl.DataFrame = found[row].with_columns(
+        pl.Series("start_ns", begin), pl.Series("end_ns", end), pl.Series("saving_ns", end - begin)
     )
-    before = idle.up_to(starts)
-    return delays.with_columns(
-        pl.Series("start_ns", _moment_of(idle, before + 1) - 1),
-        pl.Series("end_ns", _moment_of(idle, before + saving)),
-        pl.Series("saving_ns", saving),
-    )
+    return exploded.filter(pl.col("saving_ns") > 0)
 
 
 def _next_wait(linked: LinkedTrace, annotation: str, ends: _Ints) -> _Ints:

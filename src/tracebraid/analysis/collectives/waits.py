@@ -6,6 +6,8 @@ A member's duration is waiting, transfer and rest, exactly:
 - rest: of a member that only sends, the time until the first receiver has arrived. It may wait, or fill buffers;
 - transfer: what remains.
 
+A member of no duration is damaged, and never the shortest.
+
 All members of an all-reduce, all-gather, reduce-scatter, all-to-all, barrier or exchange send and receive. Of a
 broadcast and a scatter the root sends and the others receive; of a reduce and a gather it is the other way round.
 """
@@ -47,13 +49,14 @@ def waits(ranks: LinkedRanks) -> pl.DataFrame:
     found = members.join(_by_collective(members), on="_key", how="left", maintain_order="left")
     by_clock = pl.col("method") == TransferMethod.LAST_ARRIVAL.value
     by_shortest = pl.col("method") == TransferMethod.SHORTEST_MEMBER.value
-    beyond_shortest = _DURATION - pl.col("_shortest_ns")
+    beyond_shortest = (_DURATION - pl.col("_shortest_ns")).clip(0)
     before_senders = (pl.col("_last_sender_ns") - _ARRIVAL).clip(0, _DURATION)
     before_receivers = (pl.col("_first_receiver_ns") - _ARRIVAL).clip(0, _DURATION)
     waiting = pl.when(by_clock).then(before_senders).when(by_shortest).then(beyond_shortest)
     rest = pl.when(by_clock).then(before_receivers).when(by_shortest).then(beyond_shortest)
     only_sends = ~_RECEIVES.fill_null(value=True)
     no_waiting = only_sends | (pl.col("_group_size") == 1)
+    sender = pl.when(by_clock).then("_last_sender").otherwise("_shortest_sender")
     return (
         found.with_columns(
             pl.when(no_waiting).then(pl.lit(0)).otherwise(waiting).cast(pl.Int64).alias("waiting_ns"),
@@ -65,9 +68,7 @@ def waits(ranks: LinkedRanks) -> pl.DataFrame:
         )
         .with_columns(
             (_DURATION - pl.col("waiting_ns").fill_null(0) - pl.col("rest_ns")).alias("transfer_ns"),
-            pl.when(pl.col("waiting_ns") > 0)
-            .then(pl.when(by_clock).then("_last_sender").otherwise("_shortest_sender"))
-            .alias("waited_for"),
+            pl.when((pl.col("waiting_ns") > 0) & (sender != pl.col("rank"))).then(sender).alias("waited_for"),
         )
         .select(
             *("rank", "event_id", "collective", "step", "type", "arrival_ns", "end_ns", "dur_ns"),
@@ -136,10 +137,10 @@ def _by_collective(members: pl.DataFrame) -> pl.DataFrame:
     """A row for each collective: its first and last moments, `method`, `is_bound` and `clock_width_ns`."""
     senders = members.filter(_SENDS)
     arrived = senders.sort("arrival_ns", "rank", descending=[False, True])
-    fast = senders.sort("dur_ns", "rank", descending=True)
+    fast = senders.filter(_DURATION > 0).sort("dur_ns", "rank", descending=True)
     every = members.group_by("_key").agg(
         _ARRIVAL.min().alias("_first_ns"),
-        _DURATION.min().alias("_shortest_ns"),
+        _DURATION.filter(_DURATION > 0).min().fill_null(0).alias("_shortest_ns"),
         _DURATION.max().alias("_longest_ns"),
         _ARRIVAL.filter(_RECEIVES).min().alias("_first_receiver_ns"),
         _END.filter(_RECEIVES).min().alias("_first_end_ns"),

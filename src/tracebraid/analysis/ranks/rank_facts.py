@@ -21,6 +21,7 @@ def rank_facts(linked: LinkedTrace) -> pl.DataFrame:
         "host": process.host or None,
         "process_id": min(process.pids) if len(process.pids) == 1 else None,
         "world_size": timeline.world_size,
+        "groups": timeline.process_groups.height,
         "start_ns": start,
         "end_ns": end,
         "path": timeline.path,

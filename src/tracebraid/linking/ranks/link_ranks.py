@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracebraid.linking.ranks.clocks.clocks import clocks_of
+from tracebraid.linking.ranks.in_order import in_order
 from tracebraid.linking.ranks.matching.matched import match_members
 from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts
 from tracebraid.model.schema.ranks import MEMBERS, RANKS
@@ -30,7 +31,8 @@ def link_ranks(parts: Sequence[RankParts]) -> LinkedRanks:
         ranks, clocks, matched.members, matched.collectives, matched.findings, _joined(parts)
     )
     aligned = linked.aligned(matched.members, "issued_ns", "start_ns", "end_ns")
-    return LinkedRanks(ranks, clocks, aligned, linked.collectives, linked.findings, linked.parts)
+    aligned, collectives = in_order(aligned, linked.collectives)
+    return LinkedRanks(ranks, clocks, aligned, collectives, linked.findings, linked.parts)
 
 
 def _joined(parts: Sequence[RankParts]) -> dict[Gather, pl.DataFrame]:

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from tracebraid.model.answers.advice import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, EVIDENCE
+from tracebraid.model.answers.collectives import (
+    COLLECTIVE_BANDWIDTH,
+    COLLECTIVE_FIT,
+    COLLECTIVE_IMBALANCE,
+    COLLECTIVE_RANKS,
+    COLLECTIVE_TOTALS,
+    COLLECTIVES,
+)
 from tracebraid.model.answers.compare import (
     DIFF_KERNELS,
     DIFF_OPS,
@@ -86,6 +94,7 @@ from tracebraid.model.answers.ops import (
     OpKey,
 )
 from tracebraid.model.answers.queues import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
+from tracebraid.model.answers.ranks import LATE_ARRIVALS, RANK_STEPS, RANK_WAITS, STRAGGLERS, LateCause
 from tracebraid.model.answers.syncs import SYNC_CALLS, SYNCS, SyncKind, WaitMethod
 from tracebraid.model.answers.time import (
     BREAKDOWN,
@@ -110,6 +119,12 @@ __all__ = [
     "ANNOTATION_KERNELS",
     "BATCH_SIZES",
     "BREAKDOWN",
+    "COLLECTIVES",
+    "COLLECTIVE_BANDWIDTH",
+    "COLLECTIVE_FIT",
+    "COLLECTIVE_IMBALANCE",
+    "COLLECTIVE_RANKS",
+    "COLLECTIVE_TOTALS",
     "COPIES",
     "COPY_BANDWIDTH",
     "COPY_BANDWIDTH_SERIES",
@@ -134,6 +149,7 @@ __all__ = [
     "KERNEL_FAMILIES",
     "KERNEL_PACE",
     "KERNEL_SEQUENCES",
+    "LATE_ARRIVALS",
     "LAUNCHERS",
     "LAUNCHES",
     "LAUNCH_BOUND",
@@ -153,6 +169,8 @@ __all__ = [
     "PYTHON_FRAMES",
     "QUEUE_LENGTHS",
     "QUEUE_SERIES",
+    "RANK_STEPS",
+    "RANK_WAITS",
     "RECOMPUTATION",
     "ROOFLINE",
     "SHORT_KERNELS",
@@ -160,6 +178,7 @@ __all__ = [
     "STEP_OF_EVENT",
     "STEP_SPREAD",
     "STEP_TIMES",
+    "STRAGGLERS",
     "STREAM_IDLE",
     "SYNCS",
     "SYNC_CALLS",
@@ -182,6 +201,7 @@ __all__ = [
     "HostActivity",
     "HostWait",
     "IdleCause",
+    "LateCause",
     "Launcher",
     "MatchedBy",
     "MemoryCategory",

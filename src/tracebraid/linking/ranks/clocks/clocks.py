@@ -29,7 +29,7 @@ def clocks_of(members: pl.DataFrame, collectives: pl.DataFrame, ranks: pl.DataFr
     """
     if ranks.is_empty():
         return CLOCKS.empty()
-    evidence = evidence_of(members, collectives)
+    evidence = evidence_of(members, collectives, ranks)
     unit_of = units_of(ranks, evidence)
     reference = int(ranks.get_column("rank").min())  # type: ignore[arg-type]
     units = of_units(evidence, unit_of)

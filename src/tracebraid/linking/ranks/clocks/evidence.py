@@ -25,10 +25,11 @@ _NOTHING = r"(^|[\[, ])0+([,\] ]|$)"
 """A split that has nothing for some rank, which then is not waited for."""
 
 
-def evidence_of(members: pl.DataFrame, collectives: pl.DataFrame) -> pl.DataFrame:
+def evidence_of(members: pl.DataFrame, collectives: pl.DataFrame, ranks: pl.DataFrame) -> pl.DataFrame:
     """The matched members: rank, collective, ends (how well they agree), gives_ns, awaits_ns, end_ns.
 
-    What a root alone gives or gets is left out: others leave it early.
+    What a root alone gives or gets is left out: others leave it early. So is what may be of any of several groups,
+    where the trace does not say of which: matched by order alone, it may be of groups that never met.
 
     No member's `awaits_ns` is before the `gives_ns` of any other member of the collective, by one clock: a collective
     ends on no rank that waits for others before those have started. Null where a member gives or awaits nothing.
@@ -36,9 +37,17 @@ def evidence_of(members: pl.DataFrame, collectives: pl.DataFrame) -> pl.DataFram
     Args:
         members: `MEMBERS`, matched, on their own clocks.
         collectives: `MATCHED_COLLECTIVES`.
+        ranks: `RANKS`.
     """
     kinds = collectives.select("collective", pl.col("type").alias("matched_type"), "agrees")
-    found = members.drop_nulls("collective").join(kinds, on="collective", how="left", maintain_order="left")
+    grouped = pl.any_horizontal(pl.col("communicator", "process_group", "group_ranks").is_not_null())
+    groups = ranks.select("rank", pl.col("groups").fill_null(0))
+    found = (
+        members.drop_nulls("collective")
+        .join(groups, on="rank", how="inner", maintain_order="left")
+        .filter(grouped | (pl.col("groups") <= 1))
+        .join(kinds, on="collective", how="left", maintain_order="left")
+    )
     kind, own = pl.coalesce("matched_type", "type"), pl.coalesce("type", "matched_type")
     uneven = (kind == _TYPE.ALL_TO_ALL.value) & _any(as_text("in_split", "out_split").str.contains(r"\d"))
     partial = uneven & _any(as_text("in_split", "out_split").str.contains(_NOTHING))

@@ -18,11 +18,12 @@ MOST_DRIFT_PPM = 1000.0
 USUAL_DRIFT_PPM = 100.0
 """What a drift that was not measured may be: the tolerance of an oscillator."""
 
-_LEAST_FOR_DRIFT = 8
+_LEAST_FOR_DRIFT = 6
 """Collectives from which on a drift is measured."""
 
-_ERRORS = 4.0
-"""Standard errors between which a drift lies, and beyond which it is taken to be one."""
+_ERRORS, _ERRORS_OF_FEW = 4.0, 8.0
+"""Standard errors between which a drift lies, and beyond which it is taken to be one: `4 (1 + 8 / (n - 2))`, about the
+quantile of Student's distribution with n - 2 degrees of freedom beyond which a part of 6e-5 lies."""
 
 _READING_NS = 1_000
 """How exactly a time is read: a device's times are converted to its host's clock to about a microsecond."""
@@ -133,7 +134,7 @@ def _robust_line(time: _Floats, rest: _Floats) -> tuple[float, float, float]:
     """Offset at 0, slope, and what the slope may be off."""
     slope = _slope_between_halves(time, rest)
     offset = float(np.median(rest - slope * time))
-    error = np.inf
+    error, errors = np.inf, _ERRORS * (1 + _ERRORS_OF_FEW / max(len(time) - 2, 1))
     for _ in range(_ROUNDS):
         left = rest - offset - slope * time
         sigma = max(_MAD_TO_SIGMA * float(np.median(np.abs(left))), 1.0)
@@ -145,7 +146,7 @@ def _robust_line(time: _Floats, rest: _Floats) -> tuple[float, float, float]:
         spread = float((weights * np.square(time - mean_time)).sum())
         if spread:
             slope = float((weights * (time - mean_time) * (rest - mean_rest)).sum()) / spread
-            error = _ERRORS * sigma / float(np.sqrt(spread))
+            error = errors * sigma / float(np.sqrt(spread))
         offset = mean_rest - slope * mean_time
     return offset, slope, error
 

@@ -6,12 +6,9 @@ import polars as pl
 
 from tracebraid.linking.ranks.clocks.evidence import of_units
 from tracebraid.linking.ranks.clocks.propagation import clocks_from
+from tracebraid.model.collective_codes import SAME_CLOCK_NS
 
-__all__ = ["SAME_CLOCK_NS", "units_of"]
-
-SAME_CLOCK_NS = 100_000
-"""What ranks of one clock may be apart: events are taken before and after the exchange, and a device's times are
-converted to its host's clock."""
+__all__ = ["units_of"]
 
 
 def units_of(ranks: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:

@@ -1,0 +1,131 @@
+"""Detectors asked of a rank and of a job: what they find, in one frame, and which of them failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracebraid.analysis.antipatterns.plugins import KnownDetectors, failure
+from tracebraid.analysis.antipatterns.ranking.in_steps import windows_to_save_in
+from tracebraid.analysis.needs import lacking_of
+from tracebraid.model.analysis import Need
+from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.finding import Finding
+from tracebraid.model.linked_ranks import Gather, LinkedRanks
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["FOUND", "RankEvidence", "evidence_of_job", "evidence_of_rank", "gathered_of"]
+
+FOUND = {**EVIDENCE.polars_schema(), "detector": pl.String()}
+"""Columns of evidence of several detectors."""
+
+_TIMES = ("start_ns", "end_ns", "saving_ns")
+
+
+@dataclass(frozen=True, eq=False)
+class RankEvidence:
+    """What detectors found on a rank.
+
+    Args:
+        evidence: `EVIDENCE` with `detector`.
+        windows: the steps of the rank.
+        lacks: what it lacks for each detector, by its name.
+        findings: which detectors failed.
+    """
+
+    evidence: pl.DataFrame
+    windows: pl.DataFrame
+    lacks: Mapping[str, tuple[Need, ...]]
+    findings: tuple[Finding, ...] = ()
+
+
+def evidence_of_rank(linked: LinkedTrace, annotation: str, known: KnownDetectors) -> RankEvidence:
+    """Ask all detectors of a rank; one that lacks something is not asked.
+
+    Args:
+        linked: one rank.
+        annotation: what marks a step.
+        known: the detectors.
+    """
+    lacks = {detector.name: lacking_of(detector.needs, linked, annotation) for detector in known.of_ranks}
+    found, findings = [pl.DataFrame(schema=FOUND)], []
+    for detector in known.of_ranks:
+        if lacks[detector.name]:
+            continue
+        detect = detector.detect
+        rows = _asked(known, detector.name, lambda detect=detect: detect(linked, annotation))  # type: ignore[misc]
+        if isinstance(rows, Finding):
+            findings.append(rows)
+        else:
+            found.append(rows.with_columns(pl.lit(linked.rank, dtype=pl.Int64).alias("rank")))
+    windows = windows_to_save_in(linked, annotation)
+    return RankEvidence(pl.concat(found), windows, lacks, tuple(findings))
+
+
+def evidence_of_job(ranks: LinkedRanks, known: KnownDetectors) -> tuple[pl.DataFrame, tuple[Finding, ...]]:
+    """What the detectors of a job find, as `FOUND`, and which of them failed."""
+    found, findings = [pl.DataFrame(schema=FOUND)], []
+    for detector in known.of_job:
+        detect = detector.detect
+        rows = _asked(known, detector.name, lambda detect=detect: detect(ranks))  # type: ignore[misc]
+        if isinstance(rows, Finding):
+            findings.append(rows)
+        else:
+            found.append(rows)
+    return pl.concat(found), tuple(findings)
+
+
+def gathered_of(
+    linked: LinkedTrace, annotation: str, known: KnownDetectors
+) -> tuple[dict[Gather, pl.DataFrame], tuple[Finding, ...]]:
+    """What the detectors of a job take of a rank, but for those of packages that fail."""
+    found: dict[Gather, pl.DataFrame] = {}
+    findings: list[Finding] = []
+    for detector in known.of_job:
+        for gather in detector.gathers:
+            if gather in found:
+                continue
+            if detector.name not in known.packages:
+                found[gather] = gather(linked, annotation)
+                continue
+            try:
+                found[gather] = gather(linked, annotation)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - As in `_asked`.
+                findings.append(failure(known.packages[detector.name], detector.name, error))
+    return found, tuple(findings)
+
+
+def _asked(known: KnownDetectors, name: str, detect: Callable[[], pl.DataFrame]) -> pl.DataFrame | Finding:
+    """What a detector finds, as `FOUND`; of another package's that fails the finding that it does."""
+    package = known.packages.get(name)
+    if package is None:
+        return _as_found(detect(), name)
+    try:
+        frame = detect()
+        problem = _problem(frame)
+        return failure(package, name, problem) if problem else _as_found(frame, name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - It is another package's code: whatever it raises, others are asked.
+        return failure(package, name, error)
+
+
+def _problem(frame: object) -> str | None:
+    """What is wrong with what a detector returned."""
+    if not isinstance(frame, pl.DataFrame):
+        return f"it returns a {type(frame).__name__}, no polars DataFrame"
+    missing = [name for name in _TIMES if name not in frame.columns]
+    if missing:
+        return f"its rows have no {', '.join(missing)}"
+    nulls = [name for name in _TIMES if frame.get_column(name).null_count()]
+    return f"its rows have null in {', '.join(nulls)}" if nulls else None
+
+
+def _as_found(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Rows of `EVIDENCE` whose saving is at least 1 and at most their length."""
+    long = pl.col("end_ns") - pl.col("start_ns")
+    return (
+        EVIDENCE.conform(frame, fill_missing=True)
+        .with_columns(pl.min_horizontal("saving_ns", long), pl.lit(name).alias("detector"))
+        .filter(pl.col("saving_ns") > 0)
+    )

@@ -1,0 +1,1 @@
+"""Anti-patterns in which the host waits for the device."""

@@ -1,0 +1,101 @@
+"""Which rank gets or gives the most in uneven all-to-alls?"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.analysis.collectives.transfers import members_with_waits, transfers
+from tracebraid.model.answers import COLLECTIVE_IMBALANCE
+from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.linked_ranks import LinkedRanks
+from tracebraid.model.step import PROFILER_STEP
+
+__all__ = ["collective_imbalance"]
+
+_SPLIT = r"^\s*\[\s*\d+(\s*,\s*\d+)*\s*\]\s*$"
+"""A JSON list of integers that are not below 0."""
+
+
+def collective_imbalance(ranks: LinkedRanks, *, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+    """How evenly all-to-alls load the ranks: `COLLECTIVE_IMBALANCE`.
+
+    Args:
+        ranks: the ranks of a job.
+        annotation: what marks a step.
+    """
+    del annotation  # It was asked for when members were taken of each rank.
+    is_all_to_all = pl.col("type") == CollectiveType.ALL_TO_ALL.value
+    members = members_with_waits(ranks)
+    own = -1 - pl.int_range(pl.len())
+    members = members.with_columns(pl.coalesce("collective", own).alias("_key"))
+    received = _extremes(_of_peers(members, "in_split", "in_bytes"), "received")
+    sent = _extremes(_of_peers(members, "out_split", "out_bytes"), "sent")
+    splits = pl.col("in_split").cast(pl.String), pl.col("out_split").cast(pl.String)
+    uneven = members.group_by("_key").agg(
+        pl.any_horizontal(*(text.str.contains(_SPLIT).fill_null(value=False) for text in splits))
+        .any()
+        .alias("is_uneven")
+    )
+    mean = pl.sum_horizontal("received_mean_bytes", "sent_mean_bytes")
+    beyond = pl.sum_horizontal("received_max_bytes", "sent_max_bytes") - mean
+    rows = (
+        transfers(ranks)
+        .filter(is_all_to_all)
+        .join(uneven, on="_key", how="left", maintain_order="left")
+        .join(received, on="_key", how="left", maintain_order="left")
+        .join(sent, on="_key", how="left", maintain_order="left")
+        .filter(pl.any_horizontal(pl.col("received_max_bytes", "sent_max_bytes").is_not_null()))
+        .sort(beyond, descending=True, maintain_order=True)
+    )
+    return COLLECTIVE_IMBALANCE.conform(rows)
+
+
+def _of_peers(members: pl.DataFrame, split: str, size: str) -> pl.DataFrame:
+    """The bytes between the members that are there and each rank of the group: `_key`, `index`, `rank`, `bytes`.
+
+    Without a split all ranks of the group have equal parts.
+    """
+    text = pl.col(split).cast(pl.String)
+    parts = (
+        pl.when(text.str.contains(_SPLIT))
+        .then(text.str.strip_chars(" []").str.split(","))
+        .list.eval(pl.element().str.strip_chars().cast(pl.Int64, strict=False))
+    )
+    is_group = pl.col("group_size").is_between(1, _MOST_RANKS)
+    even = pl.when(is_group).then(pl.lit(1).repeat_by("group_size"))
+    is_all_to_all = pl.col("type") == CollectiveType.ALL_TO_ALL.value
+    found = (
+        members.filter(is_all_to_all & pl.col(size).is_not_null())
+        .select("_key", "group_ranks", pl.col(size).alias("_bytes"), pl.coalesce(parts, even).alias("_parts"))
+        .filter(pl.col("_parts").list.len() > 0)
+        .with_columns(
+            pl.int_ranges(pl.col("_parts").list.len()).alias("index"),
+            pl.col("_parts").list.sum().alias("_sum"),
+        )
+    )
+    of_group = pl.col("group_ranks").list.get(pl.col("index"), null_on_oob=True)
+    share = pl.when(pl.col("_sum") > 0).then(pl.col("_parts") / pl.col("_sum")).otherwise(0.0)
+    return (
+        found.explode("_parts", "index")
+        .with_columns(
+            (share * pl.col("_bytes")).round().cast(pl.Int64).alias("bytes"), of_group.alias("rank")
+        )
+        .group_by("_key", "index")
+        .agg(pl.col("bytes").sum(), pl.col("rank").drop_nulls().first())
+        .sort("_key", "index")
+    )
+
+
+def _extremes(peers: pl.DataFrame, prefix: str) -> pl.DataFrame:
+    """The most, the mean, their ratio, and the rank that has the most; of several the first."""
+    size = pl.col("bytes")
+    return peers.group_by("_key").agg(
+        size.max().alias(f"{prefix}_max_bytes"),
+        size.mean().alias(f"{prefix}_mean_bytes"),
+        pl.when(size.sum() > 0).then(size.max() / size.mean()).alias(f"{prefix}_imbalance"),
+        pl.col("rank").get(size.arg_max()).alias(f"{prefix}_most"),
+    )
+
+
+_MOST_RANKS = 2**20
+"""More ranks than any group has: a size above is damaged."""

@@ -1,0 +1,1 @@
+"""What made a rank late at a collective."""

@@ -1,0 +1,160 @@
+"""Advice: what could be saved in a rank or a job, the most first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from tracebraid.analysis.antipatterns.asking import (
+    RankEvidence,
+    evidence_of_job,
+    evidence_of_rank,
+    gathered_of,
+)
+from tracebraid.analysis.antipatterns.plugins import KnownDetectors, known_detectors
+from tracebraid.analysis.antipatterns.ranking.min_saving import DEFAULT_MIN_SAVING, min_saving_of
+from tracebraid.analysis.antipatterns.ranking.ranked import ranked
+from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.ranks.rank_facts import rank_facts
+from tracebraid.linking.ranks.link_ranks import link_ranks
+from tracebraid.model.advice import Advice
+from tracebraid.model.analysis import Need
+from tracebraid.model.detector import Detector, JobDetector
+from tracebraid.model.job import Job
+from tracebraid.model.linked_ranks import Gather, RankParts
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
+
+__all__ = [
+    "DEFAULT_MIN_SAVING",
+    "RankAdvice",
+    "advice_of_ranks",
+    "advise",
+    "check_min_saving",
+    "detectors",
+    "known_detectors",
+    "rank_advice",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class RankAdvice:
+    """What is kept of a rank for advice.
+
+    Args:
+        rank: the rank.
+        found: what detectors found on it.
+        parts: what detectors of a job take of it; None where there are none.
+    """
+
+    rank: int
+    found: RankEvidence
+    parts: RankParts | None
+
+
+def advise(
+    traces: LinkedTrace | Job,
+    min_saving: str | float = DEFAULT_MIN_SAVING,
+    annotation: str = PROFILER_STEP,
+) -> Advice:
+    """What could be saved, the most first: anti-patterns, their evidence, and the changes that mend them.
+
+    Each rank is read once. Detectors of installed packages are asked, too: entry points of `tracebraid.detectors`.
+
+    Args:
+        traces: a linked trace, or a job.
+        min_saving: the least that an advice must save: a share of the step (`1%`, or 0.01), or a time for each step
+            (`0.5ms`).
+        annotation: what marks a step, see `steps`.
+
+    Raises:
+        ArgumentError: `min_saving` is neither a share nor a time.
+        InputError: a file cannot be read.
+
+    Example::
+
+        advice = tracebraid.advise(tracebraid.open("traces/"))
+        print(advice.items.select("detector", "op", "saving_per_step_ns"))
+    """
+    check_min_saving(min_saving)
+    known = known_detectors()
+
+    def question(linked: LinkedTrace) -> RankAdvice:
+        return rank_advice(linked, known, annotation)
+
+    ranks = [question(traces)] if isinstance(traces, LinkedTrace) else list(traces.each(question))
+    return advice_of_ranks(ranks, known, min_saving)
+
+
+def detectors() -> tuple[Detector | JobDetector, ...]:
+    """All detectors, those of installed packages among them: of each its name, what is wrong, and what mends it."""
+    return tuple(known_detectors().by_name.values())
+
+
+def check_min_saving(min_saving: str | float) -> None:
+    """Check the least saving before anything is read.
+
+    Raises:
+        ArgumentError: it is neither a share nor a time.
+    """
+    min_saving_of(min_saving)
+
+
+def rank_advice(linked: LinkedTrace, known: KnownDetectors, annotation: str = PROFILER_STEP) -> RankAdvice:
+    """What is kept of a rank for advice."""
+    found = evidence_of_rank(linked, annotation, known)
+    parts = None
+    if known.of_job:
+        gathered, findings = gathered_of(linked, annotation, known)
+        parts = RankParts(rank_facts(linked), members(linked, annotation), gathered)
+        found = replace(found, findings=(*found.findings, *findings))
+    return RankAdvice(linked.rank, found, parts)
+
+
+def advice_of_ranks(
+    ranks: Sequence[RankAdvice], known: KnownDetectors, min_saving: str | float = DEFAULT_MIN_SAVING
+) -> Advice:
+    """The advice from what was kept of each rank.
+
+    Raises:
+        ArgumentError: `min_saving` is neither a share nor a time.
+    """
+    least = min_saving_of(min_saving)
+    evidence = [rank.found.evidence for rank in ranks]
+    findings = [*known.findings, *(finding for rank in ranks for finding in rank.found.findings)]
+    parts = [rank.parts for rank in ranks if rank.parts is not None]
+    if parts:
+        everywhere = set.intersection(*(set(part.gathered) for part in parts))
+        linked = link_ranks([_with_gathers(part, everywhere) for part in parts])
+        of_job, failed = evidence_of_job(linked, known.with_gathers(everywhere))
+        evidence.append(of_job)
+        findings += [*linked.findings, *failed]
+    windows = pl.concat([rank.found.windows for rank in ranks])
+    found = ranked(pl.concat(evidence), windows, least)
+    return Advice(
+        found.items,
+        found.by_step,
+        found.evidence,
+        known.by_name,
+        tuple(rank.rank for rank in ranks),
+        found.steps,
+        found.step_ns,
+        _lacks(ranks),
+        tuple(dict.fromkeys(findings)),
+    )
+
+
+def _with_gathers(part: RankParts, gathers: Collection[Gather]) -> RankParts:
+    kept = {gather: frame for gather, frame in part.gathered.items() if gather in gathers}
+    return replace(part, gathered=kept)
+
+
+def _lacks(ranks: Sequence[RankAdvice]) -> Mapping[str, Mapping[int, tuple[Need, ...]]]:
+    found: dict[str, dict[int, tuple[Need, ...]]] = {}
+    for rank in ranks:
+        for name, needs in rank.found.lacks.items():
+            if needs:
+                found.setdefault(name, {})[rank.rank] = needs
+    return found

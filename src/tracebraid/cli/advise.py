@@ -1,0 +1,96 @@
+"""`tracebraid advise`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracebraid import api
+from tracebraid.cli.output import json_bytes, note, progress, say, say_findings, say_json
+from tracebraid.cli.ranks import UNREADABLE, ask_ranks
+from tracebraid.cli.table_output import Format, target_of, write_table
+from tracebraid.errors import ArgumentError
+from tracebraid.files import write_whole
+from tracebraid.model.advice import Advice
+from tracebraid.model.finding import Finding
+from tracebraid.model.job import Job
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
+from tracebraid.reports.advice import advice_data, advice_frame, advice_parts, not_asked_lines
+from tracebraid.reports.machine import finding_data
+
+__all__ = ["advise"]
+
+_TOP = 10
+"""Items that are printed, if --top does not say otherwise."""
+
+
+def advise(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")],
+    rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
+    window: Annotated[
+        int | None, typer.Option("--window", help="Which window of a capture, from 0; by default the last.")
+    ] = None,
+    annotation: Annotated[
+        str, typer.Option("--annotation", help="The annotation that marks a step.")
+    ] = PROFILER_STEP,
+    min_saving: Annotated[
+        str,
+        typer.Option(
+            "--min-saving", metavar="1%|0.5ms", help="Leave out what saves less: of a step, or for each step."
+        ),
+    ] = api.DEFAULT_MIN_SAVING,
+    top: Annotated[int, typer.Option("--top", min=1, help="Items to print for people.")] = _TOP,
+    csv: Annotated[bool, typer.Option("--csv", help="Write the items as CSV.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print all, with its evidence, as JSON.")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write the items as Parquet.")] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write into this new file.")] = None,
+) -> None:
+    """Say what would make the steps shorter, by how much at most, and where: anti-patterns and what mends them."""
+    target = target_of(csv, json, parquet, out)
+    target.refuse_existing()
+    least = float(min_saving) if min_saving.replace(".", "", 1).isdecimal() else min_saving
+    try:
+        api.check_min_saving(least)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
+    job = api.open(path, window=window)
+    if rank is not None and rank not in job.ranks:
+        have = ", ".join(map(str, job.ranks))
+        raise typer.BadParameter(f"{path} has no Kineto trace of rank {rank}; it has ranks {have}")
+    found = list(job.findings)
+    advice = _advice(job, job.ranks if rank is None else [rank], annotation, least, found)
+    findings = [*found, *(finding for finding in advice.findings if finding not in found)]
+    say_findings(findings)
+    for line in not_asked_lines(advice):
+        note(line)
+    if target.form is Format.JSON:
+        data = {**advice_data(advice), "findings": [finding_data(finding) for finding in findings]}
+        if target.out is None:
+            say_json(data)
+        else:
+            write_whole(target.out, [json_bytes(data)], overwrite=False)
+    elif target.form is not None:
+        write_table(advice_frame(advice), target)
+    elif not advice.is_unanswerable:
+        say(*advice_parts(advice, top))
+    if advice.is_unanswerable or any(finding.code is UNREADABLE for finding in findings):
+        raise typer.Exit(1)
+
+
+def _advice(
+    job: Job, ranks: list[int], annotation: str, min_saving: str | float, findings: list[Finding]
+) -> Advice:
+    """The advice of some ranks together; what was noticed in their traces is added to the findings."""
+    known = api.known_detectors()
+
+    def question(linked: LinkedTrace) -> api.RankAdvice:
+        advice = api.rank_advice(linked, known, annotation)
+        findings.extend(linked.known_findings)
+        return advice
+
+    with progress("reading") as update:
+        found = list(ask_ranks(job, ranks, question, update, findings))
+    return api.advice_of_ranks(found, known, min_saving)

@@ -1,0 +1,60 @@
+"""Two real ranks over gloo, of which rank 1 sleeps in each step: it is the straggler, and the host did nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import tracebraid
+from tests.integration.running import run_script
+from tracebraid.model.answers import LateCause
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+ACTIVE, SLEEP_NS = 9, 50_000_000
+
+
+def captured(folder: Path, **env: str) -> tracebraid.Job:
+    done = run_script("straggler.py", folder / "traces", folder / "store", **env)
+    assert done.returncode == 0, done.stderr
+    return tracebraid.open(folder / "traces")
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> tracebraid.Job:
+    return captured(tmp_path_factory.mktemp("straggler"))
+
+
+def test_the_sleeping_rank_is_the_straggler(job: tracebraid.Job) -> None:
+    found = tracebraid.stragglers(job).filter(pl.col("systematic"))
+    assert found.select("rank", "cause").rows() == [(1, LateCause.HOST_WITHOUT_EVENTS.value)]
+    assert found.item(0, "mean_ns") > SLEEP_NS / 2
+    assert found.item(0, "cause_share") > 0.5
+
+
+def test_the_sleeps_are_found(job: tracebraid.Job) -> None:
+    """Of most steps: a busy machine makes ranks late on its own, and the first step may begin before the recording."""
+    late = tracebraid.late_arrivals(job).filter(pl.col("lateness_ns") > SLEEP_NS / 2)
+    slept = late.filter(pl.col("cause") == LateCause.HOST_WITHOUT_EVENTS.value)
+    assert set(slept.get_column("rank")) == {1}
+    assert slept.get_column("step").n_unique() >= ACTIVE - 3
+    assert (slept.get_column("difference_ns") > SLEEP_NS / 2).all()
+
+
+def test_with_stacks_the_function_is_named(tmp_path: Path) -> None:
+    found = tracebraid.stragglers(captured(tmp_path, STACKS="1")).filter(pl.col("systematic"))
+    assert found.select("rank", "cause", "name").rows() == [
+        (1, LateCause.PYTHON.value, "<built-in function sleep>")
+    ]
+
+
+def test_rank_0_waits_for_rank_1(job: tracebraid.Job) -> None:
+    waits = tracebraid.rank_waits(job)
+    waited = waits.filter(rank=0, waited_for=1).get_column("waiting_ns").sum()
+    assert waited > (ACTIVE - 1) * SLEEP_NS * 0.8
+    assert waits.filter(rank=1, waited_for=0).get_column("waiting_ns").sum() < waited / 2
+    steps = tracebraid.rank_steps(job)
+    assert steps.get_column("waiting_ns").sum() == steps.get_column("caused_ns").sum()
