@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.compare.run_profile import RunProfile
 from tracebraid.analysis.compare.samples import shift_columns, significance_columns
-from tracebraid.analysis.compare.u_test import compare_rows
+from tracebraid.analysis.compare.u_test import Tested, compare_rows
 from tracebraid.model.answers import DIFF_STEPS
 
 __all__ = ["diff_steps", "mean_span"]
@@ -25,9 +25,12 @@ def diff_steps(a: RunProfile, b: RunProfile) -> pl.DataFrame:
         a: the first run.
         b: the second; its ranks are paired with those of the first in their order.
     """
-    whole = [_row(a.spans.sum(axis=0), b.spans.sum(axis=0), len(a.ranks))]
-    single = [_row(first, second, 1) for first, second in zip(a.spans, b.spans, strict=True)]
-    found = pl.concat([*whole, *single])
+    first, second = (np.concatenate([run.spans.sum(axis=0, keepdims=True), run.spans]) for run in (a, b))
+    tested = compare_rows(first, second)
+    counts = [len(a.ranks), *[1] * len(a.ranks)]
+    found = pl.concat(
+        _row(first[row], second[row], tested.row(row), ranks) for row, ranks in enumerate(counts)
+    )
     ranks = pl.Series("rank", [None, *a.ranks], dtype=pl.Int64)
     return DIFF_STEPS.conform(
         found.with_columns(
@@ -45,8 +48,7 @@ def mean_span(spans: _Ints, divisor: int) -> int:
     return int(spans.sum()) // max(1, divisor)
 
 
-def _row(first: _Ints, second: _Ints, ranks: int) -> pl.DataFrame:
-    tested = compare_rows(first[None, :], second[None, :])
+def _row(first: _Ints, second: _Ints, tested: Tested, ranks: int) -> pl.DataFrame:
     mean_a, mean_b = (mean_span(spans, len(spans) * ranks) for spans in (first, second))
     medians = [float(np.median(spans)) / ranks if len(spans) else None for spans in (first, second)]
     shift, low, high = (

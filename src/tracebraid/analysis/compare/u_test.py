@@ -47,6 +47,11 @@ class Tested:
     high: _Floats
     p: _Floats
 
+    def row(self, number: int) -> Tested:
+        """One of the rows."""
+        rows = slice(number, number + 1)
+        return Tested(self.shift[rows], self.low[rows], self.high[rows], self.p[rows])
+
 
 def compare_rows(a: _Ints, b: _Ints) -> Tested:
     """Compare the rows of two matrices: each row is a sample of the one and a sample of the other.
