@@ -23,6 +23,8 @@ from tracebraid.reports.terminal import breakdown_table, kernels_table, launcher
 
 _CAUSES_SHOWN = 5
 """Causes of idle time for each device."""
+_OF_RANKS = "Which rank the others wait for, and why: tracebraid analyze stragglers; what would help: tracebraid advise"
+"""Where the ranks' own breakdowns end."""
 
 __all__ = ["Summary", "show_tables", "summarise", "summarise_rank", "summary"]
 
@@ -112,3 +114,5 @@ def show_tables(found: Summary, top: int, annotation: str = PROFILER_STEP) -> No
         say(kernels_table(kernels, top), launchers_line(found.launchers))
         say(ops_table(ops, top, "device", annotation))
     say(ops_table(ops, top, "host", annotation))
+    if len(found.breakdowns) > 1 and any((frame["communication_ns"] > 0).any() for frame in found.breakdowns):
+        say(_OF_RANKS)

@@ -168,7 +168,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
         "enter collectives in different orders wait for each other for ever"
     ),
     _CODE.COLLECTIVES_UNMATCHED: "nothing that rank {rank} communicates was matched with another rank",
-    _CODE.NO_COLLECTIVES: "rank {rank} communicates nothing; ranks that do: {others}",
+    _CODE.NO_COLLECTIVES: "rank {rank} communicates nothing, and {others} of the other ranks do",
     # The window
     _CODE.NO_STEPS: "there is no ProfilerStep annotation",
     _CODE.WARMUP_CAUGHT: "{step} took {times:.1f} times as long as the median of the steps after it",

@@ -16,6 +16,7 @@ from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.model.analysis import Analysis, Answer, Need
 from tracebraid.model.answer_sentences import CODE_SENTENCES, CODES_OF_COLUMNS, NO_ROWS_SENTENCES, code_name
 from tracebraid.model.answers import IdleCause
+from tracebraid.model.collective_codes import UNKNOWN_GROUP
 from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.reports.answer_cells import cell_text, heading
 from tracebraid.reports.answers import answer_parts, lacks_lines, no_rows_line
@@ -279,3 +280,48 @@ def test_of_ranks_that_follow_each_other_the_first_and_the_last_are_shown(
     ranks: list[int], shown: str
 ) -> None:
     assert cell_text("ranks", pl.Series(ranks, dtype=pl.Int64), 0) == shown
+
+
+def _job_answer(name: str, *rows: dict[str, Any]) -> Answer:
+    table = BY_NAME[name].table
+    frame = table.conform(pl.DataFrame(list(rows), strict=False), fill_missing=True)
+    return Answer(BY_NAME[name], frame, dict.fromkeys(range(3), ()))
+
+
+def test_rows_over_a_job_are_counted_over_all_ranks() -> None:
+    rows = [{"rank": rank, "waited_for": 9, "waiting_ns": 1000 * (rank + 1)} for rank in range(30)]
+    lines = rendered(_job_answer("rank_waits", *rows), top=2).splitlines()
+    shown = [line.split()[0] for line in lines if line.split()[1:2] == ["9"]]
+    assert shown == ["28", "29"], "those that wait most, in the answer's order"
+    assert any(line.startswith("28 ") for line in lines if "--top" in line)
+
+
+def test_rows_of_alternating_ranks_are_no_sections() -> None:
+    def gaps(ranks: list[int]) -> int:
+        rows = [{"rank": rank, "waiting_ns": 1, "waited_for": 5} for rank in ranks]
+        lines = rendered(_job_answer("rank_waits", *rows)).rstrip().splitlines()
+        return sum(not line.strip() for line in lines)
+
+    assert gaps([0, 1, 0, 1]) == gaps([0, 1, 2]) == 0
+    assert gaps([0, 0, 1]) == 1
+
+
+def test_rank_0_is_shown_though_it_is_0_in_all_rows() -> None:
+    text = rendered(_job_answer("collectives", *[{"type": "barrier", "last_rank": 0, "missing": []}] * 2))
+    header = " ".join(text.split("\n")[1:3])
+    assert "last" in header and "missing" not in header
+
+
+def test_a_group_of_which_nothing_is_known_is_not_shown() -> None:
+    rows = [{"type": "barrier", "group": group, "count": 1} for group in (UNKNOWN_GROUP, "tp")]
+    assert "group" in rendered(_job_answer("collective_fit", *rows)).splitlines()[1]
+    assert "group" not in rendered(_job_answer("collective_fit", rows[0])).splitlines()[1]
+
+
+def test_a_rank_that_does_not_communicate_lacks_no_collectives() -> None:
+    frame = BY_NAME["matched_groups"].table.empty()
+    lacks = {0: (), 1: (Need.COMMUNICATION, Need.COLLECTIVES)}
+    lines = lacks_lines(Answer(BY_NAME["matched_groups"], frame, lacks))
+    assert len(lines) == 1
+    lines = lacks_lines(Answer(BY_NAME["matched_groups"], frame, {0: (Need.COLLECTIVES,), 1: ()}))
+    assert len(lines) == 1
