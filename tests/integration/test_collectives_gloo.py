@@ -13,8 +13,8 @@ import pytest
 
 import tracebraid
 from tests.integration.running import run_script
+from tracebraid.model.collectives.transfer_method import TransferMethod
 from tracebraid.model.job import Job
-from tracebraid.model.transfer_method import TransferMethod
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

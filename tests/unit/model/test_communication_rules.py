@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tracebraid.model.communication_rules import RULES, Collective, Says, Subject, rule_of
+from tracebraid.model.collectives.communication_rules import RULES, Collective, Says, Subject, rule_of
 
 KERNELS = {
     "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)": "NCCL",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.model.answers import KERNELS
-from tracebraid.reports.analyses import analyses_data
+from tracebraid.reports.answers.analyses import analyses_data
 
 
 def test_data_has_an_object_for_each_analysis() -> None:

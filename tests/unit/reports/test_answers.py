@@ -13,13 +13,13 @@ from rich.table import Table
 
 from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
-from tracebraid.model.analysis import Analysis, Answer, Need
 from tracebraid.model.answer_sentences import CODE_SENTENCES, CODES_OF_COLUMNS, NO_ROWS_SENTENCES, code_name
 from tracebraid.model.answers import IdleCause
-from tracebraid.model.job_analysis import JobAnalysis
-from tracebraid.reports.answer_cells import cell_text, heading
-from tracebraid.reports.answers import answer_parts, lacks_lines, no_rows_line
-from tracebraid.reports.shown_columns import CONTEXT, SHOWN
+from tracebraid.model.questions.analysis import Analysis, Answer, Need
+from tracebraid.model.questions.job_analysis import JobAnalysis
+from tracebraid.reports.answers.answer_cells import cell_text, heading
+from tracebraid.reports.answers.answers import answer_parts, lacks_lines, no_rows_line
+from tracebraid.reports.answers.shown_columns import CONTEXT, SHOWN
 
 EVERY: tuple[Analysis | JobAnalysis, ...] = (*ANALYSES, *JOB_ANALYSES)
 BY_NAME = {analysis.name: analysis for analysis in EVERY}

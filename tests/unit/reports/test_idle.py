@@ -12,7 +12,7 @@ from rich.console import Console
 from tracebraid.model.answer_sentences import code_name
 from tracebraid.model.answers import IDLE_BLAME, IDLE_CAUSES, HostActivity, IdleCause
 from tracebraid.model.column import Table
-from tracebraid.reports.idle import idle_tables
+from tracebraid.reports.answers.idle import idle_tables
 
 LATE, LATENCY = IdleCause.HOST_LATE.value, IdleCause.LAUNCH_LATENCY.value
 COMPUTED = HostActivity.COMPUTED.value

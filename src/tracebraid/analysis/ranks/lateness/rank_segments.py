@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.ranks.lateness.labelled_time import LabelledTime, labelled_time
 from tracebraid.analysis.ranks.lateness.segment_kinds import SegmentKind
 from tracebraid.model.linked_trace import LinkedTrace
