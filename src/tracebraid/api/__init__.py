@@ -88,6 +88,7 @@ from tracebraid.api.analyses import (
 from tracebraid.api.building import build_recorder
 from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
 from tracebraid.api.checking import check
+from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
 from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
 from tracebraid.api.metric_ranks import Measured, TakenOfRank, measured, take_of_rank
@@ -113,6 +114,7 @@ __all__ = [
     "Progress",
     "RankAdvice",
     "RankOfJob",
+    "RankProfile",
     "TakenOfRank",
     "activations",
     "advice_of_ranks",
@@ -145,6 +147,8 @@ __all__ = [
     "counters",
     "demo_path",
     "detectors",
+    "diff",
+    "diff_of_profiles",
     "export_reports",
     "exposed_collectives",
     "full_queue",
@@ -187,6 +191,7 @@ __all__ = [
     "open",
     "ops",
     "overlap",
+    "profile_of_rank",
     "python_frames",
     "queue_lengths",
     "queue_series",
