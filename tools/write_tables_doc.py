@@ -12,10 +12,10 @@ from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.analysis.metrics.catalog import METRICS
 from tracebraid.model import answers, schema
-from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.column import Table
-from tracebraid.model.job_analysis import JobAnalysis
-from tracebraid.model.metric import Metric
+from tracebraid.model.questions.analysis import Analysis, Family, Need
+from tracebraid.model.questions.job_analysis import JobAnalysis
+from tracebraid.model.questions.metric import Metric
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 

@@ -14,8 +14,8 @@ import pytest
 import tracebraid
 from tests.integration.calm import shared_capture
 from tests.integration.running import run_script
+from tracebraid.model.collectives.transfer_method import TransferMethod
 from tracebraid.model.job import Job
-from tracebraid.model.transfer_method import TransferMethod
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

@@ -13,18 +13,18 @@ from tracebraid.analysis.antipatterns.asking import (
     evidence_of_rank,
     gathered_of,
 )
-from tracebraid.analysis.antipatterns.plugins import KnownDetectors, known_detectors
+from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors, known_detectors
 from tracebraid.analysis.antipatterns.ranking.min_saving import DEFAULT_MIN_SAVING, min_saving_of
 from tracebraid.analysis.antipatterns.ranking.ranked import ranked
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.linking.ranks.link_ranks import link_ranks
-from tracebraid.model.advice import Advice
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector, JobDetector
 from tracebraid.model.job import Job
 from tracebraid.model.linked_ranks import Gather, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.advice import Advice
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector, JobDetector
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = [

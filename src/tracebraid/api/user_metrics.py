@@ -7,10 +7,10 @@ from importlib.metadata import EntryPoint, entry_points
 
 from tracebraid.analysis.metrics.catalog import METRICS
 from tracebraid.analysis.metrics.user_metric import RankFunction, metric_of_function
-from tracebraid.model.analysis import Need
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.metric import Metric, OverRanks, Unit
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import Metric, OverRanks, Unit
 
 __all__ = ["ENTRY_POINTS", "installed_metrics", "metric"]
 

@@ -13,10 +13,10 @@ from tracebraid.cli.ranks import UNREADABLE, ask_ranks
 from tracebraid.cli.table_output import Format, target_of, write_table
 from tracebraid.errors import ArgumentError
 from tracebraid.files import write_whole
-from tracebraid.model.advice import Advice
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.advice import Advice
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.advice import advice_data, advice_frame, advice_parts, not_asked_lines
 from tracebraid.reports.machine import finding_data

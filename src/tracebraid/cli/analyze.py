@@ -16,13 +16,13 @@ from tracebraid.cli.output import note, output_width, progress, say, say_finding
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks
 from tracebraid.cli.table_output import Format, Target, target_of, write_table
 from tracebraid.errors import ArgumentError
-from tracebraid.model.analysis import Answer
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
-from tracebraid.model.job_analysis import JobAnalysis
+from tracebraid.model.questions.analysis import Answer
+from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
-from tracebraid.reports.analyses import analyses_data, analyses_table
-from tracebraid.reports.answers import answer_parts, lacks_lines, no_rows_line
+from tracebraid.reports.answers.analyses import analyses_data, analyses_table
+from tracebraid.reports.answers.answers import answer_parts, lacks_lines, no_rows_line
 
 __all__ = ["analyze"]
 

@@ -18,7 +18,7 @@ from tracebraid.cli.table_output import Format, Target, target_of, write_table
 from tracebraid.errors import ArgumentError
 from tracebraid.files import write_whole
 from tracebraid.model.finding import Finding
-from tracebraid.model.metric import Metric, MetricOptions
+from tracebraid.model.questions.metric import Metric, MetricOptions
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.metrics import (
     metric_list_data,

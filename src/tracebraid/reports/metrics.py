@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 from rich.table import Table
 
-from tracebraid.model.analysis import Need
 from tracebraid.model.answer_sentences import CODE_SENTENCES
-from tracebraid.model.answers.metrics import MetricLack
-from tracebraid.model.metric import Metric, Unit
+from tracebraid.model.answers.job.metrics import MetricLack
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import Metric, Unit
 from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.answers import MATCHED_GROUPS
-from tracebraid.model.collective_codes import CollectiveType, MatchMethod
+from tracebraid.model.collectives.codes import CollectiveType, MatchMethod
 from tracebraid.model.linked_ranks import LinkedRanks
 
 __all__ = ["matched_groups"]

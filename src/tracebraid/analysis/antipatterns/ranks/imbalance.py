@@ -7,11 +7,11 @@ from collections.abc import Callable
 import polars as pl
 
 from tracebraid.analysis.antipatterns.ranks.gathered import collective_sites, step_compute
-from tracebraid.analysis.collectives.waits import waits
+from tracebraid.analysis.collectives.transfers.waits import waits
 from tracebraid.model.answers import EVIDENCE
-from tracebraid.model.collective_codes import CollectiveType
-from tracebraid.model.detector import JobDetector
+from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.linked_ranks import LinkedRanks
+from tracebraid.model.questions.detector import JobDetector
 
 __all__ = ["LEAST_SHARE", "RANKS_DETECTOR", "STAGES_DETECTOR", "rank_imbalance", "stage_imbalance"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.collectives.waits import waits
+from tracebraid.analysis.collectives.transfers.waits import waits
 from tracebraid.analysis.ranks.lateness.rank_segments import GROUP
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.linked_ranks import LinkedRanks
 
 __all__ = ["arrivals", "late_ranks"]

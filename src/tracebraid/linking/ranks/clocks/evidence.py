@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.expressions import as_text
 
 __all__ = ["ENDS_APART", "ENDS_TOGETHER", "evidence_of", "of_units"]

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracebraid.linking.ranks.matching.alignment import Alignment, Evidence, Track, align
 from tracebraid.linking.ranks.matching.clock_votes import Ints
-from tracebraid.model.collective_codes import MatchMethod
+from tracebraid.model.collectives.codes import MatchMethod
 
 __all__ = ["match_by_order"]
 

@@ -1,0 +1,41 @@
+"""A rank's times on the clock of the job's reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from tracebraid.analysis.collectives.members.members import members
+from tracebraid.analysis.ranks.rank_facts import rank_facts
+from tracebraid.linking.ranks.link_ranks import link_ranks
+from tracebraid.model.linked_ranks import LinkedRanks, RankParts
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["linked_parts", "on_reference_clock", "rank_parts"]
+
+
+def rank_parts(linked: LinkedTrace) -> RankParts:
+    """What of a rank is needed to compare its clock with those of the others."""
+    return RankParts(rank_facts(linked), members(linked))
+
+
+def linked_parts(parts: Sequence[RankParts]) -> LinkedRanks:
+    """The ranks linked with each other, each rank once."""
+    return link_ranks(parts)
+
+
+def on_reference_clock(linked: LinkedTrace, ranks: LinkedRanks) -> LinkedTrace:
+    """The linked trace with its events' starts on the clock of the reference; as it is where its clock is unknown.
+
+    Durations are as the rank's own clock has them, to which a drift of 100 ppm adds 0.1 µs for each ms.
+
+    Args:
+        linked: a rank.
+        ranks: the ranks of the job, linked with each other.
+    """
+    timeline = linked.timeline
+    own = timeline.events.with_columns(pl.lit(linked.rank, dtype=pl.Int64).alias("rank"))
+    events = ranks.aligned(own, "ts_ns").select(timeline.events.columns)
+    return LinkedTrace(replace(timeline, tables={**timeline.tables, "events": events}), linked.stages)
