@@ -21,10 +21,8 @@ from tracebraid.model.job import Job
 from tracebraid.model.questions.analysis import Answer
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
-from tracebraid.reports.analyses import analyses_data, analyses_table
-from tracebraid.reports.answers import answer_parts, lacks_lines, no_rows_line, unmatched_line
 from tracebraid.reports.answers.analyses import analyses_data, analyses_table
-from tracebraid.reports.answers.answers import answer_parts, lacks_lines, no_rows_line
+from tracebraid.reports.answers.answers import answer_parts, lacks_lines, no_rows_line, unmatched_line
 
 __all__ = ["analyze"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import polars as pl
@@ -25,7 +25,7 @@ __all__ = [
     "no_values_lines",
 ]
 
-_TEXTS = {
+_TEXTS: dict[str, Callable[[float], str]] = {
     Unit.NS.value: duration,
     Unit.SHARE.value: percent,
     Unit.BYTES.value: size,

@@ -17,13 +17,11 @@ from tracebraid.model.answer_sentences import (
     code_name,
 )
 from tracebraid.model.answers.columns import STEP
-from tracebraid.model.collective_codes import UNKNOWN_GROUP
-from tracebraid.model.job_analysis import JobAnalysis
+from tracebraid.model.collectives.codes import UNKNOWN_GROUP
 from tracebraid.model.questions.analysis import Analysis, Answer, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.sentences import NEED_SENTENCES
-from tracebraid.reports.answer_cells import MOMENTS, cell_text, heading, is_id, least_width
-from tracebraid.reports.answers.answer_cells import MOMENTS, cell_text, heading, least_width
+from tracebraid.reports.answers.answer_cells import MOMENTS, cell_text, heading, is_id, least_width
 from tracebraid.reports.answers.shown_columns import CONTEXT, PICKED_BY, SHOWN
 from tracebraid.reports.fitting import Shown, fitted
 from tracebraid.reports.terminal import table_of

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from tracebraid.linking.ranks.matching.disjoint_sets import DisjointSets
-from tracebraid.model.collective_codes import UNKNOWN_GROUP
+from tracebraid.model.collectives.codes import UNKNOWN_GROUP
 
 __all__ = ["LOCAL", "with_groups"]
 
