@@ -22,7 +22,7 @@ from tracebraid.model.questions.analysis import Answer
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.answers.analyses import analyses_data, analyses_table
-from tracebraid.reports.answers.answers import answer_parts, lacks_lines, no_rows_line
+from tracebraid.reports.answers.answers import answer_parts, lacks_lines, no_rows_line, unmatched_line
 
 __all__ = ["analyze"]
 
@@ -67,7 +67,11 @@ def analyze(
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option("--top", min=1, help=f"Rows of each rank to print for people; {_TOP} by default."),
+        typer.Option(
+            "--top",
+            min=1,
+            help=f"Rows to print for people, of each rank or the whole job; {_TOP} by default.",
+        ),
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Write all rows as CSV.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Write all rows as a JSON list of objects.")] = False,
@@ -143,7 +147,9 @@ def _show(answer: Answer, question: Question, target: Target, top: int) -> None:
     """Write or print the answer and what it lacks; exit code 1 where nothing could be answered."""
     for line in lacks_lines(answer):
         note(line)
-    if answer.is_unanswerable and answer.frame.is_empty():
+    if answer.frame.is_empty() and not question.is_matched:
+        note(unmatched_line(answer))
+    if answer.frame.is_empty() and (answer.is_unanswerable or not question.is_matched):
         raise typer.Exit(1)
     if target.form is not None:
         write_table(answer.frame, target)
