@@ -31,7 +31,7 @@ __all__ = ["Measured", "TakenOfRank", "measured", "metric_questions", "take_of_r
 
 T = TypeVar("T")
 
-_OURS = str(Path(__file__).resolve().parents[1])
+_OURS = str(Path(__file__).resolve().parents[2])
 """The folder of the package: the first frame of a failure outside of it is the user's."""
 
 
