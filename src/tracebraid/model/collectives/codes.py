@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["SAME_CLOCK_NS", "UNKNOWN_GROUP", "ClockMethod", "CollectiveType", "MatchMethod"]
+__all__ = [
+    "BETWEEN_TWO",
+    "SAME_CLOCK_NS",
+    "UNKNOWN_GROUP",
+    "ClockMethod",
+    "CollectiveType",
+    "MatchMethod",
+]
 
 
 class CollectiveType(str, Enum):
@@ -23,6 +30,10 @@ class CollectiveType(str, Enum):
     RECEIVE = "recv"
     SEND_RECEIVE = "send_recv"
     """Sends and receives in a single kernel."""
+
+
+BETWEEN_TWO = (CollectiveType.SEND, CollectiveType.RECEIVE, CollectiveType.SEND_RECEIVE)
+"""What is not among all ranks of a group."""
 
 
 class MatchMethod(str, Enum):
