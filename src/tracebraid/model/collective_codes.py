@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["SAME_CLOCK_NS", "ClockMethod", "CollectiveType", "MatchMethod"]
+__all__ = ["SAME_CLOCK_NS", "USUAL_DRIFT_PPM", "ClockMethod", "CollectiveType", "MatchMethod"]
 
 
 class CollectiveType(str, Enum):
@@ -54,3 +54,6 @@ class ClockMethod(str, Enum):
 SAME_CLOCK_NS = 100_000
 """What ranks of a clock may seem to be apart: events are taken before and after the exchange, and a device's times are
 converted to its host's clock."""
+
+USUAL_DRIFT_PPM = 100.0
+"""What a drift that was not measured may be: the tolerance of an oscillator."""
