@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from tracebraid.analysis.collectives.members import members
 from tracebraid.analysis.ranks.lateness.labelled_time import LabelledTime, labelled_time
 from tracebraid.analysis.ranks.lateness.segment_kinds import SegmentKind
+from tracebraid.model.collective_codes import CollectiveType
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["GROUP", "MOST_NAMES", "rank_segments"]
+__all__ = ["GROUP", "MOST_NAMES", "PAIRED", "rank_segments"]
 
 _Ints = NDArray[np.int64]
 
@@ -20,8 +21,14 @@ MOST_NAMES = 12
 """Names that are kept of a segment, those with most time. What is left out is less on this rank than any of them, so a
 name that another rank lacks took it at most the least that is kept."""
 
-GROUP = pl.coalesce("communicator", "process_group", pl.lit(""))
-"""What names the group of a member on its rank."""
+PAIRED = [kind.value for kind in (CollectiveType.SEND, CollectiveType.RECEIVE, CollectiveType.SEND_RECEIVE)]
+"""Types of communication between two ranks."""
+
+_OF_PAIRS = pl.when(pl.col("type").is_in(PAIRED)).then(pl.lit(" between two")).otherwise(pl.lit(""))
+
+GROUP = pl.concat_str(pl.coalesce("communicator", "process_group", pl.lit("")), _OF_PAIRS.fill_null(""))
+"""What names the group of a member on its rank. Sends and receives are apart: before a collective of all ranks of a
+group, ranks do the same only since the last one of all."""
 
 _SCHEMA = pl.Schema(
     {
@@ -38,7 +45,7 @@ _SCHEMA = pl.Schema(
 
 
 def rank_segments(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """The segment before each collective: from the arrival at the last collective of its group to its own.
+    """The segment before each collective: from the arrival at the last collective of its group (`GROUP`) to its own.
 
     The first of a group begins with the trace. Rows of an `event_id` add up to the length of its segment. Columns:
 
