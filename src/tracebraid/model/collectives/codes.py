@@ -8,6 +8,7 @@ __all__ = [
     "BETWEEN_TWO",
     "SAME_CLOCK_NS",
     "UNKNOWN_GROUP",
+    "USUAL_DRIFT_PPM",
     "ClockMethod",
     "CollectiveType",
     "MatchMethod",
@@ -68,3 +69,5 @@ converted to its host's clock."""
 
 UNKNOWN_GROUP = "unknown"
 """The name of a group of which traces say nothing."""
+USUAL_DRIFT_PPM = 100.0
+"""What a drift that was not measured may be: the tolerance of an oscillator."""

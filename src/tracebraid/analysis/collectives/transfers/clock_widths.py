@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.model.collectives.codes import ClockMethod
+from tracebraid.model.collectives.codes import USUAL_DRIFT_PPM, ClockMethod
 from tracebraid.model.linked_ranks import LinkedRanks
 
 __all__ = ["clock_width", "with_clocks"]
@@ -17,7 +17,7 @@ def with_clocks(members: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFrame:
         members: have rank and arrival_ns; rows stay in their order.
         ranks: the ranks of the job.
     """
-    drift = (pl.col("drift_high_ppm") - pl.col("drift_low_ppm")).fill_null(0.0) / 1e6
+    drift = (pl.col("drift_high_ppm") - pl.col("drift_low_ppm")).fill_null(2 * USUAL_DRIFT_PPM) / 1e6
     clocks = ranks.clocks.select(
         "rank",
         pl.col("host").alias("_host"),
