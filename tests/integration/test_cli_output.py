@@ -152,7 +152,9 @@ def test_an_output_that_takes_ascii_alone_gets_what_it_can_take(pair: tuple[Path
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["analyze", "--list"], ["advise"], ["summary"], ["metrics"], ["check"]])
+@pytest.mark.parametrize(
+    "arguments", [["analyze", "--list"], ["advise"], ["summary"], ["metrics"], ["check"]]
+)
 def test_no_line_ends_in_spaces(arguments: list[str], job: Path) -> None:
     done = run(*arguments, *([] if "--list" in arguments else [job]))
     assert done.stdout

@@ -13,11 +13,11 @@ from tracebraid.analysis.inference.iterations import iterations
 from tracebraid.analysis.ops.modules.module_tree import module_tree
 from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import step_windows
-from tracebraid.model.analysis import Analysis, Need
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
-from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Analysis, Need
+from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["HAS", "lacking", "lacking_of"]

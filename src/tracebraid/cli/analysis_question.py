@@ -13,11 +13,11 @@ import typer
 
 from tracebraid import api
 from tracebraid.errors import ArgumentError
-from tracebraid.model.analysis import Analysis, Answer
 from tracebraid.model.category import Role
 from tracebraid.model.finding import Finding
-from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Analysis, Answer
+from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["Question", "check_peaks", "question_of"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tracebraid.model.analysis import Need
 from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.questions.analysis import Need
 from tracebraid.model.reason import ChoiceReason, OrphanReason
 
 __all__ = [

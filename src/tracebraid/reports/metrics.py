@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import polars as pl
 from rich.table import Table
 
-from tracebraid.model.analysis import Need
 from tracebraid.model.answer_sentences import CODE_SENTENCES
-from tracebraid.model.answers.metrics import MetricLack
-from tracebraid.model.metric import Metric, Unit
+from tracebraid.model.answers.job.metrics import MetricLack
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import Metric, Unit
 from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell
@@ -25,7 +25,7 @@ __all__ = [
     "no_values_lines",
 ]
 
-_TEXTS = {
+_TEXTS: dict[str, Callable[[float], str]] = {
     Unit.NS.value: duration,
     Unit.SHARE.value: percent,
     Unit.BYTES.value: size,
