@@ -21,6 +21,7 @@ from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.advice import Advice
 from tracebraid.model.analysis import Need
+from tracebraid.model.compact import compact
 from tracebraid.model.detector import Detector, JobDetector
 from tracebraid.model.job import Job
 from tracebraid.model.linked_ranks import Gather, RankParts
@@ -105,10 +106,15 @@ def check_min_saving(min_saving: str | float) -> None:
 def rank_advice(linked: LinkedTrace, known: KnownDetectors, annotation: str = PROFILER_STEP) -> RankAdvice:
     """What is kept of a rank for advice."""
     found = evidence_of_rank(linked, annotation, known)
+    found = replace(found, evidence=compact(found.evidence), windows=compact(found.windows))
     parts = None
     if known.of_job:
         gathered, findings = gathered_of(linked, annotation, known)
-        parts = RankParts(rank_facts(linked), members(linked, annotation), gathered)
+        parts = RankParts(
+            compact(rank_facts(linked)),
+            compact(members(linked, annotation)),
+            {gather: compact(frame) for gather, frame in gathered.items()},
+        )
         found = replace(found, findings=(*found.findings, *findings))
     return RankAdvice(linked.rank, found, parts)
 

@@ -10,6 +10,7 @@ import polars as pl
 from tracebraid.analysis.collectives.members import members
 from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.linking.ranks.link_ranks import link_ranks
+from tracebraid.model.compact import compact
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -18,7 +19,7 @@ __all__ = ["linked_parts", "on_reference_clock", "rank_parts"]
 
 def rank_parts(linked: LinkedTrace) -> RankParts:
     """What of a rank is needed to compare its clock with those of the others."""
-    return RankParts(rank_facts(linked), members(linked))
+    return RankParts(compact(rank_facts(linked)), compact(members(linked)))
 
 
 def linked_parts(parts: Sequence[RankParts]) -> LinkedRanks:

@@ -10,9 +10,10 @@ import polars as pl
 from tracebraid.analysis.metrics.catalog import METRICS
 from tracebraid.api.metric_ranks import measured, metric_questions, taken_of_rank
 from tracebraid.api.user_metrics import installed_metrics
+from tracebraid.api.whole_job import linked_with_parts
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
-from tracebraid.model.job import Job
+from tracebraid.model.job import Job, answers_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.metric import Metric, MetricOptions
 from tracebraid.model.step import PROFILER_STEP
@@ -55,10 +56,11 @@ def metrics(
     chosen, _ = chosen_metrics(only)
     questions = metric_questions(chosen, annotation)
     if isinstance(traces, LinkedTrace):
-        ranks = [taken_of_rank(chosen, annotation, {key: ask(traces) for key, ask in questions.items()})]
+        ranks = [taken_of_rank(chosen, annotation, answers_of(traces, questions))]
     else:
         ranks = [taken_of_rank(chosen, annotation, taken) for taken in traces.take(questions)]
-    return measured(chosen, ranks, options).frame
+    linked = linked_with_parts(traces, annotation, [taken.parts for taken in ranks])
+    return measured(chosen, ranks, options, linked).frame
 
 
 def chosen_metrics(

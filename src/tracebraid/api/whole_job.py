@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tracebraid.analysis.collectives.members import members
-from tracebraid.analysis.needs import lacking
+from tracebraid.analysis.job_catalog import JOB_ANALYSES
+from tracebraid.analysis.needs import lacking_of
 from tracebraid.analysis.ranks.rank_facts import rank_facts
-from tracebraid.linking.ranks.link_ranks import link_ranks
+from tracebraid.linking.ranks.link_ranks import joined, link_ranks
 from tracebraid.model.analysis import Answer, Need
-from tracebraid.model.job import Job, Questions
+from tracebraid.model.job import Job, Questions, answers_of
 from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["RankOfJob", "answer_of_job", "answer_of_ranks", "linked_ranks", "rank_of_job"]
+__all__ = [
+    "RankOfJob",
+    "answer_of_job",
+    "answer_of_ranks",
+    "linked_ranks",
+    "linked_with_parts",
+    "rank_of_job",
+]
+
+_NEEDS = tuple(dict.fromkeys(need for analysis in JOB_ANALYSES for need in (*analysis.needs, *analysis.uses)))
+"""What any analysis may lack: asked of a rank when it is read first, so that the next analysis need not read it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +58,22 @@ def linked_ranks(
         InputError: a file cannot be read.
     """
     questions = _questions(annotation, gathers)
-    return link_ranks([_parts(taken, annotation, gathers) for taken in _take(traces, questions)])
+    parts = [_parts(taken, annotation, gathers) for taken in _take(traces, questions)]
+    return linked_with_parts(traces, annotation, parts)
+
+
+def linked_with_parts(traces: LinkedTrace | Job, annotation: str, parts: Sequence[RankParts]) -> LinkedRanks:
+    """The ranks linked with each other; those of a job once for all questions.
+
+    Args:
+        traces: a job, or a linked trace.
+        annotation: what marks a step.
+        parts: what `Job.take` took of each rank.
+    """
+    if isinstance(traces, LinkedTrace):
+        return link_ranks(parts)
+    bare = [RankParts(part.facts, part.members) for part in parts]
+    return traces.derived((link_ranks, annotation), lambda: link_ranks(bare)).with_parts(joined(parts))
 
 
 def answer_of_job(analysis: JobAnalysis, traces: LinkedTrace | Job, options: Mapping[str, object]) -> Answer:
@@ -59,13 +85,14 @@ def answer_of_job(analysis: JobAnalysis, traces: LinkedTrace | Job, options: Map
     """
     questions = _questions_of(analysis, options)
     ranks = [_rank(analysis, taken, options) for taken in _take(traces, questions)]
-    return answer_of_ranks(analysis, ranks, options)[0]
+    linked = linked_with_parts(traces, _annotation(options), [rank.parts for rank in ranks])
+    return _answer(analysis, ranks, linked, options)
 
 
 def rank_of_job(analysis: JobAnalysis, linked: LinkedTrace, options: Mapping[str, object]) -> RankOfJob:
     """What an analysis of a job takes of a rank."""
     questions = _questions_of(analysis, options)
-    return _rank(analysis, {key: ask(linked) for key, ask in questions.items()}, options)
+    return _rank(analysis, answers_of(linked, questions), options)
 
 
 def answer_of_ranks(
@@ -73,10 +100,16 @@ def answer_of_ranks(
 ) -> tuple[Answer, LinkedRanks]:
     """The answer from what was taken of each rank, and the ranks linked with each other."""
     linked = link_ranks([rank.parts for rank in ranks])
+    return _answer(analysis, ranks, linked, options), linked
+
+
+def _answer(
+    analysis: JobAnalysis, ranks: list[RankOfJob], linked: LinkedRanks, options: Mapping[str, object]
+) -> Answer:
     frame = analysis.answer(linked, **options)
     alone = {Need.SEVERAL_RANKS} & {*analysis.needs, *analysis.uses} if len(ranks) < 2 else set()
     lacks = {rank.parts.facts.item(0, "rank"): (*alone, *rank.lacks) for rank in ranks}
-    return Answer(analysis, frame, lacks), linked
+    return Answer(analysis, frame, lacks)
 
 
 def _questions(annotation: str, gathers: tuple[Gather, ...]) -> Questions:
@@ -91,13 +124,22 @@ def _with(gather: Gather, annotation: str) -> Callable[[LinkedTrace], Any]:
 
 def _questions_of(analysis: JobAnalysis, options: Mapping[str, object]) -> Questions:
     annotation = _annotation(options)
-    lacks = {(analysis.name, annotation): lambda linked: lacking(analysis, linked, annotation)}
+    needs = _needs(analysis)
+    lacks = {(lacking_of, needs, annotation): lambda linked: lacking_of(needs, linked, annotation)}
     return {**_questions(annotation, analysis.gathers), **lacks}
+
+
+def _needs(analysis: JobAnalysis) -> tuple[Need, ...]:
+    """What the rank is asked for: whether there are several ranks is not for a trace to say."""
+    every = dict.fromkeys((*_NEEDS, *analysis.needs, *analysis.uses))
+    return tuple(need for need in every if need is not Need.SEVERAL_RANKS)
 
 
 def _rank(analysis: JobAnalysis, taken: Mapping[Hashable, Any], options: Mapping[str, object]) -> RankOfJob:
     annotation = _annotation(options)
-    return RankOfJob(_parts(taken, annotation, analysis.gathers), taken[analysis.name, annotation])
+    lacking = taken[lacking_of, _needs(analysis), annotation]
+    lacks = tuple(need for need in (*analysis.needs, *analysis.uses) if need in lacking)
+    return RankOfJob(_parts(taken, annotation, analysis.gathers), lacks)
 
 
 def _annotation(options: Mapping[str, object]) -> str:
@@ -111,5 +153,5 @@ def _parts(taken: Mapping[Hashable, Any], annotation: str, gathers: tuple[Gather
 
 def _take(traces: LinkedTrace | Job, questions: Questions) -> list[dict[Hashable, Any]]:
     if isinstance(traces, LinkedTrace):
-        return [{key: ask(traces) for key, ask in questions.items()}]
+        return [answers_of(traces, questions)]
     return list(traces.take(questions))
