@@ -58,7 +58,7 @@ def host_waits(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 def waits_for(linked: LinkedTrace, annotation: str, waiting: Waiting) -> pl.DataFrame:
     """The evidence of all waits of a kind: what the device was idle because of them."""
     found = host_waits(linked, annotation).filter(pl.col("waiting") == waiting.name)
-    return evidence_of(linked, annotation, idle_after(linked, annotation, found))
+    return evidence_of(linked, annotation, idle_after(linked, annotation, found, are_waits=True))
 
 
 def _host_waits(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
