@@ -61,7 +61,7 @@ def idle_after(
         return delays.with_columns(long.alias("saving_ns"))
     delays = delays.sort("start_ns", "end_ns", maintain_order=True)
     starts, ends = (delays.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
-    idle = idle_on_path(linked, annotation, with_waits=not are_waits)
+    idle = idle_on_path(linked, annotation, starts.tolist() if are_waits else ())
     until = _next_wait(linked, annotation, ends, starts if are_waits else None)
     delayed = delays.with_columns(long.alias("saving_ns"), pl.Series("end_ns", until))
     since = _in_turn(idle, starts, until, delayed.get_column("saving_ns").to_numpy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from tracebraid.analysis.event_columns import event_columns
 from tracebraid.analysis.launches.syncs.sync_calls import sync_calls
 from tracebraid.analysis.time.intervals import Cover, cover_of
 from tracebraid.model.answers import SyncKind
-from tracebraid.model.device_kind import COMPUTE, WAIT
+from tracebraid.model.device_kind import COMMUNICATION, COMPUTE, MEMORY, WAIT
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["LAUNCH_NS", "device_waits", "idle_on_path"]
@@ -67,7 +68,7 @@ def _device_waits(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     ).sort("start_ns", "done_ns", "waited_event")
 
 
-def idle_on_path(linked: LinkedTrace, annotation: str, with_waits: bool = True) -> Cover:
+def idle_on_path(linked: LinkedTrace, annotation: str, but: Collection[int] = ()) -> Cover:
     """The idle time that a host that is never late could save at most, from the trace's first event on.
 
     A path is followed back from the last work: along its stream, where that waits for another stream to that one, and
@@ -77,15 +78,15 @@ def idle_on_path(linked: LinkedTrace, annotation: str, with_waits: bool = True) 
     Args:
         linked: one rank, with device work.
         annotation: what marks a step.
-        with_waits: whether the host's waits stay; without them the path cannot follow them.
+        but: starts of waits that fall away: the path does not follow them.
     """
-    return linked.derived(_idle_on_path, annotation, with_waits)
+    return linked.derived(_idle_on_path, annotation, tuple(but))
 
 
-def _idle_on_path(linked: LinkedTrace, annotation: str, with_waits: bool) -> Cover:
-    work = _work(linked)
-    waits = device_waits(linked, annotation)
-    streams = _streams(work, waits if with_waits else waits.clear())
+def _idle_on_path(linked: LinkedTrace, annotation: str, but: tuple[int, ...]) -> Cover:
+    work = linked.derived(_work)
+    waits = device_waits(linked, annotation).filter(~pl.col("start_ns").is_in(list(but)))
+    streams = _streams(work, waits)
     first, _ = linked.timeline.span_ns or (0, 0)
     starts: list[_Ints] = []
     ends: list[_Ints] = []
@@ -119,6 +120,8 @@ def _work(linked: LinkedTrace) -> pl.DataFrame:
     """Work with `end_ns`, `returned_ns` of its launch (never, where unknown), and the `number` of its stream."""
     work = device_events(linked).filter(pl.col("kind") != WAIT)
     called, long = event_columns(linked.timeline, work.get_column("call_event"), called="ts_ns", long="dur_ns")
+    # A call that waits for its own copy returns behind it; it has launched it early on.
+    long = pl.select(pl.when(work["kind"] == MEMORY).then(pl.min_horizontal(long, LAUNCH_NS)).otherwise(long)).to_series()
     return work.with_columns(
         (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
         (called + long).fill_null(_NEVER).alias("returned_ns"),
@@ -139,11 +142,13 @@ def _streams(work: pl.DataFrame, waits: pl.DataFrame) -> list[_Stream]:
         starts, ends, returned, number = (
             rows.get_column(name).to_numpy() for name in ("ts_ns", "end_ns", "returned_ns", "number")
         )
+        # A communicator's stream waits for the stream of its caller, whenever it was launched.
+        communicates = (rows.get_column("kind") == COMMUNICATION).to_numpy()
         reach = np.maximum.accumulate(ends)
         before = np.r_[np.iinfo(np.int64).min, reach[:-1]]
         # What another stream ended last, before it began.
         other = np.searchsorted(all_ends, starts, side="right") - 1
-        late = (starts - returned > LAUNCH_NS) & (other >= 0)
+        late = (communicates | (starts - returned > LAUNCH_NS)) & (other >= 0)
         other = np.maximum(other, 0)
         late &= (all_ends[other] > before) & (all_numbers[other] != number)
         cause, of_cause = np.where(late, all_ends[other], -_NEVER), np.where(late, all_numbers[other], -1)
