@@ -15,6 +15,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 __all__ = ["device_idle", "idle_after", "in_idle_stretches", "is_on_device"]
 
 _Ints = NDArray[np.int64]
+_NEVER = 2**62
 
 
 def is_on_device(linked: LinkedTrace) -> bool:
@@ -45,7 +46,7 @@ def idle_after(
     Without a delay of length d the host would be d earlier, until it waits for the device the next time. So the step
     is shorter by at most d, and by at most the idle time (see `idle_on_path`) from the delay's start to the start of
     the next wait, or to the last work: what ends a trace delays nothing. Of the idle stretches the first ones count,
-    up to d together. In a trace without device work it is the delay itself.
+    up to d together; what a delay does not use counts for the next, if the host does not wait before. In a trace without device work it is the delay itself.
 
     Args:
         linked: one rank.
@@ -63,20 +64,26 @@ def idle_after(
     starts, ends = (delays.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
     idle = idle_on_path(linked, annotation, starts.tolist() if are_waits else ())
     until = _next_wait(linked, annotation, ends, starts if are_waits else None)
-    delayed = delays.with_columns(long.alias("saving_ns"), pl.Series("end_ns", until))
-    since = _in_turn(idle, starts, until, delayed.get_column("saving_ns").to_numpy())
-    return _exploded(idle, delayed.with_columns(pl.Series("start_ns", since)))
+    limits = np.minimum(until, np.r_[starts[1:], until[-1:]])
+    saving = _ahead(idle.within(starts, limits), np.maximum(ends - starts, 0), until >= np.r_[starts[1:], _NEVER])
+    return _exploded(
+        idle, delays.with_columns(pl.Series("saving_ns", saving), pl.Series("end_ns", limits))
+    )
 
 
-def _in_turn(idle: Cover, starts: _Ints, until: _Ints, most: _Ints) -> _Ints:
-    """From when on idle time counts for each delay, where each takes what those before it left: they add up."""
-    froms, limits = idle.up_to(starts).tolist(), idle.up_to(until).tolist()
-    taken, shift = 0, np.zeros(len(starts), dtype=np.int64)
-    for number, (begin, limit, long) in enumerate(zip(froms, limits, most.tolist(), strict=True)):
-        first = max(begin, min(taken, limit))
-        taken = max(taken, min(first + long, limit))
-        shift[number] = first
-    return np.where(shift > froms, np.maximum(_moment_of(idle, shift), starts), starts)
+def _ahead(idle: _Ints, long: _Ints, goes_on: NDArray[np.bool_]) -> _Ints:
+    """What each delay saves of the idle time behind it; what it does not use the host is ahead at the next.
+
+    Args:
+        idle: idle time from each delay to the next, or to the next wait.
+        long: length of each.
+        goes_on: whether the host does not wait before the next.
+    """
+    found, ahead = [], 0
+    for room, own, more in zip(idle.tolist(), long.tolist(), goes_on.tolist(), strict=True):
+        found.append(min(room, ahead + own))
+        ahead = ahead + own - found[-1] if more else 0
+    return np.array(found, dtype=np.int64)
 
 
 def in_idle_stretches(linked: LinkedTrace, annotation: str, found: pl.DataFrame) -> pl.DataFrame:
