@@ -46,7 +46,8 @@ def idle_after(
     Without a delay of length d the host would be d earlier, until it waits for the device the next time. So the step
     is shorter by at most d, and by at most the idle time (see `idle_on_path`) from the delay's start to the start of
     the next wait, or to the last work: what ends a trace delays nothing. Of the idle stretches the first ones count,
-    up to d together; what a delay does not use counts for the next, if the host does not wait before. In a trace without device work it is the delay itself.
+    up to d together; what a delay does not use counts for the next, if the host does not wait before. In a trace
+    without device work it is the delay itself.
 
     Args:
         linked: one rank.
@@ -65,10 +66,10 @@ def idle_after(
     idle = idle_on_path(linked, annotation, starts.tolist() if are_waits else ())
     until = _next_wait(linked, annotation, ends, starts if are_waits else None)
     limits = np.minimum(until, np.r_[starts[1:], until[-1:]])
-    saving = _ahead(idle.within(starts, limits), np.maximum(ends - starts, 0), until >= np.r_[starts[1:], _NEVER])
-    return _exploded(
-        idle, delays.with_columns(pl.Series("saving_ns", saving), pl.Series("end_ns", limits))
+    saving = _ahead(
+        idle.within(starts, limits), np.maximum(ends - starts, 0), until >= np.r_[starts[1:], _NEVER]
     )
+    return _exploded(idle, delays.with_columns(pl.Series("saving_ns", saving), pl.Series("end_ns", limits)))
 
 
 def _ahead(idle: _Ints, long: _Ints, goes_on: NDArray[np.bool_]) -> _Ints:
@@ -87,7 +88,7 @@ def _ahead(idle: _Ints, long: _Ints, goes_on: NDArray[np.bool_]) -> _Ints:
 
 
 def in_idle_stretches(linked: LinkedTrace, annotation: str, found: pl.DataFrame) -> pl.DataFrame:
-    """Each row once for each idle stretch in it (see `idle_on_path`), up to its saving; so each saves all of its length.
+    """Each row once for each idle stretch in it (`idle_on_path`), up to its saving; so each saves all of its length.
 
     Args:
         linked: one rank.

@@ -62,7 +62,7 @@ def _device_waits(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     lanes = event_columns(linked.timeline, launches, lane="lane")[0].unique().drop_nulls()
     lane = event_columns(linked.timeline, calls.get_column("call_event"), lane="lane")[0]
     if len(lanes):
-        calls = calls.filter(lane.is_in(lanes).fill_null(value=True))
+        calls = calls.filter(lane.is_in(lanes.implode()).fill_null(value=True))
     return calls.select(
         "start_ns", (pl.col("start_ns") + pl.col("blocked_ns")).alias("done_ns"), "waited_event"
     ).sort("start_ns", "done_ns", "waited_event")
@@ -85,7 +85,9 @@ def idle_on_path(linked: LinkedTrace, annotation: str, but: Collection[int] = ()
 
 def _idle_on_path(linked: LinkedTrace, annotation: str, but: tuple[int, ...]) -> Cover:
     work = linked.derived(_work)
-    waits = device_waits(linked, annotation).filter(~pl.col("start_ns").is_in(list(but)))
+    waits = device_waits(linked, annotation)
+    stays = ~np.isin(waits.get_column("start_ns").to_numpy(), np.array(but, dtype=np.int64))
+    waits = waits.filter(pl.Series(stays, dtype=pl.Boolean))
     streams = _streams(work, waits)
     first, _ = linked.timeline.span_ns or (0, 0)
     starts: list[_Ints] = []
@@ -119,9 +121,13 @@ def _idle_on_path(linked: LinkedTrace, annotation: str, but: tuple[int, ...]) ->
 def _work(linked: LinkedTrace) -> pl.DataFrame:
     """Work with `end_ns`, `returned_ns` of its launch (never, where unknown), and the `number` of its stream."""
     work = device_events(linked).filter(pl.col("kind") != WAIT)
-    called, long = event_columns(linked.timeline, work.get_column("call_event"), called="ts_ns", long="dur_ns")
+    called, long = event_columns(
+        linked.timeline, work.get_column("call_event"), called="ts_ns", long="dur_ns"
+    )
     # A call that waits for its own copy returns behind it; it has launched it early on.
-    long = pl.select(pl.when(work["kind"] == MEMORY).then(pl.min_horizontal(long, LAUNCH_NS)).otherwise(long)).to_series()
+    long = pl.select(
+        pl.when(work["kind"] == MEMORY).then(pl.min_horizontal(long, LAUNCH_NS)).otherwise(long)
+    ).to_series()
     return work.with_columns(
         (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
         (called + long).fill_null(_NEVER).alias("returned_ns"),
@@ -134,9 +140,15 @@ def _streams(work: pl.DataFrame, waits: pl.DataFrame) -> list[_Stream]:
     by_end = work.filter(pl.col("dur_ns") > 0).sort("end_ns", "number", "event_id")
     all_ends, all_numbers = (by_end.get_column(name).to_numpy() for name in ("end_ns", "number"))
     waited = waits.join(
-        work.select(waited_event="event_id", number="number"), on="waited_event", how="left", maintain_order="left"
+        work.select(waited_event="event_id", number="number"),
+        on="waited_event",
+        how="left",
+        maintain_order="left",
     ).sort("done_ns", maintain_order=True)
-    done, of_wait = waited.get_column("done_ns").to_numpy(), waited.get_column("number").fill_null(-1).to_numpy()
+    done, of_wait = (
+        waited.get_column("done_ns").to_numpy(),
+        waited.get_column("number").fill_null(-1).to_numpy(),
+    )
     found = []
     for _, rows in work.group_by("number", maintain_order=True):
         starts, ends, returned, number = (
