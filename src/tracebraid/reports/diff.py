@@ -42,12 +42,16 @@ def diff_data(found: Comparison, findings: Sequence[Finding], limit: float | Non
     tables = {
         name: rows_data(getattr(found, name)) for name in ("steps", "parts", "ops", "kernels", "settings")
     }
-    regression = {"limit": limit, "is_slower": limit is not None and found.is_slower(limit)}
+    regression = {}
+    if limit is not None:
+        gate = {"limit": limit, "outcome": found.gate(limit).value, "is_slower": found.is_slower(limit)}
+        regression = {"regression": gate}
     return {
+        "verdict": found.verdict.value,
         "difference_ns": found.difference_ns,
         "significant": found.is_significant,
         "can_judge": found.can_judge,
-        **({"regression": regression} if limit is not None else {}),
+        **regression,
         **tables,
         "cautions": [
             {
