@@ -27,6 +27,7 @@ _OF_EVERY_RUN = [
     for setting in (DiffSetting.PATH, DiffSetting.STEPS, DiffSetting.HOST_EVENTS, DiffSetting.HOST_LATE)
 ]
 """Settings that differ between any two runs."""
+_NO_OP = "launched by no op"
 _ALWAYS = (DiffPart.COMPUTE, DiffPart.IDLE)
 """Parts that are shown even if they are 0."""
 
@@ -113,7 +114,7 @@ def _waterfall(found: Comparison) -> Table:
         table.add_row(part.value, *_times(total), "")
         of_name = _by_name(rows)
         for row in of_name.head(_DETAILS).iter_rows(named=True):
-            name = row["op"] or row["cause"] or "launched by no op"
+            name = row["op"] or row["cause"] or _NO_OP
             detail = row["host_activity"] or _at(row["positions"])
             table.add_row(f"  {cell(shortened(name, 64))} {detail}".rstrip(), *_times(row), _chance(row))
         rest = of_name.slice(_DETAILS)
@@ -187,7 +188,7 @@ def _changed_kernels(found: Comparison, top: int) -> Table | None:
         names = [shortened(row[name]) for name in ("kernel_a", "kernel_b") if row[name]]
         table.add_row(
             row["change"] + _irregular(row),
-            f"{cell(shortened(row['op'] or '', 48))} {_at(row['positions'])}".strip(),
+            f"{cell(shortened(row['op'] or _NO_OP, 48))} {_at(row['positions'])}".strip(),
             _counts(row),
             _signed(row["difference_ns"]),
             "\n-> ".join(map(cell, dict.fromkeys(names))),

@@ -17,8 +17,8 @@ EVENT_COST_NS = 1000
 """What a host event costs the host while the profiler records it: about 1 µs.
 
 Measured with torch 2.13 on a CPU (least of 15 shuffled rounds of 4,000 calls of `torch.neg` on a busy machine): 0.7 µs
-for an op, 1.7 µs with shapes, 1.5 µs with memory; with stacks 2.2 µs for an op and the frame of its call together; 0.2 µs
-for the frame of a Python function that calls nothing. On an idle machine 1.0 to 1.2 µs for an op with shapes."""
+for an op, 1.7 µs with shapes, 1.5 µs with memory; with stacks 2.2 µs for an op and the frame of its call together, and
+0.2 µs for the frame of a Python function that calls nothing. On an idle machine 1.0 to 1.2 µs for an op with shapes."""
 _COST_SHARE = 0.05
 """Share of a step from which on the profiler's cost is named."""
 _LATE_SHARE = 0.1

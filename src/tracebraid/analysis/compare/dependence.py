@@ -19,7 +19,8 @@ _Ints = NDArray[np.int64]
 
 _SHOWS = 2.6
 """Standard deviations above what independent steps have, from which on an autocorrelation is believed: in one of 100
-rows of independent steps, by either run or both. Widening for less costs power with each comparison, for steps that are independent."""
+rows of independent steps, by either run or both. Widening for less costs power in every comparison, for steps that are
+independent."""
 _LEAST_STEPS = 10
 """Steps of a run from which on its autocorrelation says anything."""
 _HIGHEST = 0.95
