@@ -34,10 +34,12 @@ class Dependence:
     Args:
         inflation: by how much the variance of a difference of two runs is larger; 1: steps are independent.
         effective: number of independent steps that those of both runs are worth.
+        within: by how much a run differs from itself: its second half from its first; 0: steps are independent.
     """
 
     inflation: _Floats
     effective: _Floats
+    within: _Floats
 
 
 def dependence(a: _Ints, b: _Ints) -> Dependence:
@@ -52,7 +54,7 @@ def dependence(a: _Ints, b: _Ints) -> Dependence:
     known = [count if count >= _LEAST_STEPS else 0 for count in counts]
     inflation = np.ones(len(a))
     if not any(known):
-        return Dependence(inflation, np.full(len(a), float(sum(counts))))
+        return Dependence(inflation, np.full(len(a), float(sum(counts))), np.zeros(len(a)))
     shows = _is_shown(sum(r * n for r, n in zip(found, known, strict=True)) / sum(known), sum(known))
     for r, count in zip(found, known, strict=True):
         shows |= _is_shown(r, count)
@@ -60,7 +62,8 @@ def dependence(a: _Ints, b: _Ints) -> Dependence:
     weights = [1 / count for count in counts]
     inflation = sum(v * weight for v, weight in zip(each, weights, strict=True)) / sum(weights)
     effective = sum(count / v for v, count in zip(each, counts, strict=True))
-    return Dependence(np.asarray(inflation), np.asarray(effective))
+    within = np.maximum(*(_between_halves(values) for values in (a, b)))
+    return Dependence(np.asarray(inflation), np.asarray(effective), np.where(shows, within, 0.0))
 
 
 def autocorrelations(values: _Ints) -> _Floats:
@@ -70,6 +73,14 @@ def autocorrelations(values: _Ints) -> _Floats:
     whole = (ranks * ranks).sum(axis=1)
     shared = (ranks[:, 1:] * ranks[:, :-1]).sum(axis=1)
     return np.divide(shared, whole, out=np.zeros(len(values)), where=whole > 0)
+
+
+def _between_halves(values: _Ints) -> _Floats:
+    half = values.shape[1] // 2
+    if not half:
+        return np.zeros(len(values))
+    found: _Floats = np.abs(np.median(values[:, -half:], axis=1) - np.median(values[:, :half], axis=1))
+    return found
 
 
 def _is_shown(r: _Floats, count: int) -> NDArray[np.bool_]:

@@ -79,10 +79,14 @@ def compare_rows(a: _Ints, b: _Ints) -> Tested:
         return Tested(np.zeros(len(a)), nothing, nothing, np.ones(len(a)), np.full(len(a), first + second))
     tail = _lower_tail(first, second) if first * second <= _EXACT_PAIRS else None
     depends = dependence(a, b)
-    p, sigmas = _widened(_probabilities(a, b, tail), depends)
+    sigmas = _sigmas(depends)
     of_sigmas = {value: _rank_of_bound(first, second, tail, value) for value in set(sigmas.tolist())}
     bounds = np.array([of_sigmas[value] for value in sigmas.tolist()], dtype=np.int64)
-    return Tested(*_shifts(a, b, bounds), p, depends.effective)
+    shift, low, high = _shifts(a, b, bounds)
+    # What a run differs from itself is no difference of two runs.
+    nearer = np.rint(np.sign(shift) * np.minimum(np.abs(shift), depends.within)).astype(np.int64)
+    p = _raised(_probabilities(a, b - nearer[:, None], tail), depends)
+    return Tested(shift, low - depends.within, high + depends.within, p, depends.effective)
 
 
 def holm(p: _Floats) -> _Floats:
@@ -98,20 +102,29 @@ def holm(p: _Floats) -> _Floats:
     return corrected
 
 
-def _widened(p: _Floats, depends: Dependence) -> tuple[_Floats, _Floats]:
-    """The probabilities, and by how many standard deviations of U each row must be off.
+def _sigmas(depends: Dependence) -> _Floats:
+    """By how many standard deviations U must be off.
 
     Where steps depend on each other, U varies by sqrt(inflation) more, and of few effective steps this is known badly:
     Student's distribution takes the place of the normal one.
     """
-    p, sigmas = p.copy(), np.full(len(p), _SIGMAS)
+    sigmas = np.full(len(depends.inflation), _SIGMAS)
     for row in np.flatnonzero(depends.inflation > 1).tolist():
-        wider = math.sqrt(depends.inflation[row])
-        degrees = max(1, int(depends.effective[row]) - 2)
-        off = -NormalDist().inv_cdf(max(_LEAST_P, p[row] / 2))
-        p[row] = max(p[row], 1 - student_within(off / wider, degrees))
-        sigmas[row] = wider * student_quantile(degrees, 1 - ALPHA)
-    return p, sigmas
+        quantile = student_quantile(_degrees(depends, row), 1 - ALPHA)
+        sigmas[row] = math.sqrt(depends.inflation[row]) * quantile
+    return sigmas
+
+
+def _raised(p: _Floats, depends: Dependence) -> _Floats:
+    """The probabilities, by the same distributions as `_sigmas`."""
+    for row in np.flatnonzero(depends.inflation > 1).tolist():
+        off = -NormalDist().inv_cdf(max(_LEAST_P, p[row] / 2)) / math.sqrt(depends.inflation[row])
+        p[row] = max(p[row], 1 - student_within(off, _degrees(depends, row)))
+    return p
+
+
+def _degrees(depends: Dependence, row: int) -> int:
+    return max(1, int(depends.effective[row]) - 2)
 
 
 def _probabilities(a: _Ints, b: _Ints, tail: _Floats | None) -> _Floats:
