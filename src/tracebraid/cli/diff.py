@@ -86,8 +86,8 @@ def _fails(outcome: GateOutcome, limit: float) -> bool:
         note(f"error: a step is slower by more than {limit * 100:g} %")
     elif outcome is GateOutcome.NOT_JUDGED:
         note(
-            "error: whether a step is slower could not be judged: there are too few steps that count; "
-            "record 20 or more of each run, such as by tracebraid capture --active 20"
+            "error: whether a step is slower could not be judged: too few steps count, or they resemble each other too "
+            "much; record 20 or more of each run after warm-up, such as by tracebraid capture --active 20"
         )
     return outcome is not GateOutcome.PASSED
 

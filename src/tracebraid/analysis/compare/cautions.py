@@ -73,7 +73,8 @@ def _of_steps(
             yield Caution(CautionCode.EMPTY, {"run": run})
         elif not all(rank.has_steps for rank in ranks):
             yield Caution(CautionCode.NO_STEPS, {"run": run, "annotation": annotation})
-    if row["low_ns"] is None and not _is_drifting(row):
+    with_steps = all(rank.has_steps for ranks in compared for rank in ranks)
+    if row["low_ns"] is None and with_steps and not _is_drifting(row):
         yield Caution(CautionCode.FEW_STEPS, {"a": row["steps_a"], "b": row["steps_b"]})
 
 

@@ -133,6 +133,21 @@ def test_steps_that_resemble_the_one_before_count_for_fewer(count: int, memory: 
     known = ~np.isnan(tested.low)
     leaves_out = (tested.low > 0) | (tested.high < 0)
     assert (leaves_out == (tested.p <= ALPHA))[known].mean() >= 0.97
+    swapped = compare_rows(b, a)
+    assert (tested.shift == -swapped.shift).all()
+    assert np.array_equal(tested.low, -swapped.high, equal_nan=True)
+    assert tested.p == pytest.approx(swapped.p)
+
+
+def test_what_a_run_differs_from_itself_is_no_difference_of_two() -> None:
+    rng = np.random.default_rng(3)
+    trends = rng.normal(0, 3e6, (2, 1000, 1)) * np.linspace(0, 1, 60)
+    a, b = (np.rint(1e8 + trend + rng.normal(0, 1e6, trend.shape)).astype(np.int64) for trend in trends)
+    tested = compare_rows(a, b)
+    # As if steps were independent, it is 74 %.
+    assert (tested.p <= ALPHA).mean() <= 0.3
+    much = compare_rows(a, b + 10_000_000)
+    assert (much.p <= ALPHA).mean() >= 0.8
 
 
 def test_steps_that_are_all_equal_or_tied_do_not_resemble_each_other() -> None:
