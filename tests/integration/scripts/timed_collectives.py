@@ -34,7 +34,12 @@ def timed(tensor: torch.Tensor, before: Callable[[], None]) -> tuple[int, int]:
 def wake() -> tuple[int, int]:
     """A thread that waits is woken, and wakes its caller."""
     asked, answered = Event(), Event()
-    thread = Thread(target=lambda: asked.wait() and answered.set())
+
+    def answer() -> None:
+        asked.wait()
+        answered.set()
+
+    thread = Thread(target=answer)
     thread.start()
     start = time.time_ns()
     asked.set()

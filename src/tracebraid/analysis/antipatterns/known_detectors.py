@@ -1,10 +1,4 @@
-"""Detectors of other packages: what they declare as entry points of the group `tracebraid.detectors`.
-
-An entry point names a `Detector`, a `JobDetector`, or a function of a linked trace and the annotation that marks
-steps. It is imported only when advice is asked for. Entry points are what installed distributions declare: whoever
-can install a package into the environment can run code in it anyway. Nothing is ever imported from the folder of
-traces or from the working folder on account of its files.
-"""
+"""Which detectors are there: those of Tracebraid, and those that installed packages offer as entry points."""
 
 from __future__ import annotations
 
@@ -13,18 +7,16 @@ import re
 import traceback
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import EntryPoint, entry_points
 
+from tracebraid.analysis import entry_points
 from tracebraid.analysis.antipatterns.catalog import DETECTORS, JOB_DETECTORS
+from tracebraid.analysis.entry_points import Offered, offered
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_ranks import Gather
 from tracebraid.model.questions.detector import Detector, JobDetector
 
-__all__ = ["GROUP", "KnownDetectors", "failure", "known_detectors"]
-
-GROUP = "tracebraid.detectors"
-"""The group of entry points."""
+__all__ = ["KnownDetectors", "failure", "known_detectors"]
 
 _NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
 _NOT_GIVEN = "what its documentation says"
@@ -62,8 +54,8 @@ class KnownDetectors:
 def known_detectors() -> KnownDetectors:
     """The detectors of Tracebraid, and those of installed packages in the order of their names."""
     known = KnownDetectors(DETECTORS, JOB_DETECTORS)
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
-        known = _with(known, entry)
+    for offer in offered(entry_points.DETECTORS):
+        known = _with(known, offer)
     return known
 
 
@@ -78,16 +70,16 @@ def failure(package: str, detector: str, error: BaseException | str) -> Finding:
     return Finding.of(FindingCode.DETECTOR_FAILED, package, where, detector=detector, problem=problem)
 
 
-def _with(known: KnownDetectors, entry: EntryPoint) -> KnownDetectors:
-    """What is known, and the detector of an entry point, or the finding that it cannot be had."""
-    package = entry.dist.name if entry.dist is not None else entry.value
+def _with(known: KnownDetectors, offer: Offered) -> KnownDetectors:
+    """What is known, and the detector that a package offers, or the finding that it cannot be had."""
+    package = offer.package or offer.target
     detector: Detector | JobDetector | Finding
-    try:
-        detector = _detector(entry.name, entry.load(), package)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - It is another package's code: whatever it raises, others are asked.
-        detector = failure(package, entry.name, error)
+    if offer.error is not None:
+        detector = failure(package, offer.name, offer.error)
+    else:
+        detector = _detector(offer.name, offer.found, package)
     if not isinstance(detector, Finding) and detector.name in known.by_name:
-        detector = failure(package, entry.name, f"there is a detector {detector.name} already")
+        detector = failure(package, offer.name, f"there is a detector {detector.name} already")
     if isinstance(detector, Finding):
         return replace(known, findings=(*known.findings, detector))
     packages = {**known.packages, detector.name: package}

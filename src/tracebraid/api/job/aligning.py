@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -10,15 +10,26 @@ import polars as pl
 from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.linking.ranks.link_ranks import link_ranks
-from tracebraid.model.linked_ranks import LinkedRanks, RankParts
+from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["linked_parts", "on_reference_clock", "rank_parts"]
 
 
-def rank_parts(linked: LinkedTrace) -> RankParts:
-    """What of a rank is needed to compare its clock with those of the others."""
-    return RankParts(rank_facts(linked), members(linked))
+def rank_parts(
+    linked: LinkedTrace,
+    annotation: str = PROFILER_STEP,
+    gathered: Mapping[Gather, pl.DataFrame] | None = None,
+) -> RankParts:
+    """What is kept of a rank, to link it with the others.
+
+    Args:
+        linked: one rank.
+        annotation: what marks a step.
+        gathered: what else was taken of it.
+    """
+    return RankParts(rank_facts(linked), members(linked, annotation), gathered or {})
 
 
 def linked_parts(parts: Sequence[RankParts]) -> LinkedRanks:

@@ -16,7 +16,7 @@ from tracebraid.analysis.metrics.catalog import METRICS as BUILT_IN
 from tracebraid.analysis.metrics.measured_steps import measured_steps
 from tracebraid.analysis.metrics.rows import RankLacks, rows_of_metric
 from tracebraid.analysis.needs import lacking_of
-from tracebraid.analysis.ranks.rank_facts import rank_facts
+from tracebraid.api.job.taking import gather_questions, gathering, parts_of, take
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.answers.job.metrics import METRICS
 from tracebraid.model.finding import Finding
@@ -31,7 +31,7 @@ __all__ = ["Measured", "TakenOfRank", "measured", "metric_questions", "take_of_r
 
 T = TypeVar("T")
 
-_OURS = str(Path(__file__).resolve().parents[1])
+_OURS = str(Path(__file__).resolve().parents[2])
 """The folder of the package: the first frame of a failure outside of it is the user's."""
 
 
@@ -84,25 +84,23 @@ class Measured:
 def metric_questions(chosen: Sequence[Metric], annotation: str) -> Questions:
     """What metrics ask of each rank, by keys under which a job keeps it."""
     needs = _needs(chosen)
-    asked = {(gather, annotation): _with(gather, annotation) for gather in _ours(chosen)}
     users = {
-        (_guarded, gather, annotation): partial(_guarded, _with(gather, annotation))
+        (_guarded, gather, annotation): partial(_guarded, gathering(gather, annotation))
         for gather in _of_users_functions(chosen)
     }
     lacks = {(lacking_of, needs, annotation): lambda linked: lacking_of(needs, linked, annotation)}
-    return {rank_facts: rank_facts, **asked, **users, **lacks}
+    return {**gather_questions(annotation, _ours(chosen)), **users, **lacks}
 
 
 def taken_of_rank(chosen: Sequence[Metric], annotation: str, taken: Mapping[Hashable, Any]) -> TakenOfRank:
     """What metrics take of a rank, from the answers to `metric_questions`."""
     needs = _needs(chosen)
-    gathered = {gather: taken[gather, annotation] for gather in _ours(chosen) if gather is not members}
     users = {gather: taken[_guarded, gather, annotation] for gather in _of_users_functions(chosen)}
     failures = {gather: found for gather, found in users.items() if isinstance(found, _Failure)}
-    facts = taken[rank_facts]
+    parts = parts_of(taken, annotation, _ours(chosen))
     return TakenOfRank(
-        facts.item(0, "rank"),
-        RankParts(facts, taken[members, annotation], gathered),
+        parts.facts.item(0, "rank"),
+        parts,
         {gather: found for gather, found in users.items() if not isinstance(found, _Failure)},
         frozenset(taken[lacking_of, needs, annotation]),
         failures,
@@ -112,7 +110,7 @@ def taken_of_rank(chosen: Sequence[Metric], annotation: str, taken: Mapping[Hash
 def take_of_rank(chosen: Sequence[Metric], annotation: str, linked: LinkedTrace) -> TakenOfRank:
     """What metrics take of a rank."""
     questions = metric_questions(chosen, annotation)
-    return taken_of_rank(chosen, annotation, {key: ask(linked) for key, ask in questions.items()})
+    return taken_of_rank(chosen, annotation, take(linked, questions)[0])
 
 
 def measured(chosen: Sequence[Metric], ranks: Sequence[TakenOfRank], options: MetricOptions) -> Measured:
@@ -178,12 +176,12 @@ def _findings(metric: Metric, failures: Mapping[int, _Failure]) -> list[Finding]
 def _ours(chosen: Sequence[Metric]) -> tuple[Gather, ...]:
     """What is taken of each rank for metrics that come with the package."""
     of_metrics = (gather for metric in chosen if metric in BUILT_IN for gather in metric.gathers)
-    return tuple(dict.fromkeys((members, measured_steps, *of_metrics)))
+    return tuple(dict.fromkeys((measured_steps, *of_metrics)))
 
 
 def _of_users_functions(chosen: Sequence[Metric]) -> tuple[Gather, ...]:
     """What else is taken, by functions that may fail."""
-    ours = _ours(chosen)
+    ours = (members, *_ours(chosen))
     every = (gather for metric in chosen for gather in metric.gathers)
     return tuple(dict.fromkeys(gather for gather in every if gather not in ours))
 
@@ -198,10 +196,6 @@ def _joined(ranks: Sequence[TakenOfRank]) -> dict[Gather, pl.DataFrame]:
         gather: pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
         for gather, frames in found.items()
     }
-
-
-def _with(gather: Gather, annotation: str) -> Callable[[LinkedTrace], pl.DataFrame]:
-    return lambda linked: gather(linked, annotation)
 
 
 def _guarded(function: Callable[..., T], *arguments: Any) -> T | _Failure:

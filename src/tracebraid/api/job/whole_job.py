@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.needs import lacking
-from tracebraid.analysis.ranks.rank_facts import rank_facts
+from tracebraid.api.job.taking import gather_questions, parts_of, take
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.job import Job, Questions
 from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts
@@ -46,8 +45,8 @@ def linked_ranks(
     Raises:
         InputError: a file cannot be read.
     """
-    questions = _questions(annotation, gathers)
-    return link_ranks([_parts(taken, annotation, gathers) for taken in _take(traces, questions)])
+    questions = gather_questions(annotation, gathers)
+    return link_ranks([parts_of(taken, annotation, gathers) for taken in take(traces, questions)])
 
 
 def answer_of_job(analysis: JobAnalysis, traces: LinkedTrace | Job, options: Mapping[str, object]) -> Answer:
@@ -58,14 +57,14 @@ def answer_of_job(analysis: JobAnalysis, traces: LinkedTrace | Job, options: Map
         ArgumentError: an option takes no such value.
     """
     questions = _questions_of(analysis, options)
-    ranks = [_rank(analysis, taken, options) for taken in _take(traces, questions)]
+    ranks = [_rank(analysis, taken, options) for taken in take(traces, questions)]
     return answer_of_ranks(analysis, ranks, options)[0]
 
 
 def rank_of_job(analysis: JobAnalysis, linked: LinkedTrace, options: Mapping[str, object]) -> RankOfJob:
     """What an analysis of a job takes of a rank."""
     questions = _questions_of(analysis, options)
-    return _rank(analysis, {key: ask(linked) for key, ask in questions.items()}, options)
+    return _rank(analysis, take(linked, questions)[0], options)
 
 
 def answer_of_ranks(
@@ -79,37 +78,16 @@ def answer_of_ranks(
     return Answer(analysis, frame, lacks), linked
 
 
-def _questions(annotation: str, gathers: tuple[Gather, ...]) -> Questions:
-    """What is asked of each rank, by keys under which a job keeps it."""
-    asked = {(gather, annotation): _with(gather, annotation) for gather in (members, *gathers)}
-    return {rank_facts: rank_facts, **asked}
-
-
-def _with(gather: Gather, annotation: str) -> Callable[[LinkedTrace], Any]:
-    return lambda linked: gather(linked, annotation)
-
-
 def _questions_of(analysis: JobAnalysis, options: Mapping[str, object]) -> Questions:
     annotation = _annotation(options)
     lacks = {(analysis.name, annotation): lambda linked: lacking(analysis, linked, annotation)}
-    return {**_questions(annotation, analysis.gathers), **lacks}
+    return {**gather_questions(annotation, analysis.gathers), **lacks}
 
 
 def _rank(analysis: JobAnalysis, taken: Mapping[Hashable, Any], options: Mapping[str, object]) -> RankOfJob:
     annotation = _annotation(options)
-    return RankOfJob(_parts(taken, annotation, analysis.gathers), taken[analysis.name, annotation])
+    return RankOfJob(parts_of(taken, annotation, analysis.gathers), taken[analysis.name, annotation])
 
 
 def _annotation(options: Mapping[str, object]) -> str:
     return str(options.get("annotation", PROFILER_STEP))
-
-
-def _parts(taken: Mapping[Hashable, Any], annotation: str, gathers: tuple[Gather, ...]) -> RankParts:
-    gathered = {gather: taken[gather, annotation] for gather in gathers}
-    return RankParts(taken[rank_facts], taken[members, annotation], gathered)
-
-
-def _take(traces: LinkedTrace | Job, questions: Questions) -> list[dict[Hashable, Any]]:
-    if isinstance(traces, LinkedTrace):
-        return [{key: ask(traces) for key, ask in questions.items()}]
-    return list(traces.take(questions))

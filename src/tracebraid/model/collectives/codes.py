@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["SAME_CLOCK_NS", "ClockMethod", "CollectiveType", "MatchMethod"]
+__all__ = [
+    "BETWEEN_TWO",
+    "SAME_CLOCK_NS",
+    "UNKNOWN_GROUP",
+    "ClockMethod",
+    "CollectiveType",
+    "MatchMethod",
+]
 
 
 class CollectiveType(str, Enum):
@@ -23,6 +30,10 @@ class CollectiveType(str, Enum):
     RECEIVE = "recv"
     SEND_RECEIVE = "send_recv"
     """Sends and receives in a single kernel."""
+
+
+BETWEEN_TWO = (CollectiveType.SEND, CollectiveType.RECEIVE, CollectiveType.SEND_RECEIVE)
+"""What is not among all ranks of a group."""
 
 
 class MatchMethod(str, Enum):
@@ -54,3 +65,6 @@ class ClockMethod(str, Enum):
 SAME_CLOCK_NS = 100_000
 """What ranks of a clock may seem to be apart: events are taken before and after the exchange, and a device's times are
 converted to its host's clock."""
+
+UNKNOWN_GROUP = "unknown"
+"""The name of a group of which traces say nothing."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from tracebraid.model.column import Table
+from tracebraid.model.questions.asked import options_of, question_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,12 +89,12 @@ class Analysis:
     @property
     def question(self) -> str:
         """What it answers: the first line of its module's docstring."""
-        return (inspect.getdoc(sys.modules[self.answer.__module__]) or "").partition("\n")[0]
+        return question_of(self.answer)
 
     @property
     def options(self) -> tuple[str, ...]:
         """The names of its options."""
-        return tuple(inspect.signature(self.answer).parameters)[1:]
+        return options_of(self.answer)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +10,7 @@ import polars as pl
 from tracebraid.model.column import Table
 from tracebraid.model.linked_ranks import Gather
 from tracebraid.model.questions.analysis import Family, Need
+from tracebraid.model.questions.asked import options_of, question_of
 
 __all__ = ["JobAnalysis"]
 
@@ -44,9 +43,9 @@ class JobAnalysis:
     @property
     def question(self) -> str:
         """What it answers: the first line of its module's docstring."""
-        return (inspect.getdoc(sys.modules[self.answer.__module__]) or "").partition("\n")[0]
+        return question_of(self.answer)
 
     @property
     def options(self) -> tuple[str, ...]:
         """The names of its options."""
-        return tuple(inspect.signature(self.answer).parameters)[1:]
+        return options_of(self.answer)

@@ -13,7 +13,7 @@ from tracebraid.model.answer_sentences import CODES_OF_COLUMNS, code_name
 from tracebraid.reports.text import printable
 from tracebraid.reports.units import duration, moment, number, percent, quantity, size
 
-__all__ = ["MOMENTS", "cell_text", "heading", "least_width"]
+__all__ = ["MOMENTS", "cell_text", "heading", "is_id", "least_width", "ranges"]
 
 MOMENTS = frozenset(
     {
@@ -27,11 +27,25 @@ MOMENTS = frozenset(
         "first_arrival_ns",
         "last_arrival_ns",
         "issued_ns",
+        "at_ns",
     }
 )
 """Columns that hold a moment on the unix clock; all others that end in `_ns` hold a duration."""
 _SHARES = frozenset({"mfu", "hfu", "fragmentation", "variation"})
-_IDS = ("_id", "_event", "rank", "correlation", "graph", "node", "gap", "waited_for", "_most", "collective")
+_IDS = (
+    "_id",
+    "_event",
+    "rank",
+    "correlation",
+    "graph",
+    "node",
+    "gap",
+    "waited_for",
+    "_most",
+    "collective",
+    "reference",
+    "sequence",
+)
 """Ends of the names of numbers that count nothing: they have no thousands separators."""
 _NO_UNIT = ("_ns", "_bytes", "_per_s")
 _FRAMES = frozenset({"frame", "call_site"})
@@ -61,7 +75,10 @@ _UNITS: tuple[tuple[str, Callable[[Any], str]], ...] = (
 _HEADINGS = {
     "bandwidth_bytes_per_s": "bandwidth",
     "blocked_ns": "blocked for",
+    "blocks": "of",
+    "bounds": "upper bounds",
     "bytes_per_s": "bandwidth",
+    "caused_ns": "caused waiting",
     "communication_ns": "comm",
     "count_of_all": "of runs",
     "dur_ns": "length",
@@ -69,6 +86,8 @@ _HEADINGS = {
     "flops_per_byte": "FLOP per byte",
     "hfu": "HFU",
     "input_dims": "shapes",
+    "is_bound": "upper bound",
+    "late_count": "times late",
     "mean_bytes_per_s": "mean",
     "p50_bytes_per_s": "p50",
     "min_bytes_per_s": "min",
@@ -77,6 +96,7 @@ _HEADINGS = {
     "mfu": "MFU",
     "ns_per_token": "per token",
     "op_ns": "op time",
+    "others_ns": "elsewhere",
     "device_ns_per_token": "device per token",
     "ts_ns": "at",
     "peak_ns": "at",
@@ -84,6 +104,7 @@ _HEADINGS = {
     "released_ns": "released at",
     "roofline_ns": "least",
     "roofline_share": "of roofline",
+    "worst_count": "was latest",
 }
 
 
@@ -97,6 +118,11 @@ def heading(name: str) -> str:
     for end in _NO_UNIT:
         name = name.removesuffix(end)
     return name.replace("_bytes", "").replace("_", " ")
+
+
+def is_id(name: str) -> bool:
+    """Whether the numbers of a column count nothing: 0 is one of them like any other."""
+    return name.endswith(_IDS)
 
 
 def least_width(name: str) -> int:
@@ -120,7 +146,7 @@ def cell_text(name: str, value: Any, start_ns: int, null: str = "-") -> str:
     if isinstance(value, str):
         return printable(_names(name, value))
     if isinstance(value, pl.Series):
-        return _numbers(value)
+        return ranges(value)
     if name in MOMENTS:
         return moment(value - start_ns)
     if value == 0:
@@ -131,11 +157,11 @@ def cell_text(name: str, value: Any, start_ns: int, null: str = "-") -> str:
         if name.endswith(end):
             return text(value)
     if isinstance(value, int):
-        return str(value) if name.endswith(_IDS) else f"{value:,}"
+        return str(value) if is_id(name) else f"{value:,}"
     return number(value) if isinstance(value, float) else printable(str(value))
 
 
-def _numbers(values: Iterable[int]) -> str:
+def ranges(values: Iterable[int]) -> str:
     """A list of numbers, those that follow each other joined: `0-3, 7`."""
     runs: list[tuple[int, int]] = []
     for value in values:

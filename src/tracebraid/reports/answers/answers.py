@@ -17,16 +17,17 @@ from tracebraid.model.answer_sentences import (
     code_name,
 )
 from tracebraid.model.answers.columns import STEP
+from tracebraid.model.collectives.codes import UNKNOWN_GROUP
 from tracebraid.model.questions.analysis import Analysis, Answer, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.sentences import NEED_SENTENCES
-from tracebraid.reports.answers.answer_cells import MOMENTS, cell_text, heading, least_width
+from tracebraid.reports.answers.answer_cells import MOMENTS, cell_text, heading, is_id, least_width
 from tracebraid.reports.answers.shown_columns import CONTEXT, PICKED_BY, SHOWN
 from tracebraid.reports.fitting import Shown, fitted
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell, printable
 
-__all__ = ["answer_parts", "lacks_lines", "no_rows_line"]
+__all__ = ["answer_parts", "lacks_lines", "no_rows_line", "unmatched_line"]
 
 _NOTHING = "there is nothing of that kind"
 _NULLS = {
@@ -44,7 +45,7 @@ def answer_parts(
 
     Args:
         answer: has rows.
-        top: how many rows to show, of each rank.
+        top: how many rows to show, of each rank; of an analysis of a whole job, of all ranks together.
         width: characters in a line.
         starts: when the trace of each rank began, on the unix clock in ns; moments are shown from there.
     """
@@ -56,13 +57,15 @@ def answer_parts(
     table = table_of("", [(column.heading, "left" if column.is_text else "right") for column in shown])
     for drawn, column in zip(table.columns, shown, strict=True):
         drawn.width = column.width
-    ranks = _ranks(rows)
+    sections = _sections(_ranks(rows))
     for index, cells in enumerate(zip(*(column.cells for column in shown), strict=True)):
-        if index and ranks[index] != ranks[index - 1]:
+        if index in sections:
             table.add_section()
         table.add_row(*map(cell, cells))
     title = Text(_title(answer), style="bold")
-    return [title, table, *_rest_lines(answer, rows, [c.name for c in shown], top), *_legend(rows, shown)]
+    of_job = isinstance(answer.analysis, JobAnalysis)
+    lines = [*_rest_lines(answer, rows, [c.name for c in shown], top), *_legend(rows, shown, of_job)]
+    return [title, table, *lines]
 
 
 def lacks_lines(answer: Answer) -> list[str]:
@@ -70,8 +73,13 @@ def lacks_lines(answer: Answer) -> list[str]:
     lines = []
     for need, ranks in answer.ranks_by_need.items():
         lacks, capture = NEED_SENTENCES[need]
+        if need is Need.COLLECTIVES:
+            # A rank that does not communicate has no collectives either.
+            ranks = [rank for rank in ranks if Need.COMMUNICATION not in answer.lacks[rank]]
         empty = need in answer.analysis.needs
         if not empty and (_is_no_fault(need, answer) or (answer.is_unanswerable and answer.frame.is_empty())):
+            continue
+        if not ranks:
             continue
         consequence = "cannot answer without" if empty else "answers in part without"
         some = len(ranks) < len(answer.lacks)
@@ -91,6 +99,14 @@ def no_rows_line(answer: Answer, step: str | None = None) -> str:
     name = answer.analysis.name
     of_step = "" if step is None else f" of step {step}"
     return cell(f"{name}{of_step} has no rows: {NO_ROWS_SENTENCES.get(name, _NOTHING)}.")
+
+
+def unmatched_line(answer: Answer) -> str:
+    """Why an answer over all ranks is empty, where nothing is matched between them."""
+    return (
+        f"note: {answer.analysis.name} cannot answer: nothing that the ranks communicate was matched between them; "
+        "`tracebraid analyze matched_groups` says what each communicates"
+    )
 
 
 def _title(answer: Answer) -> str:
@@ -113,7 +129,8 @@ def _top_rows(answer: Answer, top: int) -> pl.DataFrame:
     if picked_by := PICKED_BY.get(answer.analysis.name):
         sums = [pl.sum_horizontal(names.split()).alias(names) for names in picked_by]
         order = pl.struct(sums).rank("ordinal", descending=True) - 1
-    within = order.over("rank") if "rank" in answer.frame.columns else order
+    by_rank = "rank" in answer.frame.columns and not isinstance(answer.analysis, JobAnalysis)
+    within = order.over("rank") if by_rank else order
     return answer.frame.filter(within < top)
 
 
@@ -142,20 +159,31 @@ def _distinguishes_rows(frame: pl.DataFrame, name: str) -> bool:
 
 
 def _says_something(values: pl.Series, even_zero: bool = False) -> bool:
-    """Whether some value is not null, and not zero or, if asked for, even zero."""
+    """Whether some value is not null, and not zero or, if asked for, even zero; of lists, whether some is not empty."""
+    if isinstance(values.dtype, pl.List):
+        return bool((values.list.len() > 0).any())
+    if values.name == "group" and (values == UNKNOWN_GROUP).all():
+        return False
     return values.null_count() < len(values) and (even_zero or not _is_zero(values))
 
 
 def _is_zero(values: pl.Series) -> bool:
-    """Whether all values are zero, but for nulls, and there is some."""
+    """Whether all values are zero, but for nulls, and there is some; what is not counted, as ranks are, never is."""
     known = values.drop_nulls()
-    numbers = values.dtype.is_numeric() and values.name not in MOMENTS and not known.is_empty()
-    return numbers and bool((known == 0).all())
+    counts = values.dtype.is_numeric() and values.name not in MOMENTS and not is_id(values.name)
+    return counts and not known.is_empty() and bool((known == 0).all())
 
 
 def _ranks(rows: pl.DataFrame) -> list[int | None]:
     """The rank of each row; None where rows are of all ranks together."""
     return rows.get_column("rank").to_list() if "rank" in rows.columns else [None] * rows.height
+
+
+def _sections(ranks: list[int | None]) -> set[int]:
+    """The rows before which another rank begins, where the rows stand rank by rank, some with several."""
+    begins = {i for i in range(1, len(ranks)) if ranks[i] != ranks[i - 1]}
+    runs, distinct = len(begins) + 1, len(set(ranks))
+    return begins if runs == distinct < len(ranks) else set()
 
 
 def _start(starts: Mapping[int, int], rank: int | None) -> int:
@@ -197,9 +225,11 @@ def _rest_lines(answer: Answer, rows: pl.DataFrame, shown: Sequence[str], top: i
     """What is not in the table: rows, and columns by their names."""
     lines, frame = [], answer.frame
     if frame.height > rows.height:
-        each = " of each rank" if len(set(_ranks(frame))) > 1 else ""
+        of_job = isinstance(answer.analysis, JobAnalysis)
+        each = " of each rank" if len(set(_ranks(frame))) > 1 and not of_job else ""
         picked = " with the most time or size" if answer.analysis.name in PICKED_BY else ""
-        more = f"{frame.height - rows.height:,} more rows; shown are {top:,}{each}{picked}"
+        left = frame.height - rows.height
+        more = f"{left:,} more row{'' if left == 1 else 's'}; shown are {top:,}{each}{picked}"
         lines.append(f"{more}: --top shows more, --csv and --json all")
     hidden = [name for name in frame.columns if name not in shown and name not in CONTEXT and name != "depth"]
     zero = [
@@ -215,7 +245,7 @@ def _rest_lines(answer: Answer, rows: pl.DataFrame, shown: Sequence[str], top: i
     return lines
 
 
-def _legend(rows: pl.DataFrame, shown: Iterable[Shown]) -> list[str]:
+def _legend(rows: pl.DataFrame, shown: Iterable[Shown], of_job: bool) -> list[str]:
     """The meaning of what is shown, where it needs words."""
     lines = []
     for column in shown:
@@ -223,7 +253,8 @@ def _legend(rows: pl.DataFrame, shown: Iterable[Shown]) -> list[str]:
         lines += [f"{code_name(code)}: {CODE_SENTENCES[code]}" for code in _explained(column.name, values)]
     names = {column.name for column in shown}
     if names & MOMENTS:
-        lines.append("Moments are counted from the start of the rank's trace")
+        whose = "first trace, on aligned clocks" if of_job else "rank's trace"
+        lines.append(f"Moments are counted from the start of the {whose}")
     if "doubtful" in names:
         lines.append("doubtful: do not trust these figures; `tracebraid analyze validity` says why")
     return [cell(line) for line in lines]

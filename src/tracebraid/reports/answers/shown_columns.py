@@ -17,12 +17,12 @@ SHOWN: Mapping[str, str] = {
     "rank_steps": "span_ns compute_ns transfer_ns waiting_ns! caused_ns! idle_ns late_ns late_count "
     "collectives start_ns ranks",
     "rank_waits": "waited_for waiting_ns! share count longest_ns",
-    "late_arrivals": "lateness_ns! caused_ns! cause name time_ns others_ns difference_ns explained_share type "
-    "collective origin_rank origin_collective margin_ns start_ns group",
-    "stragglers": "systematic! p_value late_count worst_count blocks mean_ns caused_ns! cause name cause_share "
-    "time_share mean_low_ns mean_high_ns lateness_ns share",
-    "clocks": "host method offset_ns! offset_low_ns offset_high_ns drift_ppm! drift_low_ppm drift_high_ppm collectives "
-    "reference at_ns",
+    "late_arrivals": "lateness_ns! caused_ns! cause name time_ns others_ns type start_ns origin_rank explained_share "
+    "group collective difference_ns margin_ns",
+    "stragglers": "systematic! caused_ns! mean_ns cause name late_count worst_count blocks p_value cause_share "
+    "mean_low_ns mean_high_ns",
+    "clocks": "host method offset_ns! offset_low_ns offset_high_ns drift_ppm! drift_low_ppm drift_high_ppm "
+    "collectives",
     "matched_groups": "group type members matched! unmatched! alone open collectives complete by_sequence by_order "
     "by_alignment by_time disagreeing confidence group_size missing ranks description names",
     "collectives": "type first_arrival_ns transfer_ns waiting_ns! last_rank size_bytes dtype bus_bytes_per_s "
@@ -114,6 +114,10 @@ PICKED_BY: Mapping[str, tuple[str, ...]] = {
     "launch_events": ("host_ns",),
     "sync_calls": ("host_ns",),
     "allocations": ("size_bytes",),
+    "collective_ranks": ("waiting_ns",),
+    "collective_totals": ("caused_ns", "waiting_ns"),
+    "rank_steps": ("caused_ns", "waiting_ns"),
+    "rank_waits": ("waiting_ns",),
     "modules": (
         "device_forward_total_ns device_backward_total_ns",
         "host_forward_total_ns host_backward_total_ns",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from math import exp, lgamma, log
 
 import numpy as np
 import polars as pl
 
+from tracebraid.analysis.distributions.binomial import exactly
 from tracebraid.analysis.distributions.student import CONFIDENCE
 from tracebraid.model.questions.metric import VALUES
 
@@ -54,15 +54,9 @@ def _ends(count: int, quantile: float) -> tuple[int | None, int | None]:
     is binomial with `count` trials.
     """
     tail = (1 - CONFIDENCE) / 2
-    chances = [_chance(k, count, quantile) for k in range(count + 1)]
+    chances = [exactly(k, count, quantile) for k in range(count + 1)]
     up_to = np.cumsum(chances)
     from_here = np.cumsum(chances[::-1])[::-1]
     low = np.flatnonzero(up_to[:count] <= tail)
     high = np.flatnonzero(from_here[1:] <= tail)
     return (int(low[-1]) if len(low) else None), (int(high[0]) if len(high) else None)
-
-
-def _chance(found: int, count: int, probability: float) -> float:
-    """P(B = found), by logarithms: the factorials of many steps are beyond a float."""
-    ways = lgamma(count + 1) - lgamma(found + 1) - lgamma(count - found + 1)
-    return exp(ways + found * log(probability) + (count - found) * log(1 - probability))
