@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -19,11 +20,20 @@ PATHS = [pytest.param(path, id=path.name, marks=pytest.mark.traces) for path in 
 ]
 
 
-def advice_on(path: Path) -> tracebraid.Advice:
+@cache
+def asked(path: Path) -> tracebraid.Advice | str:
+    """The advice, or why there is none; asked for once for all tests."""
     try:
         return tracebraid.advise(tracebraid.open(path), 0)
     except InputError as error:
-        pytest.skip(str(error))
+        return str(error)
+
+
+def advice_on(path: Path) -> tracebraid.Advice:
+    advice = asked(path)
+    if isinstance(advice, str):
+        pytest.skip(advice)
+    return advice
 
 
 @pytest.mark.parametrize("path", PATHS)

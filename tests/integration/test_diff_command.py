@@ -13,7 +13,7 @@ import tracebraid
 from tests.integration.command import run, run_process
 from tests.planted.programs import GEMM_NS, Program
 from tracebraid.model.answers import DiffChange
-from tracebraid.model.questions.comparison import CautionCode
+from tracebraid.model.questions.comparison import CautionCode, GateOutcome, Verdict
 
 STEPS = [2 * GEMM_NS + 100 * number for number in range(8)]
 PLAIN = Program()
@@ -65,13 +65,32 @@ def test_the_gate_is_open_for_the_same_program_and_shut_for_a_slower_one(runs: d
     assert run("diff", runs["plain"], runs["slower"]).returncode == 0
 
 
-def test_a_gate_of_too_few_steps_is_open_and_warns(runs: dict[str, Path]) -> None:
-    done = run("diff", runs["plain"], runs["short"], "--fail-on-regression", "5%")
-    assert done.returncode == 0
-    assert "warning" in done.stderr
-    found = data_of(runs["plain"], runs["short"], "--fail-on-regression", "5%")
-    assert found["can_judge"] is False
-    assert CautionCode.FEW_STEPS.value in codes(found)
+def test_a_gate_of_too_few_steps_cannot_judge_and_does_not_pass(runs: dict[str, Path]) -> None:
+    for pair in ((runs["plain"], runs["short"]), (runs["short"], runs["plain"])):
+        assert run("diff", *pair).returncode == 0
+        done = run("diff", *pair, "--fail-on-regression", "5%")
+        assert done.returncode == 1
+        assert "error" in done.stderr
+        found = data_of(*pair, "--fail-on-regression", "5%")
+        assert found["can_judge"] is False
+        assert found["verdict"] == Verdict.NOT_JUDGED.value
+        assert found["regression"]["outcome"] == GateOutcome.NOT_JUDGED.value
+        assert CautionCode.FEW_STEPS.value in codes(found)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict", "outcome"),
+    [
+        ("plain", "again", Verdict.NO_DIFFERENCE_FOUND, GateOutcome.PASSED),
+        ("plain", "slower", Verdict.SLOWER, GateOutcome.REGRESSION),
+        ("slower", "plain", Verdict.FASTER, GateOutcome.PASSED),
+    ],
+)
+def test_the_verdict_is_a_code(
+    runs: dict[str, Path], a: str, b: str, verdict: Verdict, outcome: GateOutcome
+) -> None:
+    found = data_of(runs[a], runs[b], "--fail-on-regression", "5%")
+    assert (found["verdict"], found["regression"]["outcome"]) == (verdict.value, outcome.value)
 
 
 def test_json_has_all_tables_and_its_parts_add_up(runs: dict[str, Path]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -32,6 +34,34 @@ def check(detector: Detector, linked: LinkedTrace, annotation: str = PROFILER_ST
     return rows
 
 
+@cache
+def nothing() -> LinkedTrace:
+    return Scene().linked()
+
+
+@cache
+def op_alone() -> LinkedTrace:
+    scene = Scene(devices=())
+    scene.thread().run("aten::add", 1)
+    return scene.linked()
+
+
+@cache
+def kernel_alone() -> LinkedTrace:
+    scene = Scene()
+    scene.stream(7).run("kernel", 10_000, 0)
+    return scene.linked()
+
+
+@cache
+def instant_kernels() -> LinkedTrace:
+    scene = clean()
+    for event in scene.events:
+        if event.category == "kernel":
+            event.dur = 0
+    return scene.linked()
+
+
 @settings(deadline=None, derandomize=True, max_examples=30)
 @given(scene=scenes())
 def test_any_scene_has_rows_that_fit(scene: Scene) -> None:
@@ -42,17 +72,13 @@ def test_any_scene_has_rows_that_fit(scene: Scene) -> None:
 
 @each
 def test_a_trace_of_nothing_has_no_evidence(detector: Detector) -> None:
-    assert check(detector, Scene().linked()).is_empty()
-    alone = Scene(devices=())
-    alone.thread().run("aten::add", 1)
-    assert check(detector, alone.linked()).is_empty()
+    assert check(detector, nothing()).is_empty()
+    assert check(detector, op_alone()).is_empty()
 
 
 @each
 def test_a_single_kernel_without_a_launch_is_no_evidence(detector: Detector) -> None:
-    scene = Scene()
-    scene.stream(7).run("kernel", 10_000, 0)
-    assert check(detector, scene.linked()).is_empty()
+    assert check(detector, kernel_alone()).is_empty()
 
 
 def without(scene: Scene, *arguments: str) -> Scene:
@@ -66,11 +92,12 @@ def without(scene: Scene, *arguments: str) -> Scene:
 def test_a_pattern_without_shapes_or_correlations_gives_no_error(name: str) -> None:
     detector = next(detector for detector in DETECTORS if detector.name == name)
     shapes = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
-    found = check(detector, PATTERNS[name].scenes[0].linked())
+    whole = PATTERNS[name].scenes[0].linked()
+    found = check(detector, whole)
     for lost in (shapes, ("External id",), ("Sequence number", "Fwd thread id"), ("bytes",)):
         check(detector, without(PATTERNS[name].scenes[0], *lost).linked())
     # Without steps the same is found, in none.
-    no_steps = check(detector, PATTERNS[name].scenes[0].linked(), "none of its annotations")
+    no_steps = check(detector, whole, "none of its annotations")
     assert no_steps.get_column("step").null_count() == no_steps.height
     assert no_steps.height or name in OF_STEPS or not found.height
 
@@ -88,8 +115,4 @@ def test_odd_shapes_give_no_error(name: str, value: str) -> None:
 
 @each
 def test_work_without_length_saves_nothing_impossible(detector: Detector) -> None:
-    scene = clean()
-    for event in scene.events:
-        if event.category == "kernel":
-            event.dur = 0
-    check(detector, scene.linked())
+    check(detector, instant_kernels())

@@ -18,7 +18,7 @@ from tracebraid.model.column import Kind
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.job_analysis import JobAnalysis
 
-steady = settings(deadline=None, derandomize=True, max_examples=20)
+steady = settings(deadline=None, derandomize=True, max_examples=12)
 
 
 def answered(analysis: JobAnalysis, ranks: Sequence[LinkedTrace]) -> pl.DataFrame:

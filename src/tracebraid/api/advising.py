@@ -18,6 +18,7 @@ from tracebraid.analysis.antipatterns.ranking.min_saving import DEFAULT_MIN_SAVI
 from tracebraid.analysis.antipatterns.ranking.ranked import ranked
 from tracebraid.api.job.aligning import rank_parts
 from tracebraid.linking.ranks.link_ranks import link_ranks
+from tracebraid.model.compact import compact
 from tracebraid.model.job import Job
 from tracebraid.model.linked_ranks import Gather, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
@@ -104,6 +105,7 @@ def check_min_saving(min_saving: str | float) -> None:
 def rank_advice(linked: LinkedTrace, known: KnownDetectors, annotation: str = PROFILER_STEP) -> RankAdvice:
     """What is kept of a rank for advice."""
     found = evidence_of_rank(linked, annotation, known)
+    found = replace(found, evidence=compact(found.evidence), windows=compact(found.windows))
     parts = None
     if known.of_job:
         gathered, findings = gathered_of(linked, annotation, known)

@@ -10,6 +10,7 @@ import polars as pl
 from tracebraid.analysis.metrics.catalog import METRICS
 from tracebraid.api.job.metric_ranks import measured, metric_questions, taken_of_rank
 from tracebraid.api.job.taking import take
+from tracebraid.api.job.whole_job import linked_with_parts
 from tracebraid.api.user_metrics import installed_metrics
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
@@ -56,7 +57,8 @@ def metrics(
     chosen, _ = chosen_metrics(only)
     questions = metric_questions(chosen, annotation)
     ranks = [taken_of_rank(chosen, annotation, taken) for taken in take(traces, questions)]
-    return measured(chosen, ranks, options).frame
+    linked = linked_with_parts(traces, annotation, [taken.parts for taken in ranks])
+    return measured(chosen, ranks, options, linked).frame
 
 
 def chosen_metrics(

@@ -15,7 +15,7 @@ from tracebraid.cli.ranks import UNREADABLE, ask_ranks
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.questions.comparison import Comparison
+from tracebraid.model.questions.comparison import GateOutcome
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.diff import diff_data, diff_parts_for_people
 
@@ -41,7 +41,8 @@ def diff(
         typer.Option(
             "--fail-on-regression",
             metavar="PERCENT",
-            help="Exit code 1 where a step of B is slower by more than this, such as 5%, with confidence.",
+            help="Exit code 1 where a step of B is slower by more than this, such as 5%, with confidence, or where "
+            "that cannot be judged: with fewer than 6 steps of each run.",
         ),
     ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="Rows of each table to show.")] = 10,
@@ -69,9 +70,8 @@ def diff(
         width = output_width()
         say(*diff_parts_for_people(found, top), width=width)
         say_findings(findings)
-    if (limit is not None and _is_regression(found, limit)) or any(
-        finding.code is UNREADABLE for finding in findings
-    ):
+    fails = limit is not None and _fails(found.gate(limit), limit)
+    if fails or any(finding.code is UNREADABLE for finding in findings):
         raise typer.Exit(1)
 
 
@@ -81,13 +81,15 @@ def _profile(findings: list[Finding], annotation: str, linked: LinkedTrace) -> a
     return profile
 
 
-def _is_regression(found: Comparison, limit: float) -> bool:
-    if not found.can_judge:
-        note("warning: there are too few steps to judge: no regression can be found, and none is excluded")
-    slower = found.is_slower(limit)
-    if slower:
+def _fails(outcome: GateOutcome, limit: float) -> bool:
+    if outcome is GateOutcome.REGRESSION:
         note(f"error: a step is slower by more than {limit * 100:g} %")
-    return slower
+    elif outcome is GateOutcome.NOT_JUDGED:
+        note(
+            "error: whether a step is slower could not be judged: too few steps count, or they resemble each other too "
+            "much; record 20 or more of each run after warm-up, such as by tracebraid capture --active 20"
+        )
+    return outcome is not GateOutcome.PASSED
 
 
 def _share(text: str) -> float:

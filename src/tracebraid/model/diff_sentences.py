@@ -12,7 +12,7 @@ CAUTION_SENTENCES: dict[CautionCode, str] = {
     CautionCode.NO_STEPS: "{run} has no annotation {annotation}: its whole trace is a single sample, and no difference "
     "of times can be told from chance; call profiler.step() in the loop, or name another with --annotation",
     CautionCode.FEW_STEPS: "{a} and {b} steps are too few to tell a difference of times from chance; "
-    "6 of each run are the least, 20 are good",
+    "6 of each run are the least, 20 are good: record more, such as by tracebraid capture --active 20",
     CautionCode.RANKS_UNPAIRED: "ranks that only one run has are left out: {only_a} of a, {only_b} of b",
     CautionCode.WORLD_SIZES_DIFFER: "the runs have different numbers of ranks: {a} and {b}; what each rank computes "
     "and communicates differs by that alone",
@@ -28,8 +28,8 @@ CAUTION_SENTENCES: dict[CautionCode, str] = {
     CautionCode.PROFILER_OVERHEAD: "the profiler's own events take {share} of the step in {run}",
     CautionCode.SINGLE_STEPS: "the means differ by {mean}, typical steps by {shift}: a few steps far from the others "
     "move the means",
-    CautionCode.DRIFT: "steps of {run} resemble the step before (autocorrelation {value}): they count for fewer than "
-    "they are, and the interval is too narrow",
+    CautionCode.DRIFT: "steps resemble the step before (autocorrelation {a} in a, {b} in b): {steps} steps are worth "
+    "about {worth} independent ones, as what is said of chance accounts for; record more, after more warm-up",
 }
 
 

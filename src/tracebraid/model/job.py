@@ -10,11 +10,13 @@ from typing import Any, TypeAlias, TypeVar
 import polars as pl
 
 from tracebraid.errors import ArgumentError
+from tracebraid.model.compact import compact
 from tracebraid.model.finding import Finding
+from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.stage import Stage
 
-__all__ = ["Job", "Progress", "Questions", "RankFiles"]
+__all__ = ["Job", "Progress", "Questions", "RankFiles", "answers_of"]
 
 Progress: TypeAlias = Callable[[float], None]
 """Is called with the progress so far, 0 to 1."""
@@ -23,6 +25,15 @@ T = TypeVar("T")
 
 Questions: TypeAlias = Mapping[Any, Callable[[LinkedTrace], Any]]
 """What is asked of a rank, by a hashable key that tells each question apart."""
+
+
+def answers_of(linked: LinkedTrace, questions: Questions) -> dict[Hashable, Any]:
+    """The answers of a rank, of which none holds anything of it."""
+    answers = {key: ask(linked) for key, ask in questions.items()}
+    return {
+        key: compact(answer) if isinstance(answer, pl.DataFrame) else answer
+        for key, answer in answers.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,8 @@ class Job:
     findings: tuple[Finding, ...] = ()
     _kept: dict[int, Stage[LinkedTrace]] = field(default_factory=dict, repr=False)
     _taken: dict[tuple[int, Hashable], Any] = field(default_factory=dict, repr=False)
+
+    _derived: KeptValues = field(default_factory=KeptValues, repr=False)
 
     def __repr__(self) -> str:
         """What it is, in brief."""
@@ -148,9 +161,18 @@ class Job:
             new = {key: ask for key, ask in questions.items() if (rank, key) not in self._taken}
             if new:
                 linked = self._linked(rank, progress)
-                self._taken.update({(rank, key): ask(linked) for key, ask in new.items()})
+                self._taken.update({(rank, key): answer for key, answer in answers_of(linked, new).items()})
                 del linked
             yield {key: self._taken[rank, key] for key in questions}
+
+    def derived(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """What is made of the answers of all ranks, computed when it is first asked for, and kept.
+
+        Args:
+            key: tells it apart from all else.
+            compute: computes it.
+        """
+        return self._derived.get(key, compute)
 
     def _linked(self, rank: int, progress: Progress | None) -> LinkedTrace:
         kept = self._kept.get(rank)

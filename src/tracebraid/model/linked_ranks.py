@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 import polars as pl
 
 from tracebraid.model.finding import Finding
+from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["Gather", "LinkedRanks", "RankParts"]
+
+T = TypeVar("T")
 
 Gather: TypeAlias = Callable[[LinkedTrace, str], pl.DataFrame]
 """Takes of a linked trace, whose steps an annotation marks, a small table: with `rank`, on the rank's own clock."""
@@ -51,10 +55,22 @@ class LinkedRanks:
     collectives: pl.DataFrame
     findings: tuple[Finding, ...] = ()
     parts: Mapping[Gather, pl.DataFrame] = field(default_factory=dict)
+    _derived: KeptValues = field(default_factory=KeptValues, init=False, repr=False)
+
+    def derived(self, compute: Callable[[LinkedRanks], T]) -> T:
+        """What a function makes of the members, collectives and clocks, computed when first asked for, and kept.
+
+        Args:
+            compute: a function of a module. It takes nothing from `parts`: these may be others the next time.
+        """
+        return self._derived.get(compute, partial(compute, self))
 
     def with_parts(self, parts: Mapping[Gather, pl.DataFrame]) -> LinkedRanks:
         """The same ranks with what was gathered of them."""
-        return replace(self, parts=parts)
+        ranks = replace(self, parts=parts)
+        # What is derived does not depend on the parts; `replace` makes everything else anew.
+        object.__setattr__(ranks, "_derived", self._derived)
+        return ranks
 
     def of(self, gather: Gather) -> pl.DataFrame:
         """What a function gathered of all ranks, on the ranks' own clocks.

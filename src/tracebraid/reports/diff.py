@@ -27,6 +27,7 @@ _OF_EVERY_RUN = [
     for setting in (DiffSetting.PATH, DiffSetting.STEPS, DiffSetting.HOST_EVENTS, DiffSetting.HOST_LATE)
 ]
 """Settings that differ between any two runs."""
+_NO_OP = "launched by no op"
 _ALWAYS = (DiffPart.COMPUTE, DiffPart.IDLE)
 """Parts that are shown even if they are 0."""
 
@@ -42,12 +43,16 @@ def diff_data(found: Comparison, findings: Sequence[Finding], limit: float | Non
     tables = {
         name: rows_data(getattr(found, name)) for name in ("steps", "parts", "ops", "kernels", "settings")
     }
-    regression = {"limit": limit, "is_slower": limit is not None and found.is_slower(limit)}
+    regression = {}
+    if limit is not None:
+        gate = {"limit": limit, "outcome": found.gate(limit).value, "is_slower": found.is_slower(limit)}
+        regression = {"regression": gate}
     return {
+        "verdict": found.verdict.value,
         "difference_ns": found.difference_ns,
         "significant": found.is_significant,
         "can_judge": found.can_judge,
-        **({"regression": regression} if limit is not None else {}),
+        **regression,
         **tables,
         "cautions": [
             {
@@ -109,7 +114,7 @@ def _waterfall(found: Comparison) -> Table:
         table.add_row(part.value, *_times(total), "")
         of_name = _by_name(rows)
         for row in of_name.head(_DETAILS).iter_rows(named=True):
-            name = row["op"] or row["cause"] or "launched by no op"
+            name = row["op"] or row["cause"] or _NO_OP
             detail = row["host_activity"] or _at(row["positions"])
             table.add_row(f"  {cell(shortened(name, 64))} {detail}".rstrip(), *_times(row), _chance(row))
         rest = of_name.slice(_DETAILS)
@@ -183,7 +188,7 @@ def _changed_kernels(found: Comparison, top: int) -> Table | None:
         names = [shortened(row[name]) for name in ("kernel_a", "kernel_b") if row[name]]
         table.add_row(
             row["change"] + _irregular(row),
-            f"{cell(shortened(row['op'] or '', 48))} {_at(row['positions'])}".strip(),
+            f"{cell(shortened(row['op'] or _NO_OP, 48))} {_at(row['positions'])}".strip(),
             _counts(row),
             _signed(row["difference_ns"]),
             "\n-> ".join(map(cell, dict.fromkeys(names))),

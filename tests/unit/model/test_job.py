@@ -13,6 +13,7 @@ import pytest
 
 import tracebraid
 from tests.builders import kineto_text, op, write
+from tracebraid.api.job.whole_job import linked_ranks
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.job import Job, Progress, RankFiles
 from tracebraid.model.linked_trace import LinkedTrace
@@ -140,3 +141,21 @@ def test_what_is_taken_of_a_rank_is_kept_and_the_rank_is_not(loads: Loads) -> No
 def test_a_second_question_about_the_whole_job_reads_no_rank_again(loads: Loads) -> None:
     assert tracebraid.clocks(loads.job).equals(tracebraid.clocks(loads.job))
     assert (loads.ranks, loads.alive) == ([0, 1, 2], [[], [], []])
+
+
+def test_the_next_question_about_the_job_reads_no_rank_again(loads: Loads) -> None:
+    tracebraid.collectives(loads.job)
+    assert loads.ranks == [0, 1, 2]
+    assert loads.alive == [[], [], []]
+    tracebraid.clocks(loads.job)
+    tracebraid.rank_waits(loads.job)
+    tracebraid.matched_groups(loads.job)
+    assert loads.ranks == [0, 1, 2]
+    tracebraid.rank_steps(loads.job)
+    assert loads.ranks == [0, 1, 2, 0, 1, 2], "it takes what nobody took before"
+
+
+def test_ranks_are_linked_with_each_other_once_for_each_annotation(loads: Loads) -> None:
+    first = linked_ranks(loads.job)
+    assert linked_ranks(loads.job).collectives is first.collectives
+    assert linked_ranks(loads.job, "another").collectives is not first.collectives

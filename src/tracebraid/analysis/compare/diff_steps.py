@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.analysis.compare.dependence import autocorrelations
 from tracebraid.analysis.compare.profiles.run_profile import RunProfile
 from tracebraid.analysis.compare.samples import shift_columns, significance_columns
 from tracebraid.analysis.compare.u_test import Tested, compare_rows
@@ -31,10 +32,15 @@ def diff_steps(a: RunProfile, b: RunProfile) -> pl.DataFrame:
     found = pl.concat(
         _row(first[row], second[row], tested.row(row), ranks) for row, ranks in enumerate(counts)
     )
+    depends = {
+        f"autocorrelation_{run}": autocorrelations(spans) for run, spans in (("a", first), ("b", second))
+    }
     ranks = pl.Series("rank", [None, *a.ranks], dtype=pl.Int64)
     return DIFF_STEPS.conform(
         found.with_columns(
             ranks,
+            *(pl.Series(name, values, dtype=pl.Float64) for name, values in depends.items()),
+            pl.Series("effective_steps", tested.effective, dtype=pl.Float64),
             pl.lit(a.samples).alias("steps_a"),
             pl.lit(b.samples).alias("steps_b"),
             pl.lit(a.left_out).alias("left_out_a"),

@@ -97,10 +97,9 @@ def tested_pairs(a: RowsOfRun, b: RowsOfRun, wanted: _Bools) -> Tested:
     rows = np.flatnonzero(wanted)
     tested = compare_rows(a.ns[rows], b.ns[rows])
     ranks = max(1, len(a.run.ranks))
-    found = [np.full(len(wanted), np.nan) for _ in range(4)]
-    for whole, part in zip(
-        found, (tested.shift / ranks, tested.low / ranks, tested.high / ranks, tested.p), strict=True
-    ):
+    found = [np.full(len(wanted), np.nan) for _ in range(5)]
+    times = (tested.shift / ranks, tested.low / ranks, tested.high / ranks)
+    for whole, part in zip(found, (*times, tested.p, tested.effective), strict=True):
         whole[rows] = part
     return Tested(*found)
 

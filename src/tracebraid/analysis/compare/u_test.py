@@ -1,16 +1,22 @@
 """By how much do two samples differ, and can that be chance?
 
 The test is Mann and Whitney's U (1947), the estimate and its interval are Hodges and Lehmann's (1963): they assume no
-distribution, and a few steps that are slow for reasons of their own do not hide a difference.
+distribution, and a few steps that are slow for reasons of their own do not hide a difference. Where successive steps
+resemble each other, both are those of the fewer independent steps that they are worth (see `dependence`).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tracebraid.analysis.compare.dependence import Dependence, dependence
+from tracebraid.analysis.compare.mean_ranks import mean_ranks
+from tracebraid.analysis.distributions.student import student_quantile, student_within
 
 __all__ = ["ALPHA", "Tested", "compare_rows", "holm"]
 
@@ -18,10 +24,15 @@ _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
 
 _SIGMAS = 3.0
-"""How many standard deviations of a normal distribution the confidence is worth. A gate that compares each commit
-raises a false alarm in one of 370 comparisons; at the usual 95 % it would in one of 20."""
+"""How many standard deviations of a normal distribution the confidence is worth."""
 ALPHA = math.erfc(_SIGMAS / math.sqrt(2))
-"""Probability of a false alarm, 0.27 %: intervals hold with 1 - ALPHA."""
+"""Probability of a false alarm, 0.27 %: intervals hold with 1 - ALPHA.
+
+Of 200 comparisons of one program, more than 2 are false alarms with a probability of 2 % at this level, 7 % at 0.5 %,
+22 % at 0.8 % and 30 % at 1 % (binomial, with the exact level of U for 20 steps a run). The price is power where noise
+is high: docs/diff.md has the figures."""
+_LEAST_P = 1e-300
+"""Probabilities below count as this."""
 
 _EXACT_PAIRS = 2500
 """Pairs of steps up to which the distribution of U is computed; beyond it is normal to a part in a thousand."""
@@ -40,34 +51,42 @@ class Tested:
         low: lower end of the interval of `shift`; NaN: the samples are too small for any.
         high: its upper end.
         p: probability of a U that is as far off, if both samples are of one distribution.
+        effective: number of independent steps that both samples are worth.
     """
 
     shift: _Floats
     low: _Floats
     high: _Floats
     p: _Floats
+    effective: _Floats
 
     def row(self, number: int) -> Tested:
         """One of the rows."""
         rows = slice(number, number + 1)
-        return Tested(self.shift[rows], self.low[rows], self.high[rows], self.p[rows])
+        return Tested(self.shift[rows], self.low[rows], self.high[rows], self.p[rows], self.effective[rows])
 
 
 def compare_rows(a: _Ints, b: _Ints) -> Tested:
     """Compare the rows of two matrices: each row is a sample of the one and a sample of the other.
 
     Args:
-        a: rows x values of the first run.
+        a: rows x values of the first run, in the order of time.
         b: rows x values of the second.
     """
     first, second = a.shape[1], b.shape[1]
     if not len(a) or not first or not second:
         nothing = np.full(len(a), np.nan)
-        return Tested(np.zeros(len(a)), nothing, nothing, np.ones(len(a)))
+        return Tested(np.zeros(len(a)), nothing, nothing, np.ones(len(a)), np.full(len(a), first + second))
     tail = _lower_tail(first, second) if first * second <= _EXACT_PAIRS else None
-    p = _probabilities(a, b, tail)
-    shift, low, high = _shifts(a, b, _rank_of_bound(first, second, tail))
-    return Tested(shift, low, high, p)
+    depends = dependence(a, b)
+    sigmas = _sigmas(depends)
+    of_sigmas = {value: _rank_of_bound(first, second, tail, value) for value in set(sigmas.tolist())}
+    bounds = np.array([of_sigmas[value] for value in sigmas.tolist()], dtype=np.int64)
+    shift, low, high = _shifts(a, b, bounds)
+    # What a run differs from itself is no difference of two runs.
+    nearer = np.rint(np.sign(shift) * np.minimum(np.abs(shift), depends.within)).astype(np.int64)
+    p = _raised(_probabilities(a, b - nearer[:, None], tail), depends)
+    return Tested(shift, low - depends.within, high + depends.within, p, depends.effective)
 
 
 def holm(p: _Floats) -> _Floats:
@@ -83,23 +102,35 @@ def holm(p: _Floats) -> _Floats:
     return corrected
 
 
+def _sigmas(depends: Dependence) -> _Floats:
+    """By how many standard deviations U must be off.
+
+    Where steps depend on each other, U varies by sqrt(inflation) more, and of few effective steps this is known badly:
+    Student's distribution takes the place of the normal one.
+    """
+    sigmas = np.full(len(depends.inflation), _SIGMAS)
+    for row in np.flatnonzero(depends.inflation > 1).tolist():
+        quantile = student_quantile(_degrees(depends, row), 1 - ALPHA)
+        sigmas[row] = math.sqrt(depends.inflation[row]) * quantile
+    return sigmas
+
+
+def _raised(p: _Floats, depends: Dependence) -> _Floats:
+    """The probabilities, by the same distributions as `_sigmas`."""
+    for row in np.flatnonzero(depends.inflation > 1).tolist():
+        off = -NormalDist().inv_cdf(max(_LEAST_P, p[row] / 2)) / math.sqrt(depends.inflation[row])
+        p[row] = max(p[row], 1 - student_within(off, _degrees(depends, row)))
+    return p
+
+
+def _degrees(depends: Dependence, row: int) -> int:
+    return max(1, int(depends.effective[row]) - 2)
+
+
 def _probabilities(a: _Ints, b: _Ints, tail: _Floats | None) -> _Floats:
     first, second = a.shape[1], b.shape[1]
-    both = np.concatenate([a, b], axis=1)
-    order = np.argsort(both, axis=1, kind="stable")
-    ordered = np.take_along_axis(both, order, axis=1)
-    opens = np.ones(ordered.shape, dtype=np.bool_)
-    opens[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    group = np.cumsum(opens.ravel()) - 1
-    size = np.bincount(group)
-    position = np.tile(np.arange(1, first + second + 1), len(a))
-    mean_rank = np.bincount(group, weights=position) / size
-    ranks = np.empty(both.shape)
-    np.put_along_axis(ranks, order, mean_rank[group].reshape(both.shape), axis=1)
+    ranks, ties = mean_ranks(np.concatenate([a, b], axis=1))
     u = ranks[:, first:].sum(axis=1) - second * (second + 1) / 2
-    of_row = np.flatnonzero(opens.ravel()) // (first + second)
-    ties = np.zeros(len(a))
-    np.add.at(ties, of_row, (size**3 - size).astype(np.float64))
     p = _normal(u, ties, first, second)
     if tail is not None:
         least = np.minimum(u, first * second - u)
@@ -133,30 +164,35 @@ def _lower_tail(first: int, second: int) -> _Floats:
     return tail
 
 
-def _rank_of_bound(first: int, second: int, tail: _Floats | None) -> int:
+def _rank_of_bound(first: int, second: int, tail: _Floats | None, sigmas: float) -> int:
     """How many of the least differences lie below the interval; -1: all samples are too small for an interval."""
     if tail is not None:
-        return int(np.searchsorted(tail, ALPHA / 2, side="right")) - 1
+        half = ALPHA / 2 if sigmas == _SIGMAS else math.erfc(sigmas / math.sqrt(2)) / 2
+        return int(np.searchsorted(tail, half, side="right")) - 1
     pairs = first * second
-    return math.floor(pairs / 2 - _SIGMAS * math.sqrt(pairs * (first + second + 1) / 12)) - 1
+    return max(-1, math.floor(pairs / 2 - sigmas * math.sqrt(pairs * (first + second + 1) / 12)) - 1)
 
 
-def _shifts(a: _Ints, b: _Ints, rank: int) -> tuple[_Floats, _Floats, _Floats]:
-    share = rank / (a.shape[1] * b.shape[1])
+def _shifts(a: _Ints, b: _Ints, bounds: _Ints) -> tuple[_Floats, _Floats, _Floats]:
+    before = a.shape[1] * b.shape[1]
     a, b = _thinned(a), _thinned(b)
     pairs = a.shape[1] * b.shape[1]
-    rank = rank if rank < 0 else math.floor(share * pairs)
+    known = bounds >= 0
+    bounds = np.maximum(bounds, 0) * pairs // before
     shift, low, high = (np.full(len(a), np.nan) for _ in range(3))
     rows = max(1, _CELLS // pairs)
     for begin in range(0, len(a), rows):
         part = slice(begin, begin + rows)
         differences = (b[part, None, :] - a[part, :, None]).reshape(-1, pairs)
-        wanted = sorted({(pairs - 1) // 2, pairs // 2, max(rank, 0), pairs - 1 - max(rank, 0)})
+        at = bounds[part, None]
+        wanted = np.unique(
+            np.concatenate([at.ravel(), pairs - 1 - at.ravel(), [(pairs - 1) // 2, pairs // 2]])
+        )
         differences.partition(wanted, axis=1)
         shift[part] = (differences[:, (pairs - 1) // 2] + differences[:, pairs // 2]) / 2
-        if rank >= 0:
-            low[part], high[part] = differences[:, rank], differences[:, pairs - 1 - rank]
-    return shift, low, high
+        low[part] = np.take_along_axis(differences, at, axis=1)[:, 0]
+        high[part] = np.take_along_axis(differences, pairs - 1 - at, axis=1)[:, 0]
+    return shift, np.where(known, low, np.nan), np.where(known, high, np.nan)
 
 
 def _thinned(values: _Ints) -> _Ints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
-__all__ = ["CONFIDENCE", "student_quantile"]
+__all__ = ["CONFIDENCE", "student_quantile", "student_within"]
 
 CONFIDENCE = 0.95
 """Share of such intervals that hold the true value, if steps are independent samples."""
@@ -28,16 +28,21 @@ def student_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     """
     degrees = min(degrees, _MOST_DEGREES)
     low, high = 0.0, 1.0
-    while _within(high, degrees) < confidence:
+    while student_within(high, degrees) < confidence:
         high *= 2
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if _within(middle, degrees) < confidence else (low, middle)
+        low, high = (middle, high) if student_within(middle, degrees) < confidence else (low, middle)
     return high
 
 
-def _within(t: float, degrees: int) -> float:
-    """P(|T| < t)."""
+def student_within(t: float, degrees: int) -> float:
+    """P(|T| < t) for Student's distribution, by the same series.
+
+    Args:
+        t: 0 or more.
+        degrees: degrees of freedom, 1 or more.
+    """
     angle = math.atan(t / math.sqrt(degrees))
     cosine = math.cos(angle)
     is_even = degrees % 2 == 0

@@ -10,6 +10,7 @@ import polars as pl
 from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.linking.ranks.link_ranks import link_ranks
+from tracebraid.model.compact import compact
 from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -29,7 +30,8 @@ def rank_parts(
         annotation: what marks a step.
         gathered: what else was taken of it.
     """
-    return RankParts(rank_facts(linked), members(linked, annotation), gathered or {})
+    kept = {gather: compact(frame) for gather, frame in (gathered or {}).items()}
+    return RankParts(compact(rank_facts(linked)), compact(members(linked, annotation)), kept)
 
 
 def linked_parts(parts: Sequence[RankParts]) -> LinkedRanks:

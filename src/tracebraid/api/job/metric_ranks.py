@@ -22,7 +22,7 @@ from tracebraid.model.answers.job.metrics import METRICS
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.job import Questions
-from tracebraid.model.linked_ranks import Gather, RankParts
+from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.questions.metric import Metric, MetricOptions
@@ -113,16 +113,22 @@ def take_of_rank(chosen: Sequence[Metric], annotation: str, linked: LinkedTrace)
     return taken_of_rank(chosen, annotation, take(linked, questions)[0])
 
 
-def measured(chosen: Sequence[Metric], ranks: Sequence[TakenOfRank], options: MetricOptions) -> Measured:
+def measured(
+    chosen: Sequence[Metric],
+    ranks: Sequence[TakenOfRank],
+    options: MetricOptions,
+    linked: LinkedRanks | None = None,
+) -> Measured:
     """The values of metrics from what was taken of each rank.
 
     Args:
         chosen: the metrics.
         ranks: what `take_of_rank` took, with the same metrics.
         options: what is asked for.
+        linked: the ranks linked with each other; None: they are linked here.
     """
     ranks = sorted(ranks, key=lambda taken: taken.rank)
-    linked = link_ranks([taken.parts for taken in ranks])
+    linked = linked or link_ranks([taken.parts for taken in ranks])
     linked = linked.with_parts({**linked.parts, **_joined(ranks)})
     alone = {Need.SEVERAL_RANKS} if len(ranks) < 2 else set()
     given = {Need.DEVICE_PEAKS} if options.peak_flops is not None else set()

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.ranks.rank_facts import rank_facts
-from tracebraid.model.job import Job, Questions
+from tracebraid.model.job import Job, Questions, answers_of
 from tracebraid.model.linked_ranks import Gather, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -45,5 +45,5 @@ def take(traces: LinkedTrace | Job, questions: Questions) -> list[dict[Hashable,
         InputError: a file cannot be read.
     """
     if isinstance(traces, LinkedTrace):
-        return [{key: ask(traces) for key, ask in questions.items()}]
+        return [answers_of(traces, questions)]
     return list(traces.take(questions))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tracebraid.analysis.needs import lacking
+from tracebraid.analysis.job_catalog import JOB_ANALYSES
+from tracebraid.analysis.needs import lacking_of
 from tracebraid.api.job.taking import gather_questions, parts_of, take
-from tracebraid.linking.ranks.link_ranks import link_ranks
+from tracebraid.linking.ranks.link_ranks import joined, link_ranks
 from tracebraid.model.job import Job, Questions
 from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
@@ -16,7 +17,17 @@ from tracebraid.model.questions.analysis import Answer, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["RankOfJob", "answer_of_job", "answer_of_ranks", "linked_ranks", "rank_of_job"]
+__all__ = [
+    "RankOfJob",
+    "answer_of_job",
+    "answer_of_ranks",
+    "linked_ranks",
+    "linked_with_parts",
+    "rank_of_job",
+]
+
+_NEEDS = tuple(dict.fromkeys(need for analysis in JOB_ANALYSES for need in (*analysis.needs, *analysis.uses)))
+"""What any analysis may lack: asked of a rank when it is read first, so that the next analysis need not read it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +57,22 @@ def linked_ranks(
         InputError: a file cannot be read.
     """
     questions = gather_questions(annotation, gathers)
-    return link_ranks([parts_of(taken, annotation, gathers) for taken in take(traces, questions)])
+    parts = [parts_of(taken, annotation, gathers) for taken in take(traces, questions)]
+    return linked_with_parts(traces, annotation, parts)
+
+
+def linked_with_parts(traces: LinkedTrace | Job, annotation: str, parts: Sequence[RankParts]) -> LinkedRanks:
+    """The ranks linked with each other; those of a job once for all questions.
+
+    Args:
+        traces: a job, or a linked trace.
+        annotation: what marks a step.
+        parts: what `Job.take` took of each rank.
+    """
+    if isinstance(traces, LinkedTrace):
+        return link_ranks(parts)
+    bare = [RankParts(part.facts, part.members) for part in parts]
+    return traces.derived((link_ranks, annotation), lambda: link_ranks(bare)).with_parts(joined(parts))
 
 
 def answer_of_job(analysis: JobAnalysis, traces: LinkedTrace | Job, options: Mapping[str, object]) -> Answer:
@@ -58,7 +84,8 @@ def answer_of_job(analysis: JobAnalysis, traces: LinkedTrace | Job, options: Map
     """
     questions = _questions_of(analysis, options)
     ranks = [_rank(analysis, taken, options) for taken in take(traces, questions)]
-    return answer_of_ranks(analysis, ranks, options)[0]
+    linked = linked_with_parts(traces, _annotation(options), [rank.parts for rank in ranks])
+    return _answer(analysis, ranks, linked, options)
 
 
 def rank_of_job(analysis: JobAnalysis, linked: LinkedTrace, options: Mapping[str, object]) -> RankOfJob:
@@ -72,21 +99,36 @@ def answer_of_ranks(
 ) -> tuple[Answer, LinkedRanks]:
     """The answer from what was taken of each rank, and the ranks linked with each other."""
     linked = link_ranks([rank.parts for rank in ranks])
+    return _answer(analysis, ranks, linked, options), linked
+
+
+def _answer(
+    analysis: JobAnalysis, ranks: list[RankOfJob], linked: LinkedRanks, options: Mapping[str, object]
+) -> Answer:
     frame = analysis.answer(linked, **options)
     alone = {Need.SEVERAL_RANKS} & {*analysis.needs, *analysis.uses} if len(ranks) < 2 else set()
     lacks = {rank.parts.facts.item(0, "rank"): (*alone, *rank.lacks) for rank in ranks}
-    return Answer(analysis, frame, lacks), linked
+    return Answer(analysis, frame, lacks)
 
 
 def _questions_of(analysis: JobAnalysis, options: Mapping[str, object]) -> Questions:
     annotation = _annotation(options)
-    lacks = {(analysis.name, annotation): lambda linked: lacking(analysis, linked, annotation)}
+    needs = _needs(analysis)
+    lacks = {(lacking_of, needs, annotation): lambda linked: lacking_of(needs, linked, annotation)}
     return {**gather_questions(annotation, analysis.gathers), **lacks}
+
+
+def _needs(analysis: JobAnalysis) -> tuple[Need, ...]:
+    """What the rank is asked for: whether there are several ranks is not for a trace to say."""
+    every = dict.fromkeys((*_NEEDS, *analysis.needs, *analysis.uses))
+    return tuple(need for need in every if need is not Need.SEVERAL_RANKS)
 
 
 def _rank(analysis: JobAnalysis, taken: Mapping[Hashable, Any], options: Mapping[str, object]) -> RankOfJob:
     annotation = _annotation(options)
-    return RankOfJob(parts_of(taken, annotation, analysis.gathers), taken[analysis.name, annotation])
+    lacking = taken[lacking_of, _needs(analysis), annotation]
+    lacks = tuple(need for need in (*analysis.needs, *analysis.uses) if need in lacking)
+    return RankOfJob(parts_of(taken, annotation, analysis.gathers), lacks)
 
 
 def _annotation(options: Mapping[str, object]) -> str:

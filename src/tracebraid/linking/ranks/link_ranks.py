@@ -12,7 +12,7 @@ from tracebraid.linking.ranks.matching.matched import match_members
 from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts
 from tracebraid.model.schema.ranks import MEMBERS, RANKS
 
-__all__ = ["link_ranks"]
+__all__ = ["joined", "link_ranks"]
 
 
 def link_ranks(parts: Sequence[RankParts]) -> LinkedRanks:
@@ -27,15 +27,13 @@ def link_ranks(parts: Sequence[RankParts]) -> LinkedRanks:
     )
     matched = match_members(members, ranks)
     clocks = clocks_of(matched.members, matched.collectives, ranks)
-    linked = LinkedRanks(
-        ranks, clocks, matched.members, matched.collectives, matched.findings, _joined(parts)
-    )
+    linked = LinkedRanks(ranks, clocks, matched.members, matched.collectives, matched.findings, joined(parts))
     aligned = linked.aligned(matched.members, "issued_ns", "start_ns", "end_ns")
     aligned, collectives = in_order(aligned, linked.collectives)
     return LinkedRanks(ranks, clocks, aligned, collectives, linked.findings, linked.parts)
 
 
-def _joined(parts: Sequence[RankParts]) -> dict[Gather, pl.DataFrame]:
+def joined(parts: Sequence[RankParts]) -> dict[Gather, pl.DataFrame]:
     """What was gathered, of all ranks together in the order of ranks."""
     if not parts:
         return {}

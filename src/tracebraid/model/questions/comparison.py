@@ -11,7 +11,29 @@ import polars as pl
 from tracebraid.model.answers import DiffChange
 from tracebraid.model.finding import Finding
 
-__all__ = ["Caution", "CautionCode", "Comparison"]
+__all__ = ["Caution", "CautionCode", "Comparison", "GateOutcome", "Verdict"]
+
+
+class Verdict(Enum):
+    """Whether a step of b is longer than one of a."""
+
+    SLOWER = "slower"
+    """By more than chance."""
+    FASTER = "faster"
+    """By more than chance."""
+    NO_DIFFERENCE_FOUND = "no-difference-found"
+    """Chance explains the difference, which is not to say that there is none: see the interval."""
+    NOT_JUDGED = "not-judged"
+    """There are too few steps, or they depend too much on each other, to tell any difference from chance."""
+
+
+class GateOutcome(Enum):
+    """What a gate against regressions says."""
+
+    PASSED = "passed"
+    REGRESSION = "regression"
+    NOT_JUDGED = "not-judged"
+    """No regression could have been found: a gate that cannot judge must not pass."""
 
 
 class CautionCode(Enum):
@@ -89,6 +111,25 @@ class Comparison:
     def can_judge(self) -> bool:
         """Whether there are enough steps for any difference to be significant."""
         return self.steps.item(0, "low_ns") is not None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether a step of b is longer or shorter."""
+        if not self.can_judge:
+            return Verdict.NOT_JUDGED
+        if not self.is_significant:
+            return Verdict.NO_DIFFERENCE_FOUND
+        return Verdict.SLOWER if self.steps.item(0, "shift_ns") > 0 else Verdict.FASTER
+
+    def gate(self, share: float) -> GateOutcome:
+        """What a gate says that fails on regressions of more than a share.
+
+        Args:
+            share: such as 0.05 for 5 %.
+        """
+        if not self.can_judge:
+            return GateOutcome.NOT_JUDGED
+        return GateOutcome.REGRESSION if self.is_slower(share) else GateOutcome.PASSED
 
     @property
     def changed_ops(self) -> pl.DataFrame:

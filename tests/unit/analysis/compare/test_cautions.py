@@ -13,7 +13,7 @@ from tracebraid.analysis.compare.compare import compare
 from tracebraid.analysis.compare.profiles.rank_profile import RankProfile, rank_profile
 from tracebraid.model.answers import DiffSetting
 from tracebraid.model.diff_sentences import CAUTION_SENTENCES, caution_sentence
-from tracebraid.model.questions.comparison import Caution, CautionCode
+from tracebraid.model.questions.comparison import Caution, CautionCode, GateOutcome, Verdict
 
 STEPS = [GEMM_NS + 97 * (number * 7 % 20) for number in range(20)]
 PLAIN = Program()
@@ -88,6 +88,20 @@ def test_single_slow_steps_that_move_the_mean_are_said() -> None:
 def test_a_drift_is_said() -> None:
     drifting = [GEMM_NS + 50 * number for number in range(20)]
     assert CautionCode.DRIFT in codes(profile(), profile(PLAIN.scene(drifting)))
+
+
+def test_a_gate_cannot_judge_steps_that_drift_too_much() -> None:
+    drifting = profile(PLAIN.scene([GEMM_NS + 5_000 * number for number in range(20)]))
+    found = compare([profile()], [drifting])
+    assert found.gate(0.01) is GateOutcome.NOT_JUDGED
+    assert found.verdict is Verdict.NOT_JUDGED
+    assert not found.is_significant
+    assert CautionCode.FEW_STEPS not in codes(profile(), drifting)
+
+
+def test_steps_that_are_all_equal_do_not_drift() -> None:
+    equal = profile(PLAIN.scene([GEMM_NS] * 20))
+    assert codes(equal, profile()) == []
 
 
 def test_alternating_and_random_steps_do_not_drift() -> None:

@@ -19,7 +19,7 @@ from tracebraid.model.answers import LateCause
 LATE = pl.col("lateness_ns") > LATE_NS // 2
 
 
-@pytest.mark.parametrize("world_size", [2, 4, 8])
+@pytest.mark.parametrize("world_size", [2, 5])
 @pytest.mark.parametrize(("kind", "cause"), list(CAUSES), ids=lambda value: getattr(value, "name", value))
 def test_each_cause_is_found(kind: str, cause: Cause, world_size: int) -> None:
     late = world_size - 1
@@ -69,9 +69,9 @@ def test_two_stragglers_with_different_causes() -> None:
 
 
 def test_many_ranks() -> None:
-    job = data_parallel(64, steps=4, delays=lambda step: (40, Cause.SLEEP))
+    job = data_parallel(32, steps=4, delays=lambda step: (20, Cause.SLEEP))
     answer = stragglers(ranks_of(job)).filter("systematic")
-    assert answer.select("rank", "cause").rows() == [(40, LateCause.HOST_WITHOUT_EVENTS.value)]
+    assert answer.select("rank", "cause").rows() == [(20, LateCause.HOST_WITHOUT_EVENTS.value)]
 
 
 def test_lateness_that_passes_on_is_the_first_ranks() -> None:

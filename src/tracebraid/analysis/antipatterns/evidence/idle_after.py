@@ -6,16 +6,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.analysis.antipatterns.idle_on_path import device_waits, idle_on_path
 from tracebraid.analysis.device.device_events import device_events
-from tracebraid.analysis.launches.syncs.sync_calls import sync_calls
 from tracebraid.analysis.time.intervals import Cover, cover_of
 from tracebraid.analysis.time.work_events import work_events
-from tracebraid.model.answers import SyncKind
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["device_idle", "idle_after", "in_idle_stretches", "is_on_device"]
 
 _Ints = NDArray[np.int64]
+_NEVER = 2**62
 
 
 def is_on_device(linked: LinkedTrace) -> bool:
@@ -38,19 +38,22 @@ def _device_idle(linked: LinkedTrace) -> Cover:
     return cover_of(begins[idle], ends[idle])
 
 
-def idle_after(linked: LinkedTrace, annotation: str, delays: pl.DataFrame) -> pl.DataFrame:
+def idle_after(
+    linked: LinkedTrace, annotation: str, delays: pl.DataFrame, are_waits: bool = False
+) -> pl.DataFrame:
     """The idle time that follows delays of the host: a row for each idle stretch of each delay.
 
     Without a delay of length d the host would be d earlier, until it waits for the device the next time. So the step
-    is shorter by at most d, and by at most the time in which no device works from the delay's start to the start of
-    the next wait, or to the last work: what ends a trace delays nothing. Of the stretches in which no device works the
-    first ones count, up to d together. In a trace without device work it is the delay itself.
+    is shorter by at most d, and by at most the idle time (see `idle_on_path`) from the delay's start to the start of
+    the next wait, or to the last work: what ends a trace delays nothing. Of the idle stretches the first ones count,
+    up to d together; what a delay does not use counts for the next, if the host does not wait before. In a trace
+    without device work it is the delay itself.
 
     Args:
         linked: one rank.
         annotation: what marks a step.
-        delays: `start_ns`, `end_ns`, on any thread, in any order; `idle_from_ns`, if it is there: from when on idle
-            time counts, where the host waited for what the device had not begun before.
+        delays: `start_ns`, `end_ns`, on any thread, in any order.
+        are_waits: whether the delays themselves are waits for the device; all of them fall away together.
 
     Returns:
         `start_ns`, `end_ns`, `saving_ns` of the stretches, and what else the delays have.
@@ -58,23 +61,44 @@ def idle_after(linked: LinkedTrace, annotation: str, delays: pl.DataFrame) -> pl
     long = pl.max_horizontal(pl.col("end_ns") - pl.col("start_ns"), 0)
     if delays.is_empty() or not is_on_device(linked):
         return delays.with_columns(long.alias("saving_ns"))
+    delays = delays.sort("start_ns", "end_ns", maintain_order=True)
     starts, ends = (delays.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
-    since = delays.get_column("idle_from_ns").to_numpy() if "idle_from_ns" in delays.columns else starts
-    until = np.maximum(_next_wait(linked, annotation, ends), since)
-    delayed = delays.with_columns(
-        long.alias("saving_ns"), pl.Series("start_ns", since), pl.Series("end_ns", until)
+    idle = idle_on_path(linked, annotation, starts.tolist() if are_waits else ())
+    until = _next_wait(linked, annotation, ends, starts if are_waits else None)
+    limits = np.minimum(until, np.r_[starts[1:], until[-1:]])
+    saving = _ahead(
+        idle.within(starts, limits), np.maximum(ends - starts, 0), until >= np.r_[starts[1:], _NEVER]
     )
-    return in_idle_stretches(linked, delayed)
+    return _exploded(idle, delays.with_columns(pl.Series("saving_ns", saving), pl.Series("end_ns", limits)))
 
 
-def in_idle_stretches(linked: LinkedTrace, found: pl.DataFrame) -> pl.DataFrame:
-    """Each row once for each stretch in it in which no device works, up to its saving; so each saves all of its length.
+def _ahead(idle: _Ints, long: _Ints, goes_on: NDArray[np.bool_]) -> _Ints:
+    """What each delay saves of the idle time behind it; what it does not use the host is ahead at the next.
+
+    Args:
+        idle: idle time from each delay to the next, or to the next wait.
+        long: length of each.
+        goes_on: whether the host does not wait before the next.
+    """
+    found, ahead = [], 0
+    for room, own, more in zip(idle.tolist(), long.tolist(), goes_on.tolist(), strict=True):
+        found.append(min(room, ahead + own))
+        ahead = ahead + own - found[-1] if more else 0
+    return np.array(found, dtype=np.int64)
+
+
+def in_idle_stretches(linked: LinkedTrace, annotation: str, found: pl.DataFrame) -> pl.DataFrame:
+    """Each row once for each idle stretch in it (`idle_on_path`), up to its saving; so each saves all of its length.
 
     Args:
         linked: one rank.
+        annotation: what marks a step.
         found: `start_ns`, `end_ns`, `saving_ns`: at most so much of the idle time counts; other columns stay.
     """
-    idle = device_idle(linked)
+    return _exploded(idle_on_path(linked, annotation), found)
+
+
+def _exploded(idle: Cover, found: pl.DataFrame) -> pl.DataFrame:
     starts, ends, most = (found.get_column(name).to_numpy() for name in ("start_ns", "end_ns", "saving_ns"))
     first = np.searchsorted(idle.ends, starts, side="right")
     # Rows overlap where they are long: no more stretches of each than its saving needs.
@@ -91,13 +115,16 @@ def in_idle_stretches(linked: LinkedTrace, found: pl.DataFrame) -> pl.DataFrame:
     return exploded.filter(pl.col("saving_ns") > 0)
 
 
-def _next_wait(linked: LinkedTrace, annotation: str, ends: _Ints) -> _Ints:
-    """The start of the first call at or after each moment that waited for the device; else the end of the trace."""
-    calls = sync_calls(linked, annotation).filter(
-        (pl.col("kind") != SyncKind.QUERY.value) & (pl.col("blocked_ns") > 0)
-    )
+def _next_wait(linked: LinkedTrace, annotation: str, ends: _Ints, but: _Ints | None) -> _Ints:
+    """The start of the first call at or after each moment that waited for the device; else the end of the trace.
+
+    Calls that start at a moment of `but` do not count.
+    """
+    calls = device_waits(linked, annotation).get_column("start_ns").to_numpy()
+    if but is not None:
+        calls = calls[~np.isin(calls, but)]
     last = max(linked.timeline.span_ns or (0, 0))
-    moments = np.r_[np.sort(calls.get_column("start_ns").to_numpy()), last]
+    moments = np.r_[calls, last]
     found: _Ints = moments[np.minimum(np.searchsorted(moments, ends), len(moments) - 1)]
     return np.maximum(found, ends)
 

@@ -25,7 +25,7 @@ def _detect(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     )
     starts = found.get_column("start_ns").to_numpy()
     apart = found.filter(pl.Series(all_ranges(linked).within(starts, starts + 1) == 0))
-    return evidence_of(linked, annotation, idle_after(linked, annotation, apart))
+    return evidence_of(linked, annotation, idle_after(linked, annotation, apart, are_waits=True))
 
 
 ALLOCATOR_RETRY = Detector(

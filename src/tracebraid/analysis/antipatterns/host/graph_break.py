@@ -20,6 +20,8 @@ __all__ = ["GRAPH_BREAK"]
 
 _REGION = "Torch-Compiled Region"
 _BACKWARD = "autograd::engine::evaluate_function"
+_FRAME = r"^Torch-Compiled Region: (\d+)"
+"""The number of the compiled frame: what continues behind a graph break has a larger one than what it continues."""
 
 
 def _detect(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
@@ -37,13 +39,25 @@ def _detect(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 
 
 def _between_regions(linked: LinkedTrace, annotation: str, ops: pl.DataFrame) -> pl.DataFrame:
-    """From the end of each region to the next one of its thread and step, where no backward pass begins between."""
+    """From the end of each region to the next one of its thread and step, where no backward pass begins between.
+
+    Where the next is the same frame again, or one that was compiled earlier, the program calls it anew: layers that
+    are compiled apart are no graph breaks. Names without a number count.
+    """
     regions = ops.filter(pl.col("name").str.starts_with(_REGION)).sort("lane", "ts_ns", "event_id")
     regions = step_of_moments(regions, step_windows(linked, annotation))
     before = pl.col("stop_ns").cum_max().shift(1).over("lane")
+    frame = pl.col("name").str.extract(_FRAME).cast(pl.Int64, strict=False)
+    goes_on = (frame > frame.shift(1).over("lane")).fill_null(value=True)
     found = regions.with_columns(
-        before.alias("start_ns"), pl.col("step").shift(1).over("lane").alias("step_before")
-    ).filter((pl.col("start_ns") < pl.col("ts_ns")) & pl.col("step").eq_missing(pl.col("step_before")))
+        before.alias("start_ns"),
+        pl.col("step").shift(1).over("lane").alias("step_before"),
+        goes_on.alias("goes_on"),
+    ).filter(
+        (pl.col("start_ns") < pl.col("ts_ns"))
+        & pl.col("step").eq_missing(pl.col("step_before"))
+        & pl.col("goes_on")
+    )
     backward = np.sort(ops.filter(pl.col("name").str.starts_with(_BACKWARD)).get_column("ts_ns").to_numpy())
     starts, ends = (found.get_column(name).to_numpy() for name in ("start_ns", "ts_ns"))
     alone = np.searchsorted(backward, starts) == np.searchsorted(backward, ends)

@@ -22,12 +22,12 @@ def _detect(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     found = stretches.join(first, on=["device", "start_ns"], how="left", maintain_order="left").select(
         "start_ns",
         (pl.col("start_ns") + pl.col("span_ns")).alias("end_ns"),
-        pl.col("gain_ns").alias("saving_ns"),
+        pl.col("idle_ns").alias("saving_ns"),
         "event_id",
         pl.lit(None, dtype=pl.Int64).alias("host_event"),
         pl.lit(None, dtype=pl.String).alias("op"),
     )
-    return evidence_of(linked, annotation, in_idle_stretches(linked, found))
+    return evidence_of(linked, annotation, in_idle_stretches(linked, annotation, found))
 
 
 LAUNCH_BOUND_STRETCH = Detector(

@@ -14,8 +14,11 @@ from tracebraid.model.answers import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE
 
 __all__ = ["Ranked", "ranked"]
 
-_ITEM = ["detector", "op", "shapes", "call_site", "subject"]
-"""What makes two occurrences one advice."""
+_KEY = ["detector", "op", "shapes", "call_site"]
+"""What makes two occurrences one advice; kernels and calls of the same op are mended together."""
+
+_ITEM = [*_KEY, "subject"]
+"""What an advice says of where it is."""
 
 _SHOWN = 3
 """Occurrences of each advice that are kept as evidence: the worst ones."""
@@ -55,7 +58,7 @@ def ranked(evidence: pl.DataFrame, windows: pl.DataFrame, least: MinSaving) -> R
     count = max(int(of_job.get_column("windows").sum()), 1)
     step_ns = int(of_job.get_column("step_ns").sum()) / count
     numbered = evidence.with_row_index("row").with_columns(
-        pl.struct(_ITEM).rank("dense").cast(pl.Int64).alias("key"),
+        pl.struct(_KEY).rank("dense").cast(pl.Int64).alias("key"),
         # What one event shows is one occurrence, in however many stretches it lies.
         pl.coalesce("event_id", -1 - pl.col("row").cast(pl.Int64)).alias("occurrence"),
     )
@@ -118,10 +121,14 @@ def _items(parts: pl.DataFrame, by_step: pl.DataFrame, count: int, step_ns: floa
         pl.col("saving_ns").sum(), pl.col("step").is_not_null().sum().alias("steps")
     )
     what = parts.group_by("item").agg(
-        pl.col(*_ITEM).first(),
+        pl.col(*_KEY).first(),
         pl.col("rank").unique().sort().alias("ranks"),
         pl.struct("rank", "occurrence").n_unique().alias("count"),
     )
+    # Of several subjects that which saves most stands for all.
+    subjects = parts.group_by("item", "subject").agg(pl.col("saving_ns").sum())
+    subjects = subjects.sort("item", "saving_ns", "subject", descending=[False, True, False], nulls_last=True)
+    what = what.join(subjects.unique("item", keep="first", maintain_order=True).drop("saving_ns"), on="item")
     per_step = pl.col("saving_ns") / count
     found = what.join(sums, on="item").join(_further_of_job(by_step), on="item").sort("item")
     return ADVICE.conform(

@@ -42,7 +42,7 @@ _TO_DEVICE = [Direction.HOST_TO_DEVICE.value, Direction.HOST_TO_HOST.value]
 def host_waits(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     """The calls that waited.
 
-    Columns: `start_ns`, `end_ns`, `idle_from_ns` (when the awaited work had ended), `event_id`, `op`, `subject` (the
+    Columns: `start_ns`, `end_ns`, `event_id`, `op`, `subject` (the
     API), `waiting`.
 
     `op` is the op that a user calls: the outermost around the call. Waits in saving, logging or compiling belong to
@@ -58,7 +58,7 @@ def host_waits(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
 def waits_for(linked: LinkedTrace, annotation: str, waiting: Waiting) -> pl.DataFrame:
     """The evidence of all waits of a kind: what the device was idle because of them."""
     found = host_waits(linked, annotation).filter(pl.col("waiting") == waiting.name)
-    return evidence_of(linked, annotation, idle_after(linked, annotation, found))
+    return evidence_of(linked, annotation, idle_after(linked, annotation, found, are_waits=True))
 
 
 def _host_waits(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
@@ -84,7 +84,6 @@ def _host_waits(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     found = found.select(
         "start_ns",
         (pl.col("start_ns") + pl.col("host_ns")).alias("end_ns"),
-        (pl.col("start_ns") + pl.col("blocked_ns")).alias("idle_from_ns"),
         pl.col("call_event").alias("event_id"),
         pl.col("top_op").alias("op"),
         pl.col("api").alias("subject"),

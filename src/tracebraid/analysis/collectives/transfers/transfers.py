@@ -20,6 +20,10 @@ def members_with_waits(ranks: LinkedRanks) -> pl.DataFrame:
 
     `group` is never null, and `group_size` is that of the collective where there is one.
     """
+    return ranks.derived(_joined_waits)
+
+
+def _joined_waits(ranks: LinkedRanks) -> pl.DataFrame:
     given = waits(ranks)
     groups = ranks.collectives.select(
         "collective", pl.col("group").alias("_group"), pl.col("group_size").alias("_group_size")
@@ -40,6 +44,10 @@ def members_with_waits(ranks: LinkedRanks) -> pl.DataFrame:
 
 def transfers(ranks: LinkedRanks) -> pl.DataFrame:
     """One row per collective and member that matches no other, in the order of first arrivals: as `COLLECTIVES`."""
+    return ranks.derived(_of_collectives)
+
+
+def _of_collectives(ranks: LinkedRanks) -> pl.DataFrame:
     members = members_with_waits(ranks)
     own = -1 - pl.int_range(pl.len())
     keyed = members.with_columns(pl.coalesce("collective", own).alias("_key")).sort(

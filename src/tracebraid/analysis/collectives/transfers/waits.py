@@ -45,6 +45,10 @@ def waits(ranks: LinkedRanks) -> pl.DataFrame:
         is_bound: a rank is missing, which may have come later; null: unknown whether all are there.
         clock_width_ns: how far the members' clocks may be apart from what is assumed; null: unknown.
     """
+    return ranks.derived(_waits_of)
+
+
+def _waits_of(ranks: LinkedRanks) -> pl.DataFrame:
     members = _with_roles(_members(ranks))
     found = members.join(_by_collective(members), on="_key", how="left", maintain_order="left")
     by_clock = pl.col("method") == TransferMethod.LAST_ARRIVAL.value

@@ -23,6 +23,10 @@ def arrivals(ranks: LinkedRanks) -> pl.DataFrame:
     Args:
         ranks: the ranks of a job.
     """
+    return ranks.derived(_of_members)
+
+
+def _of_members(ranks: LinkedRanks) -> pl.DataFrame:
     groups = ranks.members.select("rank", "event_id", GROUP.alias("group"))
     found = (
         waits(ranks)

@@ -43,6 +43,16 @@ class _Reference:
     keys: Ints
 
 
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """Members of a rank, and the number of the collective that each is of."""
+
+    rows: Ints
+    keys: Ints
+    method: MatchMethod
+    confidence: float
+
+
 def match_by_order(members: pl.DataFrame, clocks: dict[int, int]) -> pl.DataFrame:
     """The members that order matches: `row`, `key` (equal within a collective), `method`, `confidence`.
 
@@ -73,7 +83,7 @@ def _matched(channel: str, tracks: dict[int, pl.DataFrame], clocks: KnownOffsets
     first, *waiting = tracks
     track = _track(tracks[first])
     reference = _Reference(track, np.arange(len(track.tokens)))
-    results = [_result(tracks[first], channel, reference.keys, None)]
+    results = [_result(tracks[first], reference.keys, None)]
     offsets = {first: 0}
     for _ in range(_TRIES):
         left = []
@@ -85,12 +95,12 @@ def _matched(channel: str, tracks: dict[int, pl.DataFrame], clocks: KnownOffsets
                 continue
             offsets[rank] = int(np.median(alignment.offsets))
             keys = _added(reference, track, alignment)
-            results.append(_result(tracks[rank], channel, keys, alignment))
+            results.append(_result(tracks[rank], keys, alignment))
         if not left or len(left) == len(waiting):
             break
         waiting = left
     clocks.add(offsets)
-    return pl.concat(results)
+    return _together(channel, results)
 
 
 def _is_possible(known: Track, track: Track, alignment: Alignment) -> bool:
@@ -127,14 +137,23 @@ def _added(reference: _Reference, track: Track, alignment: Alignment) -> Ints:
     return keys
 
 
-def _result(frame: pl.DataFrame, channel: str, keys: Ints, alignment: Alignment | None) -> pl.DataFrame:
+def _result(frame: pl.DataFrame, keys: Ints, alignment: Alignment | None) -> _Result:
     evidence = Evidence.ORDER if alignment is None else alignment.evidence
     method, confidence = _METHODS[evidence]
-    if alignment is None:
-        confidence = 1.0
-    return frame.select(
-        "row",
-        pl.concat_str(pl.lit(f"o|{channel}|"), pl.Series("number", keys).cast(pl.String)).alias("key"),
-        pl.lit(method.value).alias("method"),
-        pl.lit(confidence).alias("confidence"),
+    rows = frame.get_column("row").to_numpy()
+    return _Result(rows, keys, method, 1.0 if alignment is None else confidence)
+
+
+def _together(channel: str, results: list[_Result]) -> pl.DataFrame:
+    """The results of all ranks of a channel: a frame for each rank would take most of the time of many channels."""
+    lengths = [len(result.rows) for result in results]
+    found = pl.DataFrame(
+        {
+            "row": np.concatenate([result.rows for result in results]),
+            "number": np.concatenate([result.keys for result in results]),
+            "method": np.repeat([result.method.value for result in results], lengths),
+            "confidence": np.repeat([result.confidence for result in results], lengths),
+        }
     )
+    key = pl.concat_str(pl.lit(f"o|{channel}|"), pl.col("number").cast(pl.String)).alias("key")
+    return found.select("row", key, "method", "confidence")

@@ -128,6 +128,13 @@ DIFF_STEPS = Table(
         Column("shift_share", Kind.FLOAT, "shift / median_a; null: that is 0"),
         Column("p", Kind.FLOAT, "probability of chance (Mann and Whitney), for this row alone"),
         Column("significant", Kind.BOOL, "whether `p` is at most 0.27 %"),
+        Column(
+            "autocorrelation_a",
+            Kind.FLOAT,
+            "rank correlation of each step of the first run with the next; 0: none",
+        ),
+        Column("autocorrelation_b", Kind.FLOAT, "the same of the second run"),
+        Column("effective_steps", Kind.FLOAT, "independent steps that those of both runs are worth"),
     ),
 )
 
