@@ -55,7 +55,8 @@ def dependence(a: _Ints, b: _Ints) -> Dependence:
     inflation = np.ones(len(a))
     if not any(known):
         return Dependence(inflation, np.full(len(a), float(sum(counts))), np.zeros(len(a)))
-    shows = _is_shown(sum(r * n for r, n in zip(found, known, strict=True)) / sum(known), sum(known))
+    together = (found[0] * known[0] + found[1] * known[1]) / sum(known)
+    shows = _is_shown(together, sum(known))
     for r, count in zip(found, known, strict=True):
         shows |= _is_shown(r, count)
     each = [np.where(shows, _inflation(r, n), 1.0) for r, n in zip(found, known, strict=True)]
@@ -72,7 +73,8 @@ def autocorrelations(values: _Ints) -> _Floats:
     ranks = ranks - (values.shape[1] + 1) / 2
     whole = (ranks * ranks).sum(axis=1)
     shared = (ranks[:, 1:] * ranks[:, :-1]).sum(axis=1)
-    return np.divide(shared, whole, out=np.zeros(len(values)), where=whole > 0)
+    found: _Floats = np.divide(shared, whole, out=np.zeros(len(values)), where=whole > 0)
+    return found
 
 
 def _between_halves(values: _Ints) -> _Floats:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.compare.dependence import Dependence, dependence
 from tracebraid.analysis.compare.mean_ranks import mean_ranks
-from tracebraid.analysis.metrics.student import student_quantile, student_within
+from tracebraid.analysis.distributions.student import student_quantile, student_within
 
 __all__ = ["ALPHA", "Tested", "compare_rows", "holm"]
 
