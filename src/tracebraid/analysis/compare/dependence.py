@@ -55,7 +55,8 @@ def dependence(a: _Ints, b: _Ints) -> Dependence:
     inflation = np.ones(len(a))
     if not any(known):
         return Dependence(inflation, np.full(len(a), float(sum(counts))), np.zeros(len(a)))
-    shows = _is_shown(np.average(np.stack(found), axis=0, weights=known), sum(known))
+    together = (found[0] * known[0] + found[1] * known[1]) / sum(known)
+    shows = _is_shown(together, sum(known))
     for r, count in zip(found, known, strict=True):
         shows |= _is_shown(r, count)
     each = [np.where(shows, _inflation(r, n), 1.0) for r, n in zip(found, known, strict=True)]
