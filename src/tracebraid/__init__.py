@@ -39,6 +39,7 @@ if _TYPE_CHECKING:
         counters,
         demo_path,
         detectors,
+        diff,
         exposed_collectives,
         full_queue,
         graph_kernels,
@@ -111,11 +112,8 @@ if _TYPE_CHECKING:
         TracebraidError,
         WrongTraceError,
     )
-    from tracebraid.model.advice import Advice
-    from tracebraid.model.analysis import Analysis, Answer, Family, Need
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
-    from tracebraid.model.detector import Detector, JobDetector
     from tracebraid.model.execution_trace import ExecutionTrace
     from tracebraid.model.file_info import FileInfo
     from tracebraid.model.finding import Finding
@@ -124,7 +122,11 @@ if _TYPE_CHECKING:
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import ChosenIterations, Matched
     from tracebraid.model.matching import Matching
-    from tracebraid.model.metric import Metric, OverRanks, Unit
+    from tracebraid.model.questions.advice import Advice
+    from tracebraid.model.questions.analysis import Analysis, Answer, Family, Need
+    from tracebraid.model.questions.comparison import Caution, CautionCode, Comparison
+    from tracebraid.model.questions.detector import Detector, JobDetector
+    from tracebraid.model.questions.metric import Metric, OverRanks, Unit
     from tracebraid.model.reason import ChoiceReason, OrphanKind, OrphanReason
     from tracebraid.model.timeline import Timeline
     from tracebraid.recorders.observer import ExecutionTraceObserver
@@ -139,10 +141,13 @@ __all__ = [
     "Capture",
     "CaptureError",
     "CaptureWarning",
+    "Caution",
+    "CautionCode",
     "Check",
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
+    "Comparison",
     "Coverage",
     "CoverageError",
     "Detector",
@@ -201,6 +206,7 @@ __all__ = [
     "counters",
     "demo_path",
     "detectors",
+    "diff",
     "exposed_collectives",
     "full_queue",
     "graph_kernels",
@@ -266,14 +272,15 @@ _HOMES = {
         "activations advise allocations allocator allocator_calls analyses analyze annotation_kernels "
         "batch_sizes breakdown build_recorder capture check clocks collective_bandwidth collective_fit "
         "collective_imbalance collective_ranks collective_totals collectives copies copy_bandwidth "
-        "copy_bandwidth_series counters demo_path detectors exposed_collectives full_queue graph_kernels "
-        "graph_replays idle_blame idle_causes idle_gaps inference_phases info kernel_durations "
-        "kernel_families kernel_pace kernel_sequences kernels kernels_by_op late_arrivals launch_bound "
-        "launch_events launchers launches link matched_groups memory_at_peak memory_growth memory_kept "
-        "memory_peak memory_timeline metric metrics mfu modules op_costs op_kernel_sequences open ops "
-        "overlap python_frames queue_lengths queue_series rank_steps rank_waits read_execution_trace "
-        "read_timeline recomputation repair roofline short_kernels step_spread step_times steps stragglers "
-        "stream_idle sync_calls syncs token_times user_annotations validity write_et_plus"
+        "copy_bandwidth_series counters demo_path detectors diff exposed_collectives full_queue "
+        "graph_kernels graph_replays idle_blame idle_causes idle_gaps inference_phases info "
+        "kernel_durations kernel_families kernel_pace kernel_sequences kernels kernels_by_op late_arrivals "
+        "launch_bound launch_events launchers launches link matched_groups memory_at_peak memory_growth "
+        "memory_kept memory_peak memory_timeline metric metrics mfu modules op_costs op_kernel_sequences "
+        "open ops overlap python_frames queue_lengths queue_series rank_steps rank_waits "
+        "read_execution_trace read_timeline recomputation repair roofline short_kernels step_spread "
+        "step_times steps stragglers stream_idle sync_calls syncs token_times user_annotations validity "
+        "write_et_plus"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
@@ -281,10 +288,11 @@ _HOMES = {
     ),
     "tracebraid.recorders.observer": "ExecutionTraceObserver",
     "tracebraid.recorders.session.capture": "Capture",
-    "tracebraid.model.advice": "Advice",
-    "tracebraid.model.analysis": "Analysis Answer Family Need",
+    "tracebraid.model.questions.advice": "Advice",
+    "tracebraid.model.questions.analysis": "Analysis Answer Family Need",
     "tracebraid.model.check": "Check CheckedRank Diagnosis Repair Severity",
-    "tracebraid.model.detector": "Detector JobDetector",
+    "tracebraid.model.questions.detector": "Detector JobDetector",
+    "tracebraid.model.questions.comparison": "Caution CautionCode Comparison",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",
     "tracebraid.model.file_info": "FileInfo",
@@ -294,7 +302,7 @@ _HOMES = {
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "ChosenIterations Matched",
     "tracebraid.model.matching": "Matching",
-    "tracebraid.model.metric": "Metric OverRanks Unit",
+    "tracebraid.model.questions.metric": "Metric OverRanks Unit",
     "tracebraid.model.reason": "ChoiceReason OrphanKind OrphanReason",
     "tracebraid.model.timeline": "Timeline",
     "tracebraid.version": "__version__",

@@ -8,13 +8,14 @@ from difflib import get_close_matches
 import polars as pl
 
 from tracebraid.analysis.metrics.catalog import METRICS
-from tracebraid.api.metric_ranks import measured, metric_questions, taken_of_rank
+from tracebraid.api.job.metric_ranks import measured, metric_questions, taken_of_rank
+from tracebraid.api.job.taking import take
 from tracebraid.api.user_metrics import installed_metrics
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.metric import Metric, MetricOptions
+from tracebraid.model.questions.metric import Metric, MetricOptions
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["chosen_metrics", "metrics"]
@@ -54,10 +55,7 @@ def metrics(
     options = MetricOptions(annotation, with_doubtful, peak_flops, peak_bandwidth)
     chosen, _ = chosen_metrics(only)
     questions = metric_questions(chosen, annotation)
-    if isinstance(traces, LinkedTrace):
-        ranks = [taken_of_rank(chosen, annotation, {key: ask(traces) for key, ask in questions.items()})]
-    else:
-        ranks = [taken_of_rank(chosen, annotation, taken) for taken in traces.take(questions)]
+    ranks = [taken_of_rank(chosen, annotation, taken) for taken in take(traces, questions)]
     return measured(chosen, ranks, options).frame
 
 

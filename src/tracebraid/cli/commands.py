@@ -36,6 +36,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "analyze": {},
     "advise": {},
     "metrics": {},
+    "diff": {},
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},

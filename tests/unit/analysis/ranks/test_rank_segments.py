@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import polars as pl
 import pytest
 
 from tests.planted import Scene
 from tests.unit.analysis.ranks.planned import KINDS, data_parallel
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.collectives.members.members import members
+from tracebraid.analysis.ranks.lateness import rank_segments as segments
 from tracebraid.analysis.ranks.lateness.rank_segments import MOST_NAMES, rank_segments
 from tracebraid.analysis.ranks.lateness.segment_kinds import SegmentKind
 
@@ -22,7 +25,8 @@ def test_segments_add_up(kind: str) -> None:
     assert sorted(sums.get_column("time_ns").to_list()) == sorted(lengths.to_list())
 
 
-def test_names_beyond_the_most_are_merged_by_kind() -> None:
+def test_names_beyond_the_most_are_merged_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "MOST_ROWS", MOST_NAMES)
     scene = Scene()
     host, stream = scene.thread(), scene.stream(7)
     names = MOST_NAMES + 5
@@ -70,3 +74,16 @@ def test_stacks_name_what_the_host_does() -> None:
     found = rank_segments(scene.linked()).filter(event_id=event.event_id, kind=int(SegmentKind.PYTHON))
     assert dict(found.select("name", "time_ns").iter_rows())["<built-in function sleep>"] == 500_000
     assert set(found.get_column("name")) == {"<built-in function sleep>", "train.py(3): main"}
+
+
+def test_ids_of_single_collectives_do_not_part_a_group() -> None:
+    scene = Scene(world_size=2)
+    host, stream = scene.thread(), scene.stream(7)
+    for number in range(3):
+        host.collective(stream, 50_000).args["Comms Id"] = f"id {number}"
+    linked = scene.linked()
+    arrivals = members(linked).get_column("start_ns").sort().to_list()
+    lengths = rank_segments(linked).group_by("event_id", maintain_order=True).agg(pl.col("time_ns").sum())
+    assert lengths.get_column("time_ns").to_list()[1:] == [
+        later - earlier for earlier, later in pairwise(arrivals)
+    ]

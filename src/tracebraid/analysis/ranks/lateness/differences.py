@@ -1,7 +1,7 @@
 """By how much does what a late rank did before a collective differ from what the other ranks did?
 
 Medians are over the other ranks. A name that another rank lacks took it at most the least time that was kept of its
-segment (`MOST_NAMES`); that bound is used, so a difference may be too small, never too large.
+segment (see `rank_segments`); that bound is used, so a difference may be too small, never too large.
 """
 
 from __future__ import annotations

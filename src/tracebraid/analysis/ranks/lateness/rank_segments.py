@@ -6,29 +6,31 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.ranks.lateness.labelled_time import LabelledTime, labelled_time
 from tracebraid.analysis.ranks.lateness.segment_kinds import SegmentKind
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.collectives.codes import BETWEEN_TWO
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["GROUP", "MOST_NAMES", "PAIRED", "rank_segments"]
+__all__ = ["GROUP", "MOST_NAMES", "rank_segments"]
 
 _Ints = NDArray[np.int64]
 
 MOST_NAMES = 12
-"""Names that are kept of a segment, those with most time. What is left out is less on this rank than any of them, so a
-name that another rank lacks took it at most the least that is kept."""
+"""Names that are kept of a segment at least, those with most time. What is left out is less on this rank than any of
+them, so a name that another rank lacks took it at most the least that is kept."""
 
-PAIRED = [kind.value for kind in (CollectiveType.SEND, CollectiveType.RECEIVE, CollectiveType.SEND_RECEIVE)]
-"""Types of communication between two ranks."""
+MOST_ROWS = 32_768
+"""Names that are kept of a rank, where it has few segments: about 2 MB; a chosen value."""
 
-_OF_PAIRS = pl.when(pl.col("type").is_in(PAIRED)).then(pl.lit(" between two")).otherwise(pl.lit(""))
+_BETWEEN_TWO = [kind.value for kind in BETWEEN_TWO]
+_OF_PAIRS = pl.when(pl.col("type").is_in(_BETWEEN_TWO)).then(pl.lit(" between two")).otherwise(pl.lit(""))
 
-GROUP = pl.concat_str(pl.coalesce("communicator", "process_group", pl.lit("")), _OF_PAIRS.fill_null(""))
-"""What names the group of a member on its rank. Sends and receives are apart: before a collective of all ranks of a
-group, ranks do the same only since the last one of all."""
+GROUP = pl.concat_str(pl.coalesce("process_group", "communicator", pl.lit("")), _OF_PAIRS.fill_null(""))
+"""What names the group of a member on its rank. Ids of communicators may differ from collective to collective:
+PyTorch's `Comms Id` is a hash with the sequence number in it. Sends and receives are apart: before a collective of all
+ranks of a group, ranks do the same only since the last one of all."""
 
 _SCHEMA = pl.Schema(
     {
@@ -52,7 +54,7 @@ def rank_segments(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Da
     rank, event_id: the member.
     kind: a number of `SegmentKind`.
     name: of the kernel, op, call, function, annotation or collective; "" for none.
-    merged: the sum of the names beyond `MOST_NAMES`; `name` is "".
+    merged: the sum of the names beyond those that are kept; `name` is "".
     communication: the event of the collective that ran; null for other kinds.
     time_ns, count: time, and how many events it is of.
 
@@ -65,7 +67,8 @@ def rank_segments(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Da
         return _SCHEMA.to_frame()
     time = labelled_time(linked, annotation)
     groups = found.sort("start_ns", "event_id").partition_by("group", maintain_order=True)
-    kept = pl.concat(_most(_segments(time, group)) for group in groups)
+    names = max(MOST_NAMES, MOST_ROWS // found.height)
+    kept = pl.concat(_most(_segments(time, group), names) for group in groups)
     return (
         kept.with_columns(pl.lit(linked.rank, dtype=pl.Int64).alias("rank"))
         .select(_SCHEMA.names())
@@ -108,11 +111,11 @@ def _frame(
     )
 
 
-def _most(segments: pl.DataFrame) -> pl.DataFrame:
-    """With the names beyond `MOST_NAMES` as one row for each kind; collectives are all kept."""
+def _most(segments: pl.DataFrame, names: int) -> pl.DataFrame:
+    """With the names beyond that number as one row for each kind; collectives are all kept."""
     is_kept = (pl.col("kind") == SegmentKind.COMMUNICATION) | (
         pl.col("time_ns").rank("ordinal", descending=True).over("event_id", pl.col("communication").is_null())
-        <= MOST_NAMES
+        <= names
     )
     marked = segments.with_columns(is_kept.alias("kept"))
     kept = marked.filter("kept").with_columns(pl.lit(value=False).alias("merged")).drop("kept")

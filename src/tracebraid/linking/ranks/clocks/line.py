@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.model.collective_codes import USUAL_DRIFT_PPM
+from tracebraid.model.collectives.codes import USUAL_DRIFT_PPM
 from tracebraid.model.units import NS_PER_MS
 
 __all__ = ["MOST_DRIFT_PPM", "ClockLine", "Differences", "line_through"]

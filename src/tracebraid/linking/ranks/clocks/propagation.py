@@ -12,7 +12,7 @@ from tracebraid.linking.ranks.clocks.line import (
     Differences,
     line_through,
 )
-from tracebraid.model.collective_codes import USUAL_DRIFT_PPM
+from tracebraid.model.collectives.codes import USUAL_DRIFT_PPM
 
 __all__ = ["KnownClock", "clocks_from"]
 

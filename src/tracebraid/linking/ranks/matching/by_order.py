@@ -12,7 +12,7 @@ from tracebraid.linking.ranks.matching.alignment import Alignment, Evidence, Tra
 from tracebraid.linking.ranks.matching.clock_votes import Ints
 from tracebraid.linking.ranks.matching.known_offsets import KnownOffsets
 from tracebraid.linking.ranks.matching.possible import can_meet
-from tracebraid.model.collective_codes import MatchMethod
+from tracebraid.model.collectives.codes import MatchMethod
 
 __all__ = ["match_by_order"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.linking.ranks.matching.signatures import is_between_two
-from tracebraid.model.collective_codes import CollectiveType, MatchMethod
+from tracebraid.model.collectives.codes import CollectiveType, MatchMethod
 
 __all__ = ["match_by_sequence", "restarts"]
 

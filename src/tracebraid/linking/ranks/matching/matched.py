@@ -13,7 +13,7 @@ from tracebraid.linking.ranks.matching.groups import with_groups
 from tracebraid.linking.ranks.matching.order_findings import order_findings
 from tracebraid.linking.ranks.matching.rank_findings import of_another_run, rank_findings
 from tracebraid.linking.ranks.matching.signatures import is_between_two, is_of_all, with_signatures
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.finding import Finding
 
 __all__ = ["MatchedMembers", "match_members"]

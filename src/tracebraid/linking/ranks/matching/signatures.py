@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.collectives.codes import CollectiveType
 
 __all__ = ["is_between_two", "is_of_all", "with_signatures"]
 

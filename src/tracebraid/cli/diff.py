@@ -1,0 +1,97 @@
+"""`tracebraid diff`."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracebraid import api
+from tracebraid.cli.output import OfAll, note, output_width, progress, say, say_findings, say_json
+from tracebraid.cli.ranks import UNREADABLE, ask_ranks
+from tracebraid.errors import ArgumentError
+from tracebraid.model.finding import Finding
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.comparison import Comparison
+from tracebraid.model.step import PROFILER_STEP
+from tracebraid.reports.diff import diff_data, diff_parts_for_people
+
+__all__ = ["diff"]
+
+_PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
+
+
+def diff(
+    a: Annotated[Path, typer.Argument(metavar="A", help="The run to compare with: a folder, or a trace.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The run that is compared.")],
+    annotation: Annotated[
+        str, typer.Option("--annotation", help="The annotation that marks a step.")
+    ] = PROFILER_STEP,
+    window: Annotated[
+        int | None, typer.Option("--window", help="Which window of captures, from 0; by default the last.")
+    ] = None,
+    with_doubtful: Annotated[
+        bool, typer.Option("--with-doubtful", help="Count doubtful steps, too.")
+    ] = False,
+    fail_on_regression: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on-regression",
+            metavar="PERCENT",
+            help="Exit code 1 where a step of B is slower by more than this, such as 5%, with confidence.",
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=1, help="Rows of each table to show.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Compare two runs: is a step slower, where does that come from, which ops and kernels changed?"""
+    limit = None if fail_on_regression is None else _share(fail_on_regression)
+    findings: list[Finding] = []
+    runs = []
+    with progress("reading") as update:
+        whole = OfAll(update, 2)
+        for path in (a, b):
+            job = api.open(path, window=window)
+            findings += job.findings
+            question = partial(_profile, findings, annotation)
+            runs.append(list(ask_ranks(job, job.ranks, question, whole, findings)))
+            whole.next()
+    try:
+        found = api.diff_of_profiles(runs[0], runs[1], annotation, with_doubtful)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
+    if json:
+        say_json(diff_data(found, findings, limit))
+    else:
+        width = output_width()
+        say(*diff_parts_for_people(found, top), width=width)
+        say_findings(findings)
+    if (limit is not None and _is_regression(found, limit)) or any(
+        finding.code is UNREADABLE for finding in findings
+    ):
+        raise typer.Exit(1)
+
+
+def _profile(findings: list[Finding], annotation: str, linked: LinkedTrace) -> api.RankProfile:
+    profile = api.profile_of_rank(linked, annotation)
+    findings += linked.known_findings
+    return profile
+
+
+def _is_regression(found: Comparison, limit: float) -> bool:
+    if not found.can_judge:
+        note("warning: there are too few steps to judge: no regression can be found, and none is excluded")
+    slower = found.is_slower(limit)
+    if slower:
+        note(f"error: a step is slower by more than {limit * 100:g} %")
+    return slower
+
+
+def _share(text: str) -> float:
+    found = _PERCENT.fullmatch(text)
+    if found is None:
+        raise typer.BadParameter(f"--fail-on-regression {text}: give a percentage, such as 5%")
+    return float(found[1]) / 100
