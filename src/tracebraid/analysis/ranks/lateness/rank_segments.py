@@ -13,7 +13,7 @@ from tracebraid.model.collectives.codes import BETWEEN_TWO
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["GROUP", "MOST_NAMES", "rank_segments"]
+__all__ = ["GROUP", "MOST_NAMES", "MOST_ROWS", "rank_segments"]
 
 _Ints = NDArray[np.int64]
 
