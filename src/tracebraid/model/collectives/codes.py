@@ -69,5 +69,6 @@ converted to its host's clock."""
 
 UNKNOWN_GROUP = "unknown"
 """The name of a group of which traces say nothing."""
+
 USUAL_DRIFT_PPM = 100.0
 """What a drift that was not measured may be: the tolerance of an oscillator."""

@@ -13,7 +13,7 @@ from tracebraid.model.collectives.codes import BETWEEN_TWO
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["GROUP", "MOST_NAMES", "MOST_ROWS", "PAIRED", "rank_segments"]
+__all__ = ["GROUP", "MOST_NAMES", "MOST_ROWS", "rank_segments"]
 
 _Ints = NDArray[np.int64]
 
@@ -24,15 +24,13 @@ them, so a name that another rank lacks took it at most the least that is kept."
 MOST_ROWS = 32_768
 """Names that are kept of a rank, where it has few segments: about 2 MB; a chosen value."""
 
-PAIRED = [kind.value for kind in BETWEEN_TWO]
-"""Types of communication between two ranks."""
-
-_OF_PAIRS = pl.when(pl.col("type").is_in(PAIRED)).then(pl.lit(" between two")).otherwise(pl.lit(""))
+_BETWEEN_TWO = [kind.value for kind in BETWEEN_TWO]
+_OF_PAIRS = pl.when(pl.col("type").is_in(_BETWEEN_TWO)).then(pl.lit(" between two")).otherwise(pl.lit(""))
 
 GROUP = pl.concat_str(pl.coalesce("process_group", "communicator", pl.lit("")), _OF_PAIRS.fill_null(""))
-"""What names the group of a member on its rank. Sends and receives are apart: before a collective of all ranks of a
-group, ranks do the same only since the last one of all. Ids of communicators may differ from collective to collective:
-PyTorch's `Comms Id` is a hash with the sequence number in it."""
+"""What names the group of a member on its rank. Ids of communicators may differ from collective to collective:
+PyTorch's `Comms Id` is a hash with the sequence number in it. Sends and receives are apart: before a collective of all
+ranks of a group, ranks do the same only since the last one of all."""
 
 _SCHEMA = pl.Schema(
     {
