@@ -19,7 +19,7 @@ def _parts(ranks: int, collectives: int, groups: int, sequences: bool) -> list[R
     job = MadeJob(ranks, sequences=sequences)
     for number in range(collectives):
         job.collective(group=str(number % groups), size=1024 * (1 + number % 3))
-    members = job.members()
+    members = job.frame().drop("truth")
     return [
         RankParts(facts([rank], ranks), own)
         for (rank,), own in members.partition_by("rank", as_dict=True, maintain_order=True).items()

@@ -24,7 +24,7 @@ MOST_ROWS = 32_768
 """Names that are kept of a rank, where it has few segments: about 2 MB; a chosen value."""
 
 GROUP = pl.coalesce("process_group", "communicator", pl.lit(""))
-"""What names the group of a member on its rank. Ids of communicators may differ from collective to collective: PyTorch's
+"""What names the group of a member on its rank. Ids of communicators may differ between collectives: PyTorch's
 `Comms Id` is a hash with the sequence number in it."""
 
 _SCHEMA = pl.Schema(
