@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.analysis.metrics.catalog import METRICS
 from tracebraid.model import answers, schema
-from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.column import Table
-from tracebraid.model.job_analysis import JobAnalysis
-from tracebraid.model.metric import Metric
+from tracebraid.model.questions.analysis import Analysis, Family, Need
+from tracebraid.model.questions.job_analysis import JobAnalysis
+from tracebraid.model.questions.metric import Metric
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -31,7 +32,6 @@ PARTS = (
     ("Execution Trace: `ExecutionTrace`", schema.execution_trace),
     ("Links: `LinkedTrace`", schema.links),
     ("Ranks of a job: `LinkedRanks`", schema.ranks),
-    ("Answers", answers),
 )
 
 
@@ -54,9 +54,26 @@ def render() -> str:
     """The whole document."""
     parts = [HEAD]
     for title, module in PARTS:
-        tables = [value for name in module.__all__ if isinstance(value := getattr(module, name), Table)]
-        parts += [f"\n## {title}\n", *(_table(table) for table in tables)]
-    return "".join(parts)
+        parts += _part(title, _tables(module))
+    answered = _tables(answers)
+    for family in Family:
+        of_family = [analysis.table for analysis in _analyses() if analysis.family is family]
+        own = [table for table in dict.fromkeys(of_family) if table in answered]
+        answered = [table for table in answered if table not in own]
+        parts += _part(f"Answers: {family.value}", own)
+    return "".join([*parts, *_part("Answers: advice, comparison, metrics", answered)])
+
+
+def _tables(module: ModuleType) -> list[Table]:
+    return [value for name in module.__all__ if isinstance(value := getattr(module, name), Table)]
+
+
+def _part(title: str, tables: list[Table]) -> list[str]:
+    return [f"\n## {title}\n", *map(_table, tables)] if tables else []
+
+
+def _analyses() -> tuple[Analysis | JobAnalysis, ...]:
+    return (*ANALYSES, *JOB_ANALYSES)
 
 
 LIST_HEAD = """# All analyses
@@ -72,9 +89,8 @@ LIST_COLUMNS = "| analysis | question | needs | better with | options |\n|---|--
 def render_analyses() -> str:
     """The list of all analyses by family."""
     parts = [LIST_HEAD]
-    every: tuple[Analysis | JobAnalysis, ...] = (*ANALYSES, *JOB_ANALYSES)
     for family in Family:
-        rows = [_row(analysis) for analysis in every if analysis.family is family]
+        rows = [_row(analysis) for analysis in _analyses() if analysis.family is family]
         page = f"{family.value}.md"
         title = f"[{family.value.capitalize()}]({page})" if (DOCS / "analyses" / page).exists() else page
         parts += [f"\n## {title}\n\n", LIST_COLUMNS, *rows] if rows else []

@@ -112,12 +112,8 @@ if _TYPE_CHECKING:
         TracebraidError,
         WrongTraceError,
     )
-    from tracebraid.model.advice import Advice
-    from tracebraid.model.analysis import Analysis, Answer, Family, Need
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
-    from tracebraid.model.comparison import Caution, CautionCode, Comparison
     from tracebraid.model.coverage import Coverage
-    from tracebraid.model.detector import Detector, JobDetector
     from tracebraid.model.execution_trace import ExecutionTrace
     from tracebraid.model.file_info import FileInfo
     from tracebraid.model.finding import Finding
@@ -126,7 +122,11 @@ if _TYPE_CHECKING:
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import ChosenIterations, Matched
     from tracebraid.model.matching import Matching
-    from tracebraid.model.metric import Metric, OverRanks, Unit
+    from tracebraid.model.questions.advice import Advice
+    from tracebraid.model.questions.analysis import Analysis, Answer, Family, Need
+    from tracebraid.model.questions.comparison import Caution, CautionCode, Comparison
+    from tracebraid.model.questions.detector import Detector, JobDetector
+    from tracebraid.model.questions.metric import Metric, OverRanks, Unit
     from tracebraid.model.reason import ChoiceReason, OrphanKind, OrphanReason
     from tracebraid.model.timeline import Timeline
     from tracebraid.recorders.observer import ExecutionTraceObserver
@@ -288,11 +288,11 @@ _HOMES = {
     ),
     "tracebraid.recorders.observer": "ExecutionTraceObserver",
     "tracebraid.recorders.session.capture": "Capture",
-    "tracebraid.model.advice": "Advice",
-    "tracebraid.model.analysis": "Analysis Answer Family Need",
+    "tracebraid.model.questions.advice": "Advice",
+    "tracebraid.model.questions.analysis": "Analysis Answer Family Need",
     "tracebraid.model.check": "Check CheckedRank Diagnosis Repair Severity",
-    "tracebraid.model.detector": "Detector JobDetector",
-    "tracebraid.model.comparison": "Caution CautionCode Comparison",
+    "tracebraid.model.questions.detector": "Detector JobDetector",
+    "tracebraid.model.questions.comparison": "Caution CautionCode Comparison",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",
     "tracebraid.model.file_info": "FileInfo",
@@ -302,7 +302,7 @@ _HOMES = {
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "ChosenIterations Matched",
     "tracebraid.model.matching": "Matching",
-    "tracebraid.model.metric": "Metric OverRanks Unit",
+    "tracebraid.model.questions.metric": "Metric OverRanks Unit",
     "tracebraid.model.reason": "ChoiceReason OrphanKind OrphanReason",
     "tracebraid.model.timeline": "Timeline",
     "tracebraid.version": "__version__",

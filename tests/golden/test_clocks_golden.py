@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import tracebraid
-from tracebraid.api.whole_job import linked_ranks
+from tracebraid.api.job.whole_job import linked_ranks
 from tracebraid.linking.ranks.clocks.clocks import clocks_of
-from tracebraid.model.collective_codes import SAME_CLOCK_NS, ClockMethod
+from tracebraid.model.collectives.codes import SAME_CLOCK_NS, ClockMethod
 from tracebraid.model.finding_code import FindingCode
 
 DEMO = Path(tracebraid.__file__).parent / "demo_traces" / "ddp_cpu_2rank"

@@ -10,9 +10,9 @@ import pytest
 import tracebraid
 from tests.golden.test_analyze_golden import FILES, linked_of
 from tracebraid.analysis.collectives.catalog import ANALYSES
-from tracebraid.api.whole_job import linked_ranks
+from tracebraid.api.job.whole_job import linked_ranks
+from tracebraid.model.collectives.transfer_method import TransferMethod
 from tracebraid.model.linked_ranks import LinkedRanks
-from tracebraid.model.transfer_method import TransferMethod
 
 SAMPLED = "kineto/sampled_2_of_128"
 DLRM = "pairs/dlrm_v100_8rank"

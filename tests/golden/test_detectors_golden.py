@@ -10,7 +10,7 @@ import pytest
 
 from tracebraid.analysis.antipatterns.catalog import DETECTORS
 from tracebraid.analysis.antipatterns.ranks.catalog import DETECTORS as BETWEEN_RANKS
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.api import link
 from tracebraid.linking.ranks.link_ranks import link_ranks

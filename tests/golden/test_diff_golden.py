@@ -12,10 +12,10 @@ from tests.golden.test_analyze_golden import FILES, linked_file
 from tests.golden.test_validity_golden import DLRM
 from tracebraid import api
 from tracebraid.analysis.compare.compare import compare
-from tracebraid.analysis.compare.rank_profile import RankProfile
+from tracebraid.analysis.compare.profiles.rank_profile import RankProfile
 from tracebraid.model.answers import DiffChange, DiffPart, MatchedBy
-from tracebraid.model.comparison import CautionCode, Comparison
 from tracebraid.model.device_kind import COMPUTE
+from tracebraid.model.questions.comparison import CautionCode, Comparison
 
 ALL = {**FILES, **DLRM}
 SUMS = ["a_ns", "b_ns", "difference_ns"]

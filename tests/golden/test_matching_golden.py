@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 import tracebraid
-from tracebraid.analysis.collectives.members import members
-from tracebraid.api.whole_job import linked_ranks
+from tracebraid.analysis.collectives.members.members import members
+from tracebraid.api.job.whole_job import linked_ranks
 from tracebraid.model.answers import MATCHED_GROUPS
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.schema.ranks import MEMBERS
 
 TYPES = {kind.value for kind in CollectiveType}

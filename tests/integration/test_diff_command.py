@@ -13,7 +13,7 @@ import tracebraid
 from tests.integration.command import run, run_process
 from tests.planted.programs import GEMM_NS, Program
 from tracebraid.model.answers import DiffChange
-from tracebraid.model.comparison import CautionCode
+from tracebraid.model.questions.comparison import CautionCode
 
 STEPS = [2 * GEMM_NS + 100 * number for number in range(8)]
 PLAIN = Program()

@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile, schedule
 import tracebraid
 from tests.integration.command import run
 from tracebraid.model.answers import DiffChange, DiffPart
-from tracebraid.model.comparison import CautionCode
+from tracebraid.model.questions.comparison import CautionCode
 
 pytestmark = pytest.mark.torch
 

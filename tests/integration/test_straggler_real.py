@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import tracebraid
+from tests.integration.calm import shared_capture
 from tests.integration.running import run_script
 from tracebraid.model.answers import LateCause
 
@@ -17,15 +18,14 @@ pytestmark = pytest.mark.torch
 ACTIVE, SLEEP_NS = 9, 50_000_000
 
 
-def captured(folder: Path, **env: str) -> tracebraid.Job:
-    done = run_script("straggler.py", folder / "traces", folder / "store", **env)
+def capture(folder: Path, **env: str) -> None:
+    done = run_script("straggler.py", folder, folder.with_name(f"{folder.name}_store"), **env)
     assert done.returncode == 0, done.stderr
-    return tracebraid.open(folder / "traces")
 
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> tracebraid.Job:
-    return captured(tmp_path_factory.mktemp("straggler"))
+    return tracebraid.open(shared_capture(tmp_path_factory, "straggler", capture))
 
 
 def test_the_sleeping_rank_is_the_straggler(job: tracebraid.Job) -> None:
@@ -38,14 +38,16 @@ def test_the_sleeping_rank_is_the_straggler(job: tracebraid.Job) -> None:
 def test_the_sleeps_are_found(job: tracebraid.Job) -> None:
     """Of most steps: a busy machine makes ranks late on its own, and the first step may begin before the recording."""
     late = tracebraid.late_arrivals(job).filter(pl.col("lateness_ns") > SLEEP_NS / 2)
-    slept = late.filter(pl.col("cause") == LateCause.HOST_WITHOUT_EVENTS.value)
-    assert set(slept.get_column("rank")) == {1}
+    without_events = late.filter(pl.col("cause") == LateCause.HOST_WITHOUT_EVENTS.value)
+    slept = without_events.filter(pl.col("rank") == 1)
+    assert without_events.height - slept.height <= ACTIVE // 3
     assert slept.get_column("step").n_unique() >= ACTIVE - 3
     assert (slept.get_column("difference_ns") > SLEEP_NS / 2).all()
 
 
 def test_with_stacks_the_function_is_named(tmp_path: Path) -> None:
-    found = tracebraid.stragglers(captured(tmp_path, STACKS="1")).filter(pl.col("systematic"))
+    capture(tmp_path / "stacks", STACKS="1")
+    found = tracebraid.stragglers(tracebraid.open(tmp_path / "stacks")).filter(pl.col("systematic"))
     assert found.select("rank", "cause", "name").rows() == [
         (1, LateCause.PYTHON.value, "<built-in function sleep>")
     ]

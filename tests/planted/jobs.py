@@ -27,7 +27,7 @@ from tests.planted.events import Planted
 from tests.planted.hosts import BASE_NS, Cause, Host, TrueCollective, on_clock
 from tests.planted.scene import Scene
 from tests.planted.threads import Thread
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.model.linked_ranks import Gather, RankParts
 from tracebraid.model.linked_trace import LinkedTrace

@@ -12,8 +12,8 @@ from tests.planted.random_scenes import scenes
 from tests.planted.scenes import clean
 from tracebraid.analysis.antipatterns.catalog import DETECTORS
 from tracebraid.model.answers import EVIDENCE
-from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.detector import Detector
 from tracebraid.model.step import PROFILER_STEP
 
 OF_STEPS = {"step-boundary", "allocator-retry", "recompilation"}

@@ -14,7 +14,7 @@ from tracebraid.analysis.antipatterns.communication.catalog import DETECTORS as 
 from tracebraid.analysis.antipatterns.matmuls.catalog import DETECTORS as PRODUCTS
 from tracebraid.analysis.antipatterns.ranks.catalog import DETECTORS as BETWEEN_RANKS
 from tracebraid.analysis.antipatterns.tensors.catalog import DETECTORS as TENSORS
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts

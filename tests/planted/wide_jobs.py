@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tests.planted.hosts import BASE_NS, Host
-from tracebraid.model.collective_codes import CollectiveType, MatchMethod
+from tracebraid.model.collectives.codes import CollectiveType, MatchMethod
 from tracebraid.model.linked_ranks import RankParts
 from tracebraid.model.schema.ranks import MATCHED_COLLECTIVES, MEMBERS, RANKS
 

@@ -20,8 +20,8 @@ from tracebraid.analysis.ops.ops import ops
 from tracebraid.analysis.time.breakdown import breakdown
 from tracebraid.analysis.time.steps import steps
 from tracebraid.analysis.validity.validity import validity
-from tracebraid.model.analysis import Analysis
 from tracebraid.model.column import Kind
+from tracebraid.model.questions.analysis import Analysis
 
 steady = settings(deadline=None, derandomize=True, max_examples=40)
 

@@ -12,7 +12,7 @@ from tracebraid.analysis.collectives.collective_bandwidth import collective_band
 from tracebraid.analysis.collectives.collective_ranks import collective_ranks
 from tracebraid.analysis.collectives.collective_totals import collective_totals
 from tracebraid.analysis.collectives.collectives import collectives
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.column import Kind
 from tracebraid.model.linked_ranks import LinkedRanks
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from tests.planted.random_scenes import scenes
 from tests.planted.scene import Scene
 from tracebraid.analysis.compare.compare import compare
-from tracebraid.analysis.compare.rank_profile import RankProfile, rank_profile
+from tracebraid.analysis.compare.profiles.rank_profile import RankProfile, rank_profile
 from tracebraid.model.answers import DiffChange, DiffPart
-from tracebraid.model.comparison import Comparison
+from tracebraid.model.questions.comparison import Comparison
 
 _SUMS = ["a_ns", "b_ns", "difference_ns"]
 _KEY = ["part", "op", "path", "module", "cause", "host_activity"]

@@ -13,10 +13,10 @@ from tests.planted import Scene
 from tests.planted.random_scenes import scenes
 from tests.planted.scenes import clean
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
-from tracebraid.api.whole_job import answer_of_ranks, rank_of_job
+from tracebraid.api.job.whole_job import answer_of_ranks, rank_of_job
 from tracebraid.model.column import Kind
-from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.job_analysis import JobAnalysis
 
 steady = settings(deadline=None, derandomize=True, max_examples=20)
 

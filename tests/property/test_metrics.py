@@ -15,9 +15,9 @@ from tests.planted.scenes import clean
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.metrics.catalog import METRICS as BUILT_IN
 from tracebraid.api import metrics
-from tracebraid.model.analysis import Need
 from tracebraid.model.answers import METRICS, MetricLack
-from tracebraid.model.metric import Unit
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import Unit
 
 steady = settings(deadline=None, derandomize=True, max_examples=25, database=None)
 

@@ -1,19 +1,38 @@
-"""What a module imports, in whichever way it is written: `import`, `from`, relative, or by a name in a string."""
+"""The modules of the package, and what they import, in whichever way it is written.
+
+`import`, `from`, relative, or by a name in a string.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import tracebraid
 
-__all__ = ["MODULES", "PACKAGE", "imports_of", "imports_of_text", "room_of"]
+__all__ = ["MODULES", "PACKAGE", "imports_of", "imports_of_text", "in_modules", "parsed", "room_of"]
+
+_Found = TypeVar("_Found")
 
 PACKAGE = Path(tracebraid.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 _IMPORTERS_BY_NAME = {"import_module", "__import__", "run_module", "resolve_name"}
+
+
+def in_modules(find: Callable[[Path], _Found], modules: list[Path] = MODULES) -> dict[str, _Found]:
+    """What `find` finds in each module, by the module's path in the package; without those where it finds nothing."""
+    found = {path.relative_to(PACKAGE).as_posix(): find(path) for path in modules}
+    return {path: what for path, what in found.items() if what}
+
+
+@cache
+def parsed(text: str) -> ast.Module:
+    """The tree of a module's text; each rule reads all modules, and none changes a tree."""
+    return ast.parse(text)
 
 
 def room_of(module: Path) -> str:
@@ -30,7 +49,7 @@ def imports_of(module: Path) -> set[str]:
 
 def imports_of_text(text: str, package: str) -> set[str]:
     """Dotted names of all that a text imports which stands in a module of `package`."""
-    return {name for item in ast.walk(ast.parse(text)) for name in _names(item, package)}
+    return {name for item in ast.walk(parsed(text)) for name in _names(item, package)}
 
 
 def _names(item: ast.AST, package: str) -> Iterator[str]:

@@ -11,15 +11,13 @@ from pathlib import Path
 
 import pytest
 
-import tracebraid
+from tests.rules.imports import MODULES, PACKAGE, in_modules, parsed
 
-SOURCE = Path(tracebraid.__file__).parent
 _WORDS = (
     "around hung let look looks mine odd one piece pieces place places settle settled settles side sides sure tell "
     "tells theirs told turn turns"
 )
 WORDS = frozenset(_WORDS.split())
-MODULES = sorted(SOURCE.rglob("*.py"))
 
 
 def defined(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -47,13 +45,25 @@ def words_of(name: str) -> set[str]:
 
 def found_in(source: str) -> list[str]:
     """Where a module defines a name with one of the words, as `line: name`."""
-    return [f"{line}: {name}" for name, line in defined(ast.parse(source)) if words_of(name) & WORDS]
+    return [f"{line}: {name}" for name, line in defined(parsed(source)) if words_of(name) & WORDS]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_no_name_has_a_word_that_says_too_little(path: Path) -> None:
-    assert found_in(path.read_text(encoding="utf-8")) == []
-    assert not any(words_of(part) & WORDS for part in path.relative_to(SOURCE).with_suffix("").parts)
+def test_no_name_has_a_word_that_says_too_little() -> None:
+    assert in_modules(lambda path: found_in(path.read_text(encoding="utf-8"))) == {}
+
+
+def test_no_module_or_folder_has_such_a_name() -> None:
+    assert in_modules(words_of_path) == {}
+
+
+def words_of_path(path: Path) -> set[str]:
+    """The words that say too little in a module's dotted name."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return {word for part in parts for word in words_of(part)} & WORDS
+
+
+def test_the_rule_bites_on_the_name_of_a_folder() -> None:
+    assert words_of_path(PACKAGE / "pieces" / "turn_by.py") == {"pieces", "turn"}
 
 
 def test_the_rule_looks_at_modules() -> None:

@@ -10,7 +10,7 @@ from tracebraid.analysis.memory.catalog import ANALYSES as MEMORY
 from tracebraid.analysis.ops.catalog import ANALYSES as OPS
 from tracebraid.analysis.time.catalog import ANALYSES as TIME
 from tracebraid.analysis.validity.catalog import ANALYSES as VALIDITY
-from tracebraid.model.analysis import Analysis
+from tracebraid.model.questions.analysis import Analysis
 
 __all__ = ["ANALYSES"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracebraid.analysis.collectives.catalog import ANALYSES as COLLECTIVES
 from tracebraid.analysis.ranks.catalog import ANALYSES as RANKS
-from tracebraid.model.job_analysis import JobAnalysis
+from tracebraid.model.questions.job_analysis import JobAnalysis
 
 __all__ = ["JOB_ANALYSES"]
 

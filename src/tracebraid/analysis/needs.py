@@ -13,11 +13,11 @@ from tracebraid.analysis.inference.iterations import iterations
 from tracebraid.analysis.ops.modules.module_tree import module_tree
 from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import step_windows
-from tracebraid.model.analysis import Analysis, Need
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
-from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Analysis, Need
+from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["HAS", "lacking", "lacking_of"]
@@ -78,6 +78,13 @@ def _has_rows(table: str) -> Callable[[LinkedTrace], bool]:
     return lambda linked: linked.timeline.tables[table].height > 0
 
 
+def _has_collectives(linked: LinkedTrace) -> bool:
+    """On a device kernels carry the arguments; on the host the ops around a collective do."""
+    if linked.timeline.has_device:
+        return linked.timeline.tables["collectives"].height > 0
+    return not collective_events(linked).is_empty()
+
+
 def _any(linked: LinkedTrace, table: str, column: str) -> bool:
     values = linked.timeline.tables[table].select(as_text(column).alias("value"))
     return not values.filter(pl.col("value").is_not_null() & (pl.col("value") != "")).is_empty()
@@ -97,7 +104,7 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.MEMORY: _has_rows("memory"),
     Need.SYNC_EVENTS: _has_rows("syncs"),
     Need.COMMUNICATION: lambda linked: not collective_events(linked).is_empty(),
-    Need.COLLECTIVES: _has_rows("collectives"),
+    Need.COLLECTIVES: _has_collectives,
     Need.COUNTERS: _has_counters,
     Need.GRAPH_LAUNCHES: has_graphs,
     Need.EXECUTION_TRACE: lambda linked: linked.has_et,

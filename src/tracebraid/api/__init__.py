@@ -12,7 +12,6 @@ from tracebraid.api.advising import (
     known_detectors,
     rank_advice,
 )
-from tracebraid.api.aligning import linked_parts, on_reference_clock, rank_parts
 from tracebraid.api.analyses import (
     activations,
     allocations,
@@ -89,9 +88,11 @@ from tracebraid.api.building import build_recorder
 from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
 from tracebraid.api.checking import check
 from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
+from tracebraid.api.job.aligning import linked_parts, on_reference_clock, rank_parts
+from tracebraid.api.job.metric_ranks import Measured, TakenOfRank, measured, take_of_rank
+from tracebraid.api.job.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
-from tracebraid.api.metric_ranks import Measured, TakenOfRank, measured, take_of_rank
 from tracebraid.api.repairing import repair
 from tracebraid.api.traces import (
     Progress,
@@ -106,7 +107,6 @@ from tracebraid.api.traces import (
     write_trace_link_et,
 )
 from tracebraid.api.user_metrics import metric
-from tracebraid.api.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 
 __all__ = [
     "DEFAULT_MIN_SAVING",

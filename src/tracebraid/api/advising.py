@@ -13,19 +13,18 @@ from tracebraid.analysis.antipatterns.asking import (
     evidence_of_rank,
     gathered_of,
 )
-from tracebraid.analysis.antipatterns.plugins import KnownDetectors, known_detectors
+from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors, known_detectors
 from tracebraid.analysis.antipatterns.ranking.min_saving import DEFAULT_MIN_SAVING, min_saving_of
 from tracebraid.analysis.antipatterns.ranking.ranked import ranked
-from tracebraid.analysis.collectives.members import members
-from tracebraid.analysis.ranks.rank_facts import rank_facts
+from tracebraid.api.job.aligning import rank_parts
 from tracebraid.linking.ranks.link_ranks import link_ranks
-from tracebraid.model.advice import Advice
-from tracebraid.model.analysis import Need
 from tracebraid.model.compact import compact
-from tracebraid.model.detector import Detector, JobDetector
 from tracebraid.model.job import Job
 from tracebraid.model.linked_ranks import Gather, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.advice import Advice
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector, JobDetector
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = [
@@ -110,11 +109,7 @@ def rank_advice(linked: LinkedTrace, known: KnownDetectors, annotation: str = PR
     parts = None
     if known.of_job:
         gathered, findings = gathered_of(linked, annotation, known)
-        parts = RankParts(
-            compact(rank_facts(linked)),
-            compact(members(linked, annotation)),
-            {gather: compact(frame) for gather, frame in gathered.items()},
-        )
+        parts = rank_parts(linked, annotation, gathered)
         found = replace(found, findings=(*found.findings, *findings))
     return RankAdvice(linked.rank, found, parts)
 

@@ -83,13 +83,13 @@ from tracebraid.analysis.time.step_spread import step_spread as _step_spread
 from tracebraid.analysis.time.step_times import step_times as _step_times
 from tracebraid.analysis.time.steps import steps as _steps
 from tracebraid.analysis.validity.validity import validity as _validity
-from tracebraid.api.whole_job import answer_of_job
+from tracebraid.api.job.whole_job import answer_of_job
 from tracebraid.errors import ArgumentError
-from tracebraid.model.analysis import Analysis, Answer, Need
 from tracebraid.model.job import Job
-from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Analysis, Answer, Need
+from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracebraid.api.aligning import rank_parts
+from tracebraid.api.job.aligning import rank_parts
 from tracebraid.api.judging import judge, link_and_judge
 from tracebraid.api.traces import Progress, link
 from tracebraid.errors import InputError

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tracebraid.analysis.compare.compare import compare, paired
-from tracebraid.analysis.compare.rank_profile import RankProfile, rank_profile
+from tracebraid.analysis.compare.profiles.rank_profile import RankProfile, rank_profile
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import ArgumentError
-from tracebraid.model.comparison import Comparison
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.comparison import Comparison
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["RankProfile", "Run", "diff", "diff_of_profiles", "profile_of_rank"]

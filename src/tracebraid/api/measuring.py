@@ -8,14 +8,15 @@ from difflib import get_close_matches
 import polars as pl
 
 from tracebraid.analysis.metrics.catalog import METRICS
-from tracebraid.api.metric_ranks import measured, metric_questions, taken_of_rank
+from tracebraid.api.job.metric_ranks import measured, metric_questions, taken_of_rank
+from tracebraid.api.job.taking import take
+from tracebraid.api.job.whole_job import linked_with_parts
 from tracebraid.api.user_metrics import installed_metrics
-from tracebraid.api.whole_job import linked_with_parts
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
-from tracebraid.model.job import Job, answers_of
+from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.metric import Metric, MetricOptions
+from tracebraid.model.questions.metric import Metric, MetricOptions
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["chosen_metrics", "metrics"]
@@ -55,10 +56,7 @@ def metrics(
     options = MetricOptions(annotation, with_doubtful, peak_flops, peak_bandwidth)
     chosen, _ = chosen_metrics(only)
     questions = metric_questions(chosen, annotation)
-    if isinstance(traces, LinkedTrace):
-        ranks = [taken_of_rank(chosen, annotation, answers_of(traces, questions))]
-    else:
-        ranks = [taken_of_rank(chosen, annotation, taken) for taken in traces.take(questions)]
+    ranks = [taken_of_rank(chosen, annotation, taken) for taken in take(traces, questions)]
     linked = linked_with_parts(traces, annotation, [taken.parts for taken in ranks])
     return measured(chosen, ranks, options, linked).frame
 

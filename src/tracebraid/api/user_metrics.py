@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint, entry_points
 
+from tracebraid.analysis import entry_points
+from tracebraid.analysis.entry_points import Offered, offered
 from tracebraid.analysis.metrics.catalog import METRICS
 from tracebraid.analysis.metrics.user_metric import RankFunction, metric_of_function
-from tracebraid.model.analysis import Need
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.metric import Metric, OverRanks, Unit
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import Metric, OverRanks, Unit
 
-__all__ = ["ENTRY_POINTS", "installed_metrics", "metric"]
-
-ENTRY_POINTS = "tracebraid.metrics"
-"""The group of entry points: each names a `Metric`."""
+__all__ = ["installed_metrics", "metric"]
 
 
 def metric(
@@ -63,36 +61,30 @@ def installed_metrics() -> tuple[tuple[Metric, ...], tuple[Finding, ...]]:
     metrics: dict[str, Metric] = {}
     findings: list[Finding] = []
     known = {metric.name for metric in METRICS}
-    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)):
-        loaded = _loaded(entry)
-        if isinstance(loaded, Finding):
-            findings.append(loaded)
-        elif loaded.name in known or loaded.name in metrics:
-            findings.append(_name_taken(entry, loaded.name))
+    for offer in offered(entry_points.METRICS):
+        found = _metric(offer)
+        if isinstance(found, Finding):
+            findings.append(found)
+        elif found.name in known or found.name in metrics:
+            findings.append(_name_taken(offer, found.name))
         else:
-            metrics[loaded.name] = loaded
+            metrics[found.name] = found
     return tuple(metrics[name] for name in sorted(metrics)), tuple(findings)
 
 
-def _loaded(entry: EntryPoint) -> Metric | Finding:
-    try:
-        loaded = entry.load()
-    except Exception as error:  # noqa: BLE001 - Importing a user's package can raise anything.
-        return _not_loaded(entry, f"{type(error).__name__}: {error}")
-    if isinstance(loaded, Metric):
-        return loaded
-    return _not_loaded(entry, f"it is a {type(loaded).__name__}, not a tracebraid.Metric")
+def _metric(offer: Offered) -> Metric | Finding:
+    if offer.error is not None:
+        return _not_loaded(offer, f"{type(offer.error).__name__}: {offer.error}")
+    if isinstance(offer.found, Metric):
+        return offer.found
+    return _not_loaded(offer, f"it is a {type(offer.found).__name__}, not a tracebraid.Metric")
 
 
-def _not_loaded(entry: EntryPoint, problem: str) -> Finding:
-    details = {"entry": entry.name, "problem": problem}
-    return Finding(FindingCode.METRIC_NOT_LOADED, _package(entry), entry.value, details=details)
+def _not_loaded(offer: Offered, problem: str) -> Finding:
+    details = {"entry": offer.name, "problem": problem}
+    return Finding(FindingCode.METRIC_NOT_LOADED, offer.package, offer.target, details=details)
 
 
-def _name_taken(entry: EntryPoint, name: str) -> Finding:
-    details = {"case": FindingCase.METRIC_NAME_TAKEN, "entry": entry.name, "name": name}
-    return Finding(FindingCode.METRIC_NOT_LOADED, _package(entry), entry.value, details=details)
-
-
-def _package(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist is not None else ""
+def _name_taken(offer: Offered, name: str) -> Finding:
+    details = {"case": FindingCase.METRIC_NAME_TAKEN, "entry": offer.name, "name": name}
+    return Finding(FindingCode.METRIC_NOT_LOADED, offer.package, offer.target, details=details)

@@ -8,15 +8,14 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.cli.output import json_bytes, note, progress, say, say_findings, say_json
-from tracebraid.cli.ranks import UNREADABLE, ask_ranks
-from tracebraid.cli.table_output import Format, target_of, write_table
+from tracebraid.cli.output import note, progress, say, say_findings
+from tracebraid.cli.ranks import UNREADABLE, ask_ranks, asked_ranks
+from tracebraid.cli.table_output import Format, target_of, write_json, write_table
 from tracebraid.errors import ArgumentError
-from tracebraid.files import write_whole
-from tracebraid.model.advice import Advice
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.advice import Advice
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.advice import advice_data, advice_frame, advice_parts, not_asked_lines
 from tracebraid.reports.machine import finding_data
@@ -57,21 +56,16 @@ def advise(
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
     job = api.open(path, window=window)
-    if rank is not None and rank not in job.ranks:
-        have = ", ".join(map(str, job.ranks))
-        raise typer.BadParameter(f"{path} has no Kineto trace of rank {rank}; it has ranks {have}")
+    ranks = asked_ranks(job, rank)
     found = list(job.findings)
-    advice = _advice(job, job.ranks if rank is None else [rank], annotation, least, found)
+    advice = _advice(job, ranks, annotation, least, found)
     findings = [*found, *(finding for finding in advice.findings if finding not in found)]
     say_findings(findings)
     for line in not_asked_lines(advice):
         note(line)
     if target.form is Format.JSON:
         data = {**advice_data(advice), "findings": [finding_data(finding) for finding in findings]}
-        if target.out is None:
-            say_json(data)
-        else:
-            write_whole(target.out, [json_bytes(data)], overwrite=False)
+        write_json(data, target)
     elif target.form is not None:
         write_table(advice_frame(advice), target)
     elif not advice.is_unanswerable:

@@ -13,11 +13,11 @@ import typer
 
 from tracebraid import api
 from tracebraid.errors import ArgumentError
-from tracebraid.model.analysis import Analysis, Answer
 from tracebraid.model.category import Role
 from tracebraid.model.finding import Finding
-from tracebraid.model.job_analysis import JobAnalysis
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Analysis, Answer
+from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["Question", "check_peaks", "question_of"]
@@ -40,6 +40,7 @@ class Question:
         steps_seen: names of the steps of all ranks so far; only where `step` or another annotation is given.
         annotations_seen: names of what could mark steps instead, of ranks that have no steps; likewise.
         starts: start of each rank's trace, in ns.
+        is_matched: whether some collective is matched between ranks, where that is asked.
     """
 
     analysis: Analysis | JobAnalysis
@@ -49,6 +50,7 @@ class Question:
     steps_seen: list[str] = field(default_factory=list)
     annotations_seen: list[str] = field(default_factory=list)
     starts: dict[int, int] = field(default_factory=dict)
+    is_matched: bool = True
 
     def of_rank(self, findings: list[Finding], linked: LinkedTrace) -> Answer:
         """The answer of a rank; what was noticed in its traces is added to the findings."""
@@ -71,6 +73,7 @@ class Question:
         assert isinstance(self.analysis, JobAnalysis), "others are asked rank by rank"
         answer, ranks = api.answer_of_ranks(self.analysis, parts, self.options)
         findings += ranks.findings
+        self.is_matched = not ranks.collectives.is_empty()
         # Moments are on aligned clocks.
         first = min(self.starts.values(), default=0)
         self.starts = dict.fromkeys(self.starts, first)

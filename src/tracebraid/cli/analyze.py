@@ -13,16 +13,16 @@ import typer
 from tracebraid import api
 from tracebraid.cli.analysis_question import Question, question_of
 from tracebraid.cli.output import note, output_width, progress, say, say_findings, say_json
-from tracebraid.cli.ranks import UNREADABLE, ask_ranks
+from tracebraid.cli.ranks import UNREADABLE, ask_ranks, asked_ranks
 from tracebraid.cli.table_output import Format, Target, target_of, write_table
 from tracebraid.errors import ArgumentError
-from tracebraid.model.analysis import Answer
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
-from tracebraid.model.job_analysis import JobAnalysis
+from tracebraid.model.questions.analysis import Answer
+from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
-from tracebraid.reports.analyses import analyses_data, analyses_table
-from tracebraid.reports.answers import answer_parts, lacks_lines, no_rows_line
+from tracebraid.reports.answers.analyses import analyses_data, analyses_table
+from tracebraid.reports.answers.answers import answer_parts, lacks_lines, no_rows_line, unmatched_line
 
 __all__ = ["analyze"]
 
@@ -67,7 +67,11 @@ def analyze(
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option("--top", min=1, help=f"Rows of each rank to print for people; {_TOP} by default."),
+        typer.Option(
+            "--top",
+            min=1,
+            help=f"Rows to print for people, of each rank or the whole job; {_TOP} by default.",
+        ),
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Write all rows as CSV.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Write all rows as a JSON list of objects.")] = False,
@@ -95,15 +99,13 @@ def analyze(
     question, path = question_of(name, path, options, step, annotation)
     target.refuse_existing()
     job = api.open(path, window=window)
-    if rank is not None and rank not in job.ranks:
-        have = ", ".join(map(str, job.ranks))
-        raise typer.BadParameter(f"{path} has no Kineto trace of rank {rank}; it has ranks {have}")
+    ranks = asked_ranks(job, rank)
     findings: list[Finding] = []
     with progress("reading") as update:
         if isinstance(question.analysis, JobAnalysis):
             answer = _ask_job(job, rank, question, update, findings)
         else:
-            answer = _ask(job, job.ranks if rank is None else [rank], question, update, findings)
+            answer = _ask(job, ranks, question, update, findings)
     say_findings(findings)
     _show(answer, question, target, top or _TOP)
     if any(finding.code is UNREADABLE for finding in findings):
@@ -143,7 +145,9 @@ def _show(answer: Answer, question: Question, target: Target, top: int) -> None:
     """Write or print the answer and what it lacks; exit code 1 where nothing could be answered."""
     for line in lacks_lines(answer):
         note(line)
-    if answer.is_unanswerable and answer.frame.is_empty():
+    if answer.frame.is_empty() and not question.is_matched:
+        note(unmatched_line(answer))
+    if answer.frame.is_empty() and (answer.is_unanswerable or not question.is_matched):
         raise typer.Exit(1)
     if target.form is not None:
         write_table(answer.frame, target)

@@ -13,9 +13,9 @@ from tracebraid import api
 from tracebraid.cli.output import OfAll, note, output_width, progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks
 from tracebraid.errors import ArgumentError
-from tracebraid.model.comparison import Comparison
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.comparison import Comparison
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.diff import diff_data, diff_parts_for_people
 

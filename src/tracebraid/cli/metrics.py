@@ -6,19 +6,17 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import polars as pl
 import typer
 
 from tracebraid import api
 from tracebraid.cli.analysis_question import check_peaks
 from tracebraid.cli.output import note, output_width, progress, say, say_findings, say_json
-from tracebraid.cli.ranks import UNREADABLE, ask_ranks
-from tracebraid.cli.table_output import Format, Target, target_of, write_table
+from tracebraid.cli.ranks import UNREADABLE, ask_ranks, asked_ranks
+from tracebraid.cli.table_output import Format, Target, target_of, write_json, write_table
 from tracebraid.errors import ArgumentError
-from tracebraid.files import write_whole
 from tracebraid.model.finding import Finding
-from tracebraid.model.metric import Metric, MetricOptions
+from tracebraid.model.questions.metric import Metric, MetricOptions
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.metrics import (
     metric_list_data,
@@ -74,12 +72,9 @@ def metrics(
         raise typer.BadParameter("give a PATH; --list names the metrics")
     target.refuse_existing()
     job = api.open(path, window=window)
-    if rank is not None and rank not in job.ranks:
-        have = ", ".join(map(str, job.ranks))
-        raise typer.BadParameter(f"{path} has no Kineto trace of rank {rank}; it has ranks {have}")
+    ranks = asked_ranks(job, rank)
     findings += job.findings
     options = MetricOptions(annotation, with_doubtful, peak_flops, peak_bandwidth)
-    ranks = job.ranks if rank is None else [rank]
     with progress("reading") as update:
         take = partial(api.take_of_rank, chosen, annotation)
         taken = list(ask_ranks(job, ranks, take, update, findings))
@@ -104,12 +99,7 @@ def _chosen(only: str | None) -> tuple[tuple[Metric, ...], list[Finding]]:
 def _show(frame: pl.DataFrame, target: Target, per_rank: bool) -> None:
     """Write or print the values; exit code 1 where there is none."""
     if target.form is Format.JSON:
-        data = metrics_data(frame)
-        if target.out is None:
-            say_json(data)
-        else:
-            text = msgspec.json.format(msgspec.json.encode(data), indent=2)
-            write_whole(target.out, [text + b"\n"], overwrite=False)
+        write_json(metrics_data(frame), target)
     elif target.form is not None:
         write_table(frame, target)
     elif frame.get_column("value").is_not_null().any():

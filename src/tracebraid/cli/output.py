@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.text import Text
 
 from tracebraid.api.checking import faults, is_note
@@ -47,9 +48,29 @@ def say(*parts: RenderableType, width: int | None = None) -> None:
         width = _WIDTH_OF_FILES
     console = Console(highlight=False, emoji=False, width=width)
     for part in parts:
-        console.print(part, soft_wrap=isinstance(part, str | Text))
-        if not isinstance(part, str | Text):
+        if isinstance(part, str | Text):
+            console.print(part, soft_wrap=True)
+        else:
+            console.print(_Unpadded(part), soft_wrap=True)
             console.print()
+
+
+class _Unpadded:
+    """A table or a group whose lines end where their text does: no spaces up to the width."""
+
+    def __init__(self, part: RenderableType) -> None:
+        self._part = part
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The lines without the spaces at their ends."""
+        within = options.update(max_width=console.width, no_wrap=False, overflow="fold")
+        for line in console.render_lines(self._part, within, pad=False):
+            while line and not line[-1].text.strip():
+                line.pop()
+            yield from line[:-1]
+            if line:
+                yield Segment(line[-1].text.rstrip(), line[-1].style)
+            yield Segment.line()
 
 
 def output_width() -> int:

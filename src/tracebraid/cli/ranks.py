@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+import typer
+
 from tracebraid.api import Progress
 from tracebraid.cli.output import OfAll
 from tracebraid.errors import InputError
@@ -13,12 +15,26 @@ from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["UNREADABLE", "ask_ranks"]
+__all__ = ["UNREADABLE", "ask_ranks", "asked_ranks"]
 
 T = TypeVar("T")
 
 UNREADABLE = FindingCode.RANK_UNREADABLE
 """The code of the finding that a rank's files cannot be read."""
+
+
+def asked_ranks(job: Job, rank: int | None) -> list[int]:
+    """The ranks that are asked: all, or only this one.
+
+    Raises:
+        BadParameter: it has no Kineto trace.
+    """
+    if rank is None:
+        return job.ranks
+    if rank not in job.ranks:
+        have = ", ".join(map(str, job.ranks))
+        raise typer.BadParameter(f"{job.path} has no Kineto trace of rank {rank}; it has ranks {have}")
+    return [rank]
 
 
 def ask_ranks(

@@ -17,7 +17,7 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
-from tracebraid.reports.idle import idle_tables
+from tracebraid.reports.answers.idle import idle_tables
 from tracebraid.reports.machine import coverage_data, finding_data, rows_data
 from tracebraid.reports.terminal import breakdown_table, kernels_table, launchers_line, ops_table
 

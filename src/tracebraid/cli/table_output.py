@@ -7,16 +7,18 @@ import sys
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import polars as pl
 import typer
 
+from tracebraid.cli.output import json_bytes, say_json
 from tracebraid.errors import OutputError
 from tracebraid.files import write_whole
 from tracebraid.reports.machine import rows_json
 
-__all__ = ["Format", "Target", "target_of", "write_table"]
+__all__ = ["Format", "Target", "target_of", "write_json", "write_table"]
 
 
 class Format(Enum):
@@ -91,6 +93,18 @@ def write_table(frame: pl.DataFrame, target: Target) -> None:
         sys.stdout.buffer.write(data)
     else:
         sys.stdout.write(data.decode())
+
+
+def write_json(data: Any, target: Target) -> None:
+    """Write results as one JSON document.
+
+    Raises:
+        OutputError: the file is there already, or cannot be written.
+    """
+    if target.out is None:
+        say_json(data)
+    else:
+        write_whole(target.out, [json_bytes(data)], overwrite=False)
 
 
 def _bytes_of(frame: pl.DataFrame, form: Format) -> bytes:

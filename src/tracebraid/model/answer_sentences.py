@@ -29,9 +29,9 @@ from tracebraid.model.answers import (
     SyncKind,
     TrainingPhase,
 )
+from tracebraid.model.collectives.transfer_method import TransferMethod
 from tracebraid.model.device_peaks import Precision
 from tracebraid.model.kernel_family_rules import KernelFamily
-from tracebraid.model.transfer_method import TransferMethod
 
 __all__ = ["CODES_OF_COLUMNS", "CODE_NAMES", "CODE_SENTENCES", "NO_ROWS_SENTENCES", "code_name"]
 

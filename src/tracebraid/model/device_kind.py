@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.category import Role, categories_of
-from tracebraid.model.communication_rules import Says, Subject, rule_of
+from tracebraid.model.collectives.communication_rules import Says, Subject, rule_of
 from tracebraid.model.name_rules import by_name
 
 __all__ = ["COMMUNICATION", "COMPUTE", "MEMORY", "WAIT", "host_op_communicates", "kind_of_device_event"]
@@ -25,7 +25,7 @@ def kind_of_device_event(work: pl.DataFrame) -> pl.Series:
 
     1. collective arguments of its own, or the category `collective_comm`: communication;
     2. a copy or fill by category or name: memory; a device queue's `event_wait` and `event_record`: waiting;
-    3. its name is known for computing (`model.communication_rules`): compute;
+    3. its name is known for computing (`model.collectives.communication_rules`): compute;
     4. the op that launched it is a collective: communication;
     5. its name is of a communication library, or, unless an ATen op launched it, just of a collective:
        communication;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracebraid.model.comparison import Caution, CautionCode
+from tracebraid.model.questions.comparison import Caution, CautionCode
 
 __all__ = ["CAUTION_SENTENCES", "caution_sentence"]
 

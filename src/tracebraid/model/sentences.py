@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tracebraid.model.analysis import Need
 from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.questions.analysis import Need
 from tracebraid.model.reason import ChoiceReason, OrphanReason
 
 __all__ = [
@@ -168,7 +168,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
         "enter collectives in different orders wait for each other for ever"
     ),
     _CODE.COLLECTIVES_UNMATCHED: "nothing that rank {rank} communicates was matched with another rank",
-    _CODE.NO_COLLECTIVES: "rank {rank} communicates nothing, though {others} ranks do",
+    _CODE.NO_COLLECTIVES: "rank {rank} communicates nothing; ranks that do: {others}",
     # The window
     _CODE.NO_STEPS: "there is no ProfilerStep annotation",
     _CODE.WARMUP_CAUGHT: "{step} took {times:.1f} times as long as the median of the steps after it",
@@ -337,8 +337,8 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "Capture a rank of a program that runs on several",
     ),
     Need.COLLECTIVES: (
-        "no collective with its arguments is in the trace",
-        "Capture a program that communicates over NCCL or the like",
+        "no collective's kernel carries its group, type and sizes",
+        "Capture with a torch that writes them: 2.2 or newer, over NCCL",
     ),
     Need.COUNTERS: (
         "no hardware counters were recorded",

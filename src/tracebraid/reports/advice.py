@@ -10,8 +10,9 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from tracebraid.model.advice import Advice
+from tracebraid.model.questions.advice import Advice
 from tracebraid.model.sentences import NEED_SENTENCES
+from tracebraid.reports.answers.answer_cells import ranges
 from tracebraid.reports.machine import finding_data, rows_data
 from tracebraid.reports.text import printable
 from tracebraid.reports.units import duration, percent
@@ -24,8 +25,8 @@ _INDENT = 4
 _SHAPES_SHOWN = 80
 """Characters of shapes that are shown; JSON has all."""
 
-_RANKS_SHOWN = 8
-"""Ranks that are listed; of more their number is."""
+_RANKS_WIDTH = 40
+"""Characters of ranks that are listed; of more their number is."""
 
 
 def advice_parts(advice: Advice, top: int) -> list[RenderableType]:
@@ -115,10 +116,9 @@ def _where(advice: Advice, row: dict[str, Any]) -> Iterable[str]:
     times = f"{row['count']:,} times" if row["count"] != 1 else "once"
     steps = f" in {row['steps']:,} of {advice.steps:,} steps" if advice.steps else ""
     ranks = row["ranks"]
-    which = ", ".join(map(str, ranks)) if len(ranks) <= _RANKS_SHOWN else f"{len(ranks):,} ranks"
-    of_ranks = (
-        "" if len(advice.ranks) < 2 else f", rank {which}" if len(ranks) <= _RANKS_SHOWN else f", {which}"
-    )
+    which = f"{'rank' if len(ranks) == 1 else 'ranks'} {ranges(ranks)}"
+    which = which if len(which) <= _RANKS_WIDTH else f"{len(ranks):,} ranks"
+    of_ranks = f", {which}" if len(advice.ranks) > 1 else ""
     yield f"seen: {times}{steps}{of_ranks}"
 
 

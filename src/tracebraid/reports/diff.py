@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tracebraid.model.answers import DiffChange, DiffPart, DiffSetting
-from tracebraid.model.comparison import Comparison
 from tracebraid.model.diff_sentences import caution_sentence
 from tracebraid.model.finding import Finding
+from tracebraid.model.questions.comparison import Comparison
 from tracebraid.reports.machine import finding_data, rows_data
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell, printable, shortened

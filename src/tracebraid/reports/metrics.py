@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import polars as pl
 from rich.table import Table
 
-from tracebraid.model.analysis import Need
 from tracebraid.model.answer_sentences import CODE_SENTENCES
-from tracebraid.model.answers.metrics import MetricLack
-from tracebraid.model.metric import Metric, Unit
+from tracebraid.model.answers.job.metrics import MetricLack
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import Metric, Unit
 from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell
@@ -25,7 +25,7 @@ __all__ = [
     "no_values_lines",
 ]
 
-_TEXTS = {
+_TEXTS: dict[str, Callable[[float], str]] = {
     Unit.NS.value: duration,
     Unit.SHARE.value: percent,
     Unit.BYTES.value: size,
@@ -34,6 +34,7 @@ _TEXTS = {
     Unit.FLOP_PER_S.value: lambda value: f"{quantity(value)}FLOP/s",
     Unit.RATIO.value: number,
     Unit.COUNT.value: number,
+    Unit.PER_STEP.value: lambda value: f"{number(value)}/step",
 }
 """How a value is shown, by its unit; another unit stands behind the number."""
 
@@ -115,9 +116,15 @@ def metric_list_table(metrics: Iterable[Metric]) -> Table:
 
 def _cells(row: dict[str, Any]) -> list[str]:
     low, high = row["low"], row["high"]
-    interval = "-" if low is None else f"{_text(low, row['unit'])} to {_text(high, row['unit'])}"
+    interval = "-" if low is None else _interval(_text(low, row["unit"]), _text(high, row["unit"]))
     steps = "-" if row["steps"] is None else "whole trace" if row["steps"] == 0 else f"{row['steps']:,}"
     return [_text(row["value"], row["unit"]), interval, steps, f"{row['ranks']:,}"]
+
+
+def _interval(low: str, high: str) -> str:
+    """`5.051 to 23.66 ms`: a unit that both have stands once."""
+    number_of_low, _, unit = low.rpartition(" ")
+    return f"{number_of_low if unit and high.endswith(f' {unit}') else low} to {high}"
 
 
 def _text(value: float, unit: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.model.collective_codes import SAME_CLOCK_NS
+from tracebraid.model.collectives.codes import SAME_CLOCK_NS
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.units import NS_PER_MS

@@ -1,7 +1,8 @@
 """Two ranks that time their collectives themselves: `timed_collectives.py FOLDER STORE`.
 
 In each step: large all-reduces, small ones, and some for which rank 1 comes late. `times_<rank>.json` has, of each
-step, the starts and ends of the calls by kind, in ns on the unix clock.
+step, the starts and ends of the calls by kind, in ns on the unix clock; beside them, of `wakes`: how long it takes
+another thread to wake and to be heard of, which a busy machine draws out.
 """
 
 import json
@@ -9,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Thread
 
 import torch
 from torch import distributed
@@ -29,6 +31,24 @@ def timed(tensor: torch.Tensor, before: Callable[[], None]) -> tuple[int, int]:
     return start, time.time_ns()
 
 
+def wake() -> tuple[int, int]:
+    """A thread that waits is woken, and wakes its caller."""
+    asked, answered = Event(), Event()
+
+    def answer() -> None:
+        asked.wait()
+        answered.set()
+
+    thread = Thread(target=answer)
+    thread.start()
+    start = time.time_ns()
+    asked.set()
+    answered.wait()
+    end = time.time_ns()
+    thread.join()
+    return start, end
+
+
 def nothing() -> None:
     pass
 
@@ -44,9 +64,12 @@ def step() -> dict[str, list[tuple[int, int]]]:
         "small": (torch.ones(SMALL), SMALL_COUNT, nothing),
         "late": (torch.ones(LATE), LATE_COUNT, come_late),
     }
-    return {
-        kind: [timed(tensor, before) for _ in range(count)] for kind, (tensor, count, before) in kinds.items()
-    }
+    done: dict[str, list[tuple[int, int]]] = {kind: [] for kind in (*kinds, "wakes")}
+    for kind, (tensor, count, before) in kinds.items():
+        for _ in range(count):
+            done[kind].append(timed(tensor, before))
+            done["wakes"].append(wake())
+    return done
 
 
 def rank_of_two(rank: int, folder: str, store: str) -> None:

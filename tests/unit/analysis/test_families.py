@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
-from tracebraid.model.analysis import Analysis, Family
-from tracebraid.model.job_analysis import JobAnalysis
+from tracebraid.model.questions.analysis import Analysis, Family
+from tracebraid.model.questions.job_analysis import JobAnalysis
 
 
 def test_each_family_is_a_room_of_the_same_name_and_has_analyses() -> None:

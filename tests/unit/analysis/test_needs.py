@@ -8,8 +8,8 @@ from tests.builders import Json, call, kernel, op
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.needs import HAS, lacking
-from tracebraid.model.analysis import Analysis, Answer, Need
 from tracebraid.model.answers import KERNELS
+from tracebraid.model.questions.analysis import Analysis, Answer, Need
 from tracebraid.model.sentences import NEED_SENTENCES
 
 

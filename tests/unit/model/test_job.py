@@ -13,7 +13,7 @@ import pytest
 
 import tracebraid
 from tests.builders import kineto_text, op, write
-from tracebraid.api.whole_job import linked_ranks
+from tracebraid.api.job.whole_job import linked_ranks
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.job import Job, Progress, RankFiles
 from tracebraid.model.linked_trace import LinkedTrace

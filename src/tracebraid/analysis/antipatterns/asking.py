@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracebraid.analysis.antipatterns.plugins import KnownDetectors, failure
+from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors, failure
 from tracebraid.analysis.antipatterns.ranking.in_steps import windows_to_save_in
 from tracebraid.analysis.needs import lacking_of
-from tracebraid.model.analysis import Need
 from tracebraid.model.answers import EVIDENCE
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_ranks import Gather, LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
 
 __all__ = ["FOUND", "RankEvidence", "evidence_of_job", "evidence_of_rank", "gathered_of"]
 

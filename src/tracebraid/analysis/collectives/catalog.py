@@ -9,7 +9,6 @@ from tracebraid.analysis.collectives.collective_ranks import collective_ranks
 from tracebraid.analysis.collectives.collective_totals import collective_totals
 from tracebraid.analysis.collectives.collectives import collectives
 from tracebraid.analysis.collectives.matched_groups import matched_groups
-from tracebraid.model.analysis import Family, Need
 from tracebraid.model.answers import (
     COLLECTIVE_BANDWIDTH,
     COLLECTIVE_FIT,
@@ -19,7 +18,8 @@ from tracebraid.model.answers import (
     COLLECTIVES,
     MATCHED_GROUPS,
 )
-from tracebraid.model.job_analysis import JobAnalysis
+from tracebraid.model.questions.analysis import Family, Need
+from tracebraid.model.questions.job_analysis import JobAnalysis
 
 __all__ = ["ANALYSES"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.collectives.bus_factors import algorithm_rate, bus_rate
-from tracebraid.analysis.collectives.transfers import transfers
+from tracebraid.analysis.collectives.bandwidth.bus_factors import algorithm_rate, bus_rate
+from tracebraid.analysis.collectives.transfers.transfers import transfers
 from tracebraid.analysis.statistics import max_of, mean_of, median_of, min_of, p95_of, std_of
 from tracebraid.model.answers import COLLECTIVE_BANDWIDTH
 from tracebraid.model.linked_ranks import LinkedRanks

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from tracebraid.analysis.collectives.alpha_beta import fit_alpha_beta
-from tracebraid.analysis.collectives.transfers import transfers
+from tracebraid.analysis.collectives.bandwidth.alpha_beta import fit_alpha_beta
+from tracebraid.analysis.collectives.transfers.transfers import transfers
 from tracebraid.model.answers import COLLECTIVE_FIT
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.step import PROFILER_STEP

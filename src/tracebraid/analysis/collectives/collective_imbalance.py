@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from tracebraid.analysis.collectives.transfers import members_with_waits, transfers
+from tracebraid.analysis.collectives.transfers.transfers import members_with_waits, transfers
 from tracebraid.model.answers import COLLECTIVE_IMBALANCE
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.step import PROFILER_STEP
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.collectives.transfers import members_with_waits
+from tracebraid.analysis.collectives.transfers.transfers import members_with_waits
 from tracebraid.model.answers import COLLECTIVE_TOTALS
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.step import PROFILER_STEP

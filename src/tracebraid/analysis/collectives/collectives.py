@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.collectives.transfers import transfers
+from tracebraid.analysis.collectives.transfers.transfers import transfers
 from tracebraid.model.answers import COLLECTIVES
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.step import PROFILER_STEP

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.answers import MATCHED_GROUPS
-from tracebraid.model.collective_codes import CollectiveType, MatchMethod
+from tracebraid.model.collectives.codes import CollectiveType, MatchMethod
 from tracebraid.model.linked_ranks import LinkedRanks
 
 __all__ = ["matched_groups"]
@@ -19,7 +19,7 @@ _METHODS = {
     "by_time": [MatchMethod.TIME.value],
 }
 
-_BETWEEN_TWO = [CollectiveType.SEND.value, CollectiveType.RECEIVE.value]
+_OF_A_PAIR = [CollectiveType.SEND.value, CollectiveType.RECEIVE.value]
 
 
 def matched_groups(ranks: LinkedRanks) -> pl.DataFrame:
@@ -64,7 +64,7 @@ def _collectives(ranks: LinkedRanks) -> pl.DataFrame:
     """What was matched, by group and type of the members."""
     types = ranks.members.select("collective", *_KEY).drop_nulls("collective").unique()
     joined = types.join(ranks.collectives.drop(_KEY), on="collective", how="left")
-    size = pl.when(pl.col("type").is_in(_BETWEEN_TWO)).then(2).otherwise("group_size")
+    size = pl.when(pl.col("type").is_in(_OF_A_PAIR)).then(2).otherwise("group_size")
     method = pl.col("method")
     return joined.group_by(_KEY).agg(
         pl.len().alias("collectives"),

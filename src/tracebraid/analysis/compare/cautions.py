@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.compare.rank_profile import RankProfile
+from tracebraid.analysis.compare.profiles.rank_profile import RankProfile
 from tracebraid.model.answers import DiffSetting
-from tracebraid.model.comparison import Caution, CautionCode, Comparison
+from tracebraid.model.questions.comparison import Caution, CautionCode, Comparison
 
 __all__ = ["EVENT_COST_NS", "cautions"]
 

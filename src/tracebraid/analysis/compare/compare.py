@@ -15,13 +15,13 @@ from tracebraid.analysis.compare.diff_parts import diff_parts
 from tracebraid.analysis.compare.diff_settings import diff_settings
 from tracebraid.analysis.compare.diff_steps import diff_steps
 from tracebraid.analysis.compare.match_ops import match_ops
-from tracebraid.analysis.compare.rank_profile import RankProfile
-from tracebraid.analysis.compare.run_profile import RunProfile, run_profile
+from tracebraid.analysis.compare.profiles.rank_profile import RankProfile
+from tracebraid.analysis.compare.profiles.run_profile import RunProfile, run_profile
 from tracebraid.analysis.compare.samples import shift_columns, significance_columns
 from tracebraid.analysis.compare.u_test import Tested, holm
 from tracebraid.model.answers import DIFF_KERNELS, DIFF_OPS, DIFF_PARTS, DiffSetting
 from tracebraid.model.column import Table
-from tracebraid.model.comparison import Comparison
+from tracebraid.model.questions.comparison import Comparison
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["compare", "compare_runs", "paired"]

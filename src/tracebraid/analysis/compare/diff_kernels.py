@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.compare.run_profile import RunProfile
+from tracebraid.analysis.compare.profiles.run_profile import RunProfile
 from tracebraid.analysis.compare.samples import RowsOfRun, change_of_counts, matrix, means, tested_pairs
 from tracebraid.analysis.compare.u_test import Tested
 from tracebraid.model.answers import DiffChange

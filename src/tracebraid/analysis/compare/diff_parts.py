@@ -7,7 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.compare.diff_steps import mean_span
-from tracebraid.analysis.compare.run_profile import RunProfile
+from tracebraid.analysis.compare.profiles.run_profile import RunProfile
 from tracebraid.analysis.compare.samples import RowsOfRun, matrix, tested_pairs
 from tracebraid.analysis.compare.u_test import Tested
 

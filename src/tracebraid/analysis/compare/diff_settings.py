@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracebraid.analysis.compare.rank_profile import RankProfile
-from tracebraid.analysis.compare.run_profile import RunProfile
+from tracebraid.analysis.compare.profiles.rank_profile import RankProfile
+from tracebraid.analysis.compare.profiles.run_profile import RunProfile
 from tracebraid.model.answers import DIFF_SETTINGS, DiffPart, DiffSetting, IdleCause
 
 __all__ = ["diff_settings", "host_late_share"]

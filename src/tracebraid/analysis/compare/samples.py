@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.compare.run_profile import RunProfile
+from tracebraid.analysis.compare.profiles.run_profile import RunProfile
 from tracebraid.analysis.compare.u_test import ALPHA, Tested, compare_rows
 
 __all__ = [

@@ -6,8 +6,8 @@ from tracebraid.analysis.efficiency.mfu import mfu
 from tracebraid.analysis.efficiency.op_costs import op_costs
 from tracebraid.analysis.efficiency.recomputation import recomputation
 from tracebraid.analysis.efficiency.roofline import roofline
-from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.answers import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE
+from tracebraid.model.questions.analysis import Analysis, Family, Need
 
 __all__ = ["ANALYSES"]
 

@@ -6,8 +6,8 @@ from tracebraid.analysis.inference.batch_sizes import batch_sizes
 from tracebraid.analysis.inference.graph_replays import graph_replays
 from tracebraid.analysis.inference.inference_phases import inference_phases
 from tracebraid.analysis.inference.token_times import token_times
-from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.answers.inference import BATCH_SIZES, GRAPH_REPLAYS, INFERENCE_PHASES, TOKEN_TIMES
+from tracebraid.model.questions.analysis import Analysis, Family, Need
 
 __all__ = ["ANALYSES"]
 

@@ -12,7 +12,6 @@ from tracebraid.analysis.kernels.launchers import launchers
 from tracebraid.analysis.kernels.sequences.kernel_sequences import kernel_sequences
 from tracebraid.analysis.kernels.sequences.op_kernel_sequences import op_kernel_sequences
 from tracebraid.analysis.kernels.short_kernels import short_kernels
-from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.answers import (
     GRAPH_KERNELS,
     KERNEL_DURATIONS,
@@ -25,6 +24,7 @@ from tracebraid.model.answers import (
     OP_KERNEL_SEQUENCES,
     SHORT_KERNELS,
 )
+from tracebraid.model.questions.analysis import Analysis, Family, Need
 
 __all__ = ["ANALYSES"]
 

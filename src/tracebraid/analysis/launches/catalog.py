@@ -14,7 +14,6 @@ from tracebraid.analysis.launches.queues.queue_lengths import queue_lengths
 from tracebraid.analysis.launches.queues.queue_series import queue_series
 from tracebraid.analysis.launches.syncs.sync_calls import sync_calls
 from tracebraid.analysis.launches.syncs.syncs import syncs
-from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.answers import (
     COPIES,
     COPY_BANDWIDTH,
@@ -29,6 +28,7 @@ from tracebraid.model.answers import (
     SYNC_CALLS,
     SYNCS,
 )
+from tracebraid.model.questions.analysis import Analysis, Family, Need
 
 __all__ = ["ANALYSES"]
 

@@ -11,7 +11,6 @@ from tracebraid.analysis.memory.memory_growth import memory_growth
 from tracebraid.analysis.memory.memory_kept import memory_kept
 from tracebraid.analysis.memory.memory_peak import memory_peak
 from tracebraid.analysis.memory.memory_timeline import memory_timeline
-from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.answers import (
     ACTIVATIONS,
     ALLOCATIONS,
@@ -23,6 +22,7 @@ from tracebraid.model.answers import (
     MEMORY_PEAK,
     MEMORY_TIMELINE,
 )
+from tracebraid.model.questions.analysis import Analysis, Family, Need
 
 __all__ = ["ANALYSES"]
 

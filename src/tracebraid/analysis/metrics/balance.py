@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.collectives.waits import waits
+from tracebraid.analysis.collectives.transfers.waits import waits
 from tracebraid.analysis.metrics.measured_steps import counted_steps, measured_steps
-from tracebraid.analysis.metrics.ratios import SAMPLE, ratio_values
-from tracebraid.model.analysis import Need
+from tracebraid.analysis.metrics.values.ratios import SAMPLE, ratio_values
 from tracebraid.model.linked_ranks import LinkedRanks
-from tracebraid.model.metric import VALUES, Metric, MetricOptions, OverRanks, Unit
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import VALUES, Metric, MetricOptions, OverRanks, Unit
 
 __all__ = ["METRICS"]
 

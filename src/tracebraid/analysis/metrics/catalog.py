@@ -10,7 +10,7 @@ from tracebraid.analysis.metrics.efficiency import METRICS as EFFICIENCY
 from tracebraid.analysis.metrics.inference import METRICS as INFERENCE
 from tracebraid.analysis.metrics.memory import METRICS as MEMORY
 from tracebraid.analysis.metrics.time import METRICS as TIME
-from tracebraid.model.metric import Metric
+from tracebraid.model.questions.metric import Metric
 
 __all__ = ["METRICS"]
 

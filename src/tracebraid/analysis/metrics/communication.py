@@ -7,12 +7,12 @@ from functools import partial
 import polars as pl
 
 from tracebraid.analysis.metrics.measured_steps import counted_steps, measured_steps
-from tracebraid.analysis.metrics.ratios import ratio_values
-from tracebraid.model.analysis import Need
-from tracebraid.model.answers.metrics import MetricLack
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.analysis.metrics.values.ratios import ratio_values
+from tracebraid.model.answers.job.metrics import MetricLack
+from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.linked_ranks import LinkedRanks
-from tracebraid.model.metric import Metric, MetricOptions, OverRanks, Unit
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import Metric, MetricOptions, OverRanks, Unit
 
 __all__ = ["METRICS"]
 

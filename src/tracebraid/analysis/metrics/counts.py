@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.metrics.measured_steps import counted_steps, measured_steps
-from tracebraid.analysis.metrics.over_ranks import values_over_ranks
-from tracebraid.model.analysis import Need
+from tracebraid.analysis.metrics.values.over_ranks import values_over_ranks
 from tracebraid.model.linked_ranks import LinkedRanks
-from tracebraid.model.metric import Metric, MetricOptions, OverRanks, Unit
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import Metric, MetricOptions, OverRanks, Unit
 
 __all__ = ["METRICS"]
 

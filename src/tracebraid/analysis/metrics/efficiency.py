@@ -8,11 +8,11 @@ import polars as pl
 
 from tracebraid.analysis.efficiency.mfu import mfu
 from tracebraid.analysis.metrics.measured_steps import counted_steps, measured_steps, of_sound_steps
-from tracebraid.analysis.metrics.ratios import ratio_values
-from tracebraid.model.analysis import Need
+from tracebraid.analysis.metrics.values.ratios import ratio_values
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.metric import Metric, MetricOptions, OverRanks, Unit
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import Metric, MetricOptions, OverRanks, Unit
 from tracebraid.model.units import NS_PER_S
 
 __all__ = ["METRICS", "flops_of_steps"]

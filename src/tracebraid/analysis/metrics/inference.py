@@ -7,12 +7,12 @@ from functools import partial
 import polars as pl
 
 from tracebraid.analysis.inference.token_times import token_times
-from tracebraid.analysis.metrics.over_ranks import values_over_ranks
-from tracebraid.model.analysis import Need
+from tracebraid.analysis.metrics.values.over_ranks import values_over_ranks
 from tracebraid.model.answers.inference import Phase
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.metric import Metric, MetricOptions, OverRanks, Unit
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import Metric, MetricOptions, OverRanks, Unit
 
 __all__ = ["METRICS", "times_of_phases"]
 

@@ -11,7 +11,7 @@ from tracebraid.analysis.time.intervals import cover_of
 from tracebraid.analysis.time.step_times import step_times
 from tracebraid.analysis.time.work_events import work_events
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.metric import MetricOptions
+from tracebraid.model.questions.metric import MetricOptions
 
 __all__ = ["counted_steps", "measured_steps", "of_sound_steps"]
 

@@ -8,11 +8,11 @@ import polars as pl
 
 from tracebraid.analysis.memory.blocks.pairing import CPU
 from tracebraid.analysis.memory.blocks.peaks import peaks, usage_by_step
-from tracebraid.analysis.metrics.over_ranks import values_over_ranks
-from tracebraid.model.analysis import Need
+from tracebraid.analysis.metrics.values.over_ranks import values_over_ranks
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.metric import Metric, MetricOptions, OverRanks, Unit
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import Metric, MetricOptions, OverRanks, Unit
 
 __all__ = ["METRICS", "memory_of_devices"]
 

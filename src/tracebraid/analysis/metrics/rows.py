@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracebraid.analysis.metrics.measured_steps import measured_steps
-from tracebraid.model.analysis import Need
-from tracebraid.model.answers.metrics import METRICS, MetricLack
+from tracebraid.model.answers.job.metrics import METRICS, MetricLack
 from tracebraid.model.linked_ranks import LinkedRanks
-from tracebraid.model.metric import VALUES, Metric, MetricOptions
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import VALUES, Metric, MetricOptions
 
 __all__ = ["RankLacks", "rows_of_metric"]
 

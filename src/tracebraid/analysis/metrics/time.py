@@ -7,11 +7,11 @@ from functools import partial
 import polars as pl
 
 from tracebraid.analysis.metrics.measured_steps import counted_steps, measured_steps
-from tracebraid.analysis.metrics.quantiles import quantile_values
-from tracebraid.analysis.metrics.ratios import ratio_values
-from tracebraid.model.analysis import Need
+from tracebraid.analysis.metrics.values.quantiles import quantile_values
+from tracebraid.analysis.metrics.values.ratios import ratio_values
 from tracebraid.model.linked_ranks import LinkedRanks
-from tracebraid.model.metric import Metric, MetricOptions, OverRanks, Unit
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import Metric, MetricOptions, OverRanks, Unit
 
 __all__ = ["METRICS"]
 

@@ -10,14 +10,14 @@ from typing import TypeAlias
 
 import polars as pl
 
-from tracebraid.analysis.metrics.over_ranks import values_over_ranks
-from tracebraid.analysis.metrics.ratios import ratio_values
+from tracebraid.analysis.metrics.values.over_ranks import values_over_ranks
+from tracebraid.analysis.metrics.values.ratios import ratio_values
 from tracebraid.analysis.needs import lacking_of
 from tracebraid.errors import ArgumentError
-from tracebraid.model.analysis import Need
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.metric import VALUES, Metric, MetricOptions, OverRanks, Unit
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.metric import VALUES, Metric, MetricOptions, OverRanks, Unit
 
 __all__ = ["RankFunction", "metric_of_function"]
 

@@ -7,8 +7,8 @@ from tracebraid.analysis.ops.annotations.user_annotations import user_annotation
 from tracebraid.analysis.ops.modules.modules import modules
 from tracebraid.analysis.ops.ops import ops
 from tracebraid.analysis.ops.python_frames import python_frames
-from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.answers import ANNOTATION_KERNELS, MODULES, OPS, PYTHON_FRAMES, USER_ANNOTATIONS
+from tracebraid.model.questions.analysis import Analysis, Family, Need
 
 __all__ = ["ANALYSES"]
 

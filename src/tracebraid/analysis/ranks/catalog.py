@@ -8,9 +8,9 @@ from tracebraid.analysis.ranks.lateness.rank_segments import rank_segments
 from tracebraid.analysis.ranks.rank_steps import rank_steps, steps_of_rank
 from tracebraid.analysis.ranks.rank_waits import rank_waits
 from tracebraid.analysis.ranks.stragglers import stragglers
-from tracebraid.model.analysis import Family, Need
 from tracebraid.model.answers import LATE_ARRIVALS, RANK_STEPS, RANK_WAITS, STRAGGLERS
-from tracebraid.model.job_analysis import JobAnalysis
+from tracebraid.model.questions.analysis import Family, Need
+from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.schema.ranks import CLOCKS
 
 __all__ = ["ANALYSES"]

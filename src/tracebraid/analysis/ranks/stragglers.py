@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.analysis.distributions.binomial import at_least
 from tracebraid.analysis.ranks.late_arrivals import LEAST_LATENESS_NS, late_arrivals
-from tracebraid.analysis.ranks.lateness.chance import at_least, blocks_for
+from tracebraid.analysis.ranks.lateness.chance import blocks_for
 from tracebraid.model.answers import STRAGGLERS, LateCause
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.step import PROFILER_STEP

@@ -9,7 +9,6 @@ from tracebraid.analysis.time.overlap import overlap
 from tracebraid.analysis.time.step_spread import step_spread
 from tracebraid.analysis.time.step_times import step_times
 from tracebraid.analysis.time.steps import steps
-from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.answers import (
     BREAKDOWN,
     EXPOSED_COLLECTIVES,
@@ -18,6 +17,7 @@ from tracebraid.model.answers import (
     STEP_TIMES,
     STEPS,
 )
+from tracebraid.model.questions.analysis import Analysis, Family, Need
 
 __all__ = ["ANALYSES"]
 

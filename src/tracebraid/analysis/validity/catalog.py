@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tracebraid.analysis.validity.validity import validity
-from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.answers import VALIDITY
+from tracebraid.model.questions.analysis import Analysis, Family, Need
 
 __all__ = ["ANALYSES"]
 

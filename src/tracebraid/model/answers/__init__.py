@@ -2,35 +2,6 @@
 
 from __future__ import annotations
 
-from tracebraid.model.answers.advice import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, EVIDENCE
-from tracebraid.model.answers.collectives import (
-    COLLECTIVE_BANDWIDTH,
-    COLLECTIVE_FIT,
-    COLLECTIVE_IMBALANCE,
-    COLLECTIVE_RANKS,
-    COLLECTIVE_TOTALS,
-    COLLECTIVES,
-)
-from tracebraid.model.answers.compare import (
-    DIFF_KERNELS,
-    DIFF_OPS,
-    DIFF_PARTS,
-    DIFF_SETTINGS,
-    DIFF_STEPS,
-    DiffChange,
-    DiffPart,
-    DiffSetting,
-    MatchedBy,
-)
-from tracebraid.model.answers.copies import (
-    COPIES,
-    COPY_BANDWIDTH,
-    COPY_BANDWIDTH_SERIES,
-    CopyKind,
-    Direction,
-    HostWait,
-)
-from tracebraid.model.answers.counters import COUNTERS, CounterMethod
 from tracebraid.model.answers.efficiency import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE, Bound, OpFamily
 from tracebraid.model.answers.idle import (
     IDLE_BLAME,
@@ -50,6 +21,29 @@ from tracebraid.model.answers.inference import (
     Phase,
     PhaseEvidence,
 )
+from tracebraid.model.answers.job.advice import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, EVIDENCE
+from tracebraid.model.answers.job.collectives import (
+    COLLECTIVE_BANDWIDTH,
+    COLLECTIVE_FIT,
+    COLLECTIVE_IMBALANCE,
+    COLLECTIVE_RANKS,
+    COLLECTIVE_TOTALS,
+    COLLECTIVES,
+)
+from tracebraid.model.answers.job.compare import (
+    DIFF_KERNELS,
+    DIFF_OPS,
+    DIFF_PARTS,
+    DIFF_SETTINGS,
+    DIFF_STEPS,
+    DiffChange,
+    DiffPart,
+    DiffSetting,
+    MatchedBy,
+)
+from tracebraid.model.answers.job.matches import MATCHED_GROUPS
+from tracebraid.model.answers.job.metrics import METRICS, MetricLack
+from tracebraid.model.answers.job.ranks import LATE_ARRIVALS, RANK_STEPS, RANK_WAITS, STRAGGLERS, LateCause
 from tracebraid.model.answers.kernel_sequences import (
     GRAPH_KERNELS,
     KERNEL_SEQUENCES,
@@ -66,9 +60,19 @@ from tracebraid.model.answers.kernels import (
     SHORT_KERNELS,
     Launcher,
 )
-from tracebraid.model.answers.launches import LAUNCH_BOUND, LAUNCH_EVENTS, LAUNCHES, STEP_OF_EVENT
-from tracebraid.model.answers.matches import MATCHED_GROUPS
-from tracebraid.model.answers.memory import (
+from tracebraid.model.answers.launches.copies import (
+    COPIES,
+    COPY_BANDWIDTH,
+    COPY_BANDWIDTH_SERIES,
+    CopyKind,
+    Direction,
+    HostWait,
+)
+from tracebraid.model.answers.launches.counters import COUNTERS, CounterMethod
+from tracebraid.model.answers.launches.launches import LAUNCH_BOUND, LAUNCH_EVENTS, LAUNCHES, STEP_OF_EVENT
+from tracebraid.model.answers.launches.queues import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
+from tracebraid.model.answers.launches.syncs import SYNC_CALLS, SYNCS, SyncKind, WaitMethod
+from tracebraid.model.answers.memory.memory import (
     ACTIVATIONS,
     ALLOCATIONS,
     ALLOCATOR,
@@ -84,7 +88,6 @@ from tracebraid.model.answers.memory import (
     MemorySource,
     TrainingPhase,
 )
-from tracebraid.model.answers.metrics import METRICS, MetricLack
 from tracebraid.model.answers.ops import (
     ANNOTATION_KERNELS,
     MODULES,
@@ -94,9 +97,6 @@ from tracebraid.model.answers.ops import (
     ModuleSource,
     OpKey,
 )
-from tracebraid.model.answers.queues import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
-from tracebraid.model.answers.ranks import LATE_ARRIVALS, RANK_STEPS, RANK_WAITS, STRAGGLERS, LateCause
-from tracebraid.model.answers.syncs import SYNC_CALLS, SYNCS, SyncKind, WaitMethod
 from tracebraid.model.answers.time import (
     BREAKDOWN,
     EXPOSED_COLLECTIVES,

@@ -12,7 +12,7 @@ from tests.planted.random_scenes import scenes
 from tracebraid import api
 from tracebraid.analysis.antipatterns.catalog import DETECTORS
 from tracebraid.model.answers import EVIDENCE
-from tracebraid.model.detector import Detector
+from tracebraid.model.questions.detector import Detector
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

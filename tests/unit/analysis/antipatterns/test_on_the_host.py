@@ -8,7 +8,7 @@ import pytest
 from tests.planted import Copy, Scene, Stream, Thread
 from tests.planted.training_loop import training_loop
 from tracebraid import api
-from tracebraid.model.advice import Advice
+from tracebraid.model.questions.advice import Advice
 
 _SLOW_NS = 5_000_000
 _OP_NS = 10_000_000

@@ -15,8 +15,8 @@ from tests.planted.scenes import clean
 from tests.planted.training_loop import training_loop
 from tracebraid import api
 from tracebraid.analysis.antipatterns.catalog import DETECTORS, JOB_DETECTORS
-from tracebraid.model.advice import Advice
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.advice import Advice
 
 ALL = [*(detector.name for detector in DETECTORS), *(detector.name for detector in JOB_DETECTORS)]
 _LEAST = 0.001

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from tracebraid.model.collective_codes import ClockMethod, CollectiveType, MatchMethod
+from tracebraid.model.collectives.codes import ClockMethod, CollectiveType, MatchMethod
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.schema.ranks import CLOCKS, MATCHED_COLLECTIVES, MEMBERS, RANKS
 

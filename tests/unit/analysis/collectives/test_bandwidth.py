@@ -7,7 +7,7 @@ import pytest
 from tests.unit.analysis.collectives.made import linked_ranks, member
 from tracebraid.analysis.collectives.collective_bandwidth import collective_bandwidth
 from tracebraid.analysis.collectives.collectives import collectives
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.collectives.codes import CollectiveType
 
 MB = 1_000_000
 

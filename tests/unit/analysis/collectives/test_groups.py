@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.analysis.collectives.made import linked_ranks, member
 from tracebraid.analysis.collectives.collective_totals import collective_totals
-from tracebraid.analysis.collectives.transfers import UNKNOWN_GROUP
+from tracebraid.analysis.collectives.transfers.transfers import UNKNOWN_GROUP
 
 
 def test_rows_are_by_the_group_that_is_the_same_on_all_ranks() -> None:

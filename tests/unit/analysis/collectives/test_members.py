@@ -8,10 +8,10 @@ import pytest
 from tests.planted import Scene
 from tests.planted.devices import MI300X
 from tracebraid.analysis.collectives.matched_groups import matched_groups
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.collectives.members.members import members
 from tracebraid.linking.ranks.link_ranks import link_ranks
-from tracebraid.model.collective_codes import CollectiveType
-from tracebraid.model.collective_names import algorithm_of, library_of, protocol_of, type_of
+from tracebraid.model.collectives.codes import CollectiveType
+from tracebraid.model.collectives.names import algorithm_of, library_of, protocol_of, type_of
 from tracebraid.model.linked_ranks import RankParts
 from tracebraid.model.schema.ranks import MEMBERS, RANKS
 

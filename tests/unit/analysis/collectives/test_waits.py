@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from tests.unit.analysis.collectives.made import linked_ranks, member
-from tracebraid.analysis.collectives.waits import waits
-from tracebraid.model.transfer_method import TransferMethod
+from tracebraid.analysis.collectives.transfers.waits import waits
+from tracebraid.model.collectives.transfer_method import TransferMethod
 
 UNKNOWN: Mapping[str, object] = {"method": "unknown"}
 

@@ -10,10 +10,10 @@ import pytest
 from tests.planted import A100, H100, Scene
 from tests.planted.programs import GEMM_NS, Program
 from tracebraid.analysis.compare.compare import compare
-from tracebraid.analysis.compare.rank_profile import RankProfile, rank_profile
+from tracebraid.analysis.compare.profiles.rank_profile import RankProfile, rank_profile
 from tracebraid.model.answers import DiffSetting
-from tracebraid.model.comparison import Caution, CautionCode
 from tracebraid.model.diff_sentences import CAUTION_SENTENCES, caution_sentence
+from tracebraid.model.questions.comparison import Caution, CautionCode
 
 STEPS = [GEMM_NS + 97 * (number * 7 % 20) for number in range(20)]
 PLAIN = Program()

@@ -10,9 +10,9 @@ import pytest
 from tests.planted import CALL_NS
 from tests.planted.programs import GEMM_NS, Program
 from tracebraid.analysis.compare.compare import compare
-from tracebraid.analysis.compare.rank_profile import RankProfile, rank_profile
+from tracebraid.analysis.compare.profiles.rank_profile import RankProfile, rank_profile
 from tracebraid.model.answers import DiffChange, DiffPart, IdleCause, MatchedBy
-from tracebraid.model.comparison import CautionCode, Comparison
+from tracebraid.model.questions.comparison import CautionCode, Comparison
 
 _PLAIN = Program()
 _STEPS = [GEMM_NS + 100 * number for number in range(8)]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from tests.planted.programs import GEMM_NS, Program
 from tracebraid.analysis.compare.compare import compare_runs
 from tracebraid.analysis.compare.diff_steps import diff_steps
-from tracebraid.analysis.compare.rank_profile import rank_profile
-from tracebraid.analysis.compare.run_profile import RunProfile, run_profile
+from tracebraid.analysis.compare.profiles.rank_profile import rank_profile
+from tracebraid.analysis.compare.profiles.run_profile import RunProfile, run_profile
 from tracebraid.model.answers import DiffChange, DiffPart
 
 _Ints = NDArray[np.int64]

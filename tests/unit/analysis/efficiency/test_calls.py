@@ -10,8 +10,8 @@ from tracebraid.analysis.efficiency.catalog import ANALYSES
 from tracebraid.analysis.efficiency.mfu import mfu
 from tracebraid.analysis.efficiency.op_costs import op_costs
 from tracebraid.analysis.needs import HAS, lacking
-from tracebraid.model.analysis import Need
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
 
 FLOATS = "GenericList[Tensor(float),Tensor(float)]"
 

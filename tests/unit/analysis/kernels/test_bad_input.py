@@ -9,8 +9,8 @@ from tests.builders import Json, call, complete, kernel, op
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.kernels.catalog import ANALYSES
 from tracebraid.analysis.kernels.kernels import kernels
-from tracebraid.model.analysis import Analysis
 from tracebraid.model.category import Role
+from tracebraid.model.questions.analysis import Analysis
 
 TRACES: dict[str, list[Json]] = {
     "nothing": [],

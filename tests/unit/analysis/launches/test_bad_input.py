@@ -10,7 +10,7 @@ from tests.builders import Json, call, complete, flow, kernel, op
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.launches.catalog import ANALYSES
 from tracebraid.analysis.launches.copies.copies import copies
-from tracebraid.model.analysis import Analysis
+from tracebraid.model.questions.analysis import Analysis
 
 STEP = op("ProfilerStep#1", 0, 100, cat="user_annotation")
 RANGE: Json = {"flops": None, "dram": [1], "": "x"}

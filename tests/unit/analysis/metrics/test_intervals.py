@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracebraid.analysis.metrics.over_ranks import values_over_ranks
-from tracebraid.analysis.metrics.quantiles import quantile_values
-from tracebraid.analysis.metrics.ratios import ratio_values
-from tracebraid.analysis.metrics.student import student_quantile
-from tracebraid.model.metric import OverRanks
+from tracebraid.analysis.distributions.student import student_quantile
+from tracebraid.analysis.metrics.values.over_ranks import values_over_ranks
+from tracebraid.analysis.metrics.values.quantiles import quantile_values
+from tracebraid.analysis.metrics.values.ratios import ratio_values
+from tracebraid.model.questions.metric import OverRanks
 
 SEED = 13
 

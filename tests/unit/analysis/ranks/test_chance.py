@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from tracebraid.analysis.ranks.lateness.chance import at_least, blocks_for
+from tracebraid.analysis.distributions.binomial import at_least
+from tracebraid.analysis.ranks.lateness.chance import blocks_for
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.planted import Scene
 from tests.unit.analysis.ranks.planned import KINDS, data_parallel
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.ranks.lateness import rank_segments as segments
 from tracebraid.analysis.ranks.lateness.rank_segments import MOST_NAMES, rank_segments
 from tracebraid.analysis.ranks.lateness.segment_kinds import SegmentKind

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.linking.ranks.made_members import MadeJob, agreement, all_reduces, facts
 from tracebraid.linking.ranks.matching.matched import MatchedMembers, match_members
-from tracebraid.model.collective_codes import MatchMethod
+from tracebraid.model.collectives.codes import MatchMethod
 from tracebraid.model.finding_code import FindingCode
 
 _DAY_NS = 86_400_000_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracebraid.analysis.antipatterns.communication import hidable, small_collectives, unbalanced_buckets
-from tracebraid.model.detector import Detector
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["DETECTORS"]
 

@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.antipatterns.communication.exposed import computing, exposed_events
 from tracebraid.analysis.antipatterns.communication.small_collectives import SMALL_BYTES
-from tracebraid.analysis.antipatterns.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
 from tracebraid.analysis.event_columns import event_columns
 from tracebraid.analysis.host.host_trees import host_names, host_ops
 from tracebraid.analysis.memory.host.passes import passes
 from tracebraid.analysis.time.intervals import Cover, cover_of
 from tracebraid.analysis.time.work_events import HOST
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import flags_by_name
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 from tracebraid.model.units import NS_PER_MS
 
 __all__ = ["DETECTOR", "LAUNCH_NS", "WAIT_NS", "hidable_communication", "hidden_most"]

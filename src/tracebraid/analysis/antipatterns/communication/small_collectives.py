@@ -7,11 +7,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.antipatterns.communication.exposed import computed_between, exposed_events
-from tracebraid.analysis.antipatterns.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
 from tracebraid.analysis.time.work_events import compute_cover
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 from tracebraid.model.units import NS_PER_MS
 
 __all__ = [

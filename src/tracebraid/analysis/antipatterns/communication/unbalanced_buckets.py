@@ -6,10 +6,10 @@ import polars as pl
 
 from tracebraid.analysis.antipatterns.communication.exposed import exposed_events
 from tracebraid.analysis.antipatterns.communication.small_collectives import SMALL_BYTES
-from tracebraid.analysis.antipatterns.evidence import evidence_of
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["DETECTOR", "LEAST_BUCKETS", "MOST_OF_MEDIAN", "unbalanced_buckets"]
 

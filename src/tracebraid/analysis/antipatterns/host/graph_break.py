@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
-from tracebraid.analysis.antipatterns.idle_after import idle_after, is_on_device
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.idle_after import idle_after, is_on_device
 from tracebraid.analysis.event_names import event_names
 from tracebraid.analysis.time.intervals import cover_of
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
-from tracebraid.model.analysis import Need
 from tracebraid.model.category import Role
-from tracebraid.model.detector import Detector
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["GRAPH_BREAK"]
 

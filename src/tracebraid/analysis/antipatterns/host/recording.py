@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.idle_after import idle_after
 from tracebraid.analysis.antipatterns.host.ranges import HostWork, ranges_of
-from tracebraid.analysis.antipatterns.idle_after import idle_after
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["RECORDING"]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.idle_after import device_idle, idle_after
 from tracebraid.analysis.antipatterns.host.ranges import HostWork, ranges_of
-from tracebraid.analysis.antipatterns.idle_after import device_idle, idle_after
 from tracebraid.analysis.antipatterns.syncs.host_waits import host_waits
 from tracebraid.analysis.device.device_events import device_events_by_step
 from tracebraid.analysis.time.idle.idle_parts import MACRO_NS
 from tracebraid.analysis.time.intervals import Cover, cover_of
 from tracebraid.analysis.time.step_windows import step_windows
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["STEP_BOUNDARY"]
 

@@ -8,7 +8,7 @@ from tracebraid.analysis.antipatterns.matmuls import (
     tiny_products,
     unaligned_products,
 )
-from tracebraid.model.detector import Detector
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["DETECTORS"]
 

@@ -9,15 +9,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.device_work import device_work
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.work_of_ops import work_of_ops
 from tracebraid.analysis.antipatterns.matmuls.products import products
-from tracebraid.analysis.antipatterns.work import device_work
-from tracebraid.analysis.antipatterns.work_of_ops import work_of_ops
 from tracebraid.analysis.efficiency.calls import calls_of
 from tracebraid.analysis.efficiency.peaks import peak_flops_of
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["DETECTOR", "LEAST_KEYS", "LEAST_QUERIES", "MOST_EVENTS", "eager_attention", "scores_of"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
-from tracebraid.analysis.antipatterns.work import device_work
+from tracebraid.analysis.antipatterns.evidence.device_work import device_work
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
 from tracebraid.analysis.efficiency.costs_by_shape import LATENCY_NS
 from tracebraid.analysis.efficiency.peaks import peak_flops_of
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
 from tracebraid.model.device_peaks import Precision
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import flags_by_name
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["DETECTOR", "FP32_KERNEL", "full_precision_products"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.antipatterns.work_of_ops import work_of_ops
+from tracebraid.analysis.antipatterns.evidence.work_of_ops import work_of_ops
 from tracebraid.analysis.efficiency.counted_ops import counted_ops
 from tracebraid.analysis.efficiency.peaks import peak_bandwidth_of, peak_flops_of
 from tracebraid.model.answers.efficiency import OpFamily

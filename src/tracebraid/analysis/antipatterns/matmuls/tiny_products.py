@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
 from tracebraid.analysis.antipatterns.matmuls.products import products
 from tracebraid.analysis.efficiency.costs_by_shape import LATENCY_NS
 from tracebraid.analysis.time.intervals import cover_of
 from tracebraid.analysis.time.work_events import work_events
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 from tracebraid.model.units import NS_PER_MS
 
 __all__ = [

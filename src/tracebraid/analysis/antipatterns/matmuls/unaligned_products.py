@@ -6,13 +6,13 @@ import json
 
 import polars as pl
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
 from tracebraid.analysis.antipatterns.matmuls.products import products
 from tracebraid.analysis.efficiency.costs_by_shape import LATENCY_NS
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
 from tracebraid.model.device_peaks import Precision
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["DETECTOR", "ELEMENTS", "FACTORS", "LEAST_LOST", "is_unaligned", "unaligned_products"]
 

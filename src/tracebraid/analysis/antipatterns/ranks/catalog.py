@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracebraid.analysis.antipatterns.ranks.imbalance import RANKS_DETECTOR, STAGES_DETECTOR
-from tracebraid.model.detector import JobDetector
+from tracebraid.model.questions.detector import JobDetector
 
 __all__ = ["DETECTORS"]
 

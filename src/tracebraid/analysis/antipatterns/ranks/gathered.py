@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
+from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.device.device_events import device_events_by_step
 from tracebraid.analysis.time.intervals import cover_of
 from tracebraid.analysis.time.step_windows import step_windows, windows_of

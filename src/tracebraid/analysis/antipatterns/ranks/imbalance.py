@@ -7,11 +7,11 @@ from collections.abc import Callable
 import polars as pl
 
 from tracebraid.analysis.antipatterns.ranks.gathered import collective_sites, step_compute
-from tracebraid.analysis.collectives.waits import waits
+from tracebraid.analysis.collectives.transfers.waits import waits
 from tracebraid.model.answers import EVIDENCE
-from tracebraid.model.collective_codes import CollectiveType
-from tracebraid.model.detector import JobDetector
+from tracebraid.model.collectives.codes import BETWEEN_TWO
 from tracebraid.model.linked_ranks import LinkedRanks
+from tracebraid.model.questions.detector import JobDetector
 
 __all__ = ["LEAST_SHARE", "RANKS_DETECTOR", "STAGES_DETECTOR", "rank_imbalance", "stage_imbalance"]
 
@@ -19,7 +19,7 @@ LEAST_SHARE = 0.05
 """How far the most compute of a step is above the mean of the ranks, as a share of it, for an imbalance: devices of one
 kind differ by 2 to 3 % on the same work."""
 
-_BETWEEN_TWO = [CollectiveType.SEND.value, CollectiveType.RECEIVE.value, CollectiveType.SEND_RECEIVE.value]
+_TO_STAGES = [kind.value for kind in BETWEEN_TWO]
 _STEP = ["group", "step"]
 
 
@@ -34,7 +34,7 @@ def rank_imbalance(ranks: LinkedRanks) -> pl.DataFrame:
         ranks: the ranks of a job.
     """
     apart = pl.col("most_ns") - pl.col("mean_ns")
-    return _imbalance(ranks, lambda waiting: ~waiting.is_in(_BETWEEN_TWO), apart)
+    return _imbalance(ranks, lambda waiting: ~waiting.is_in(_TO_STAGES), apart)
 
 
 def stage_imbalance(ranks: LinkedRanks) -> pl.DataFrame:
@@ -47,7 +47,7 @@ def stage_imbalance(ranks: LinkedRanks) -> pl.DataFrame:
         ranks: the ranks of a job.
     """
     apart = pl.col("length_ns") * (1 - pl.col("mean_ns") / pl.col("most_ns"))
-    return _imbalance(ranks, lambda waiting: waiting.is_in(_BETWEEN_TWO), apart, among_all=True)
+    return _imbalance(ranks, lambda waiting: waiting.is_in(_TO_STAGES), apart, among_all=True)
 
 
 def _imbalance(

@@ -6,9 +6,9 @@ from enum import Enum
 
 import polars as pl
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.idle_after import idle_after
 from tracebraid.analysis.antipatterns.host.ranges import all_ranges
-from tracebraid.analysis.antipatterns.idle_after import idle_after
 from tracebraid.analysis.event_columns import fetched, rows_of_events
 from tracebraid.analysis.launches.copies.copied import copied
 from tracebraid.analysis.launches.syncs.sync_calls import sync_calls

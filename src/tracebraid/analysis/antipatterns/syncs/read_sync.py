@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.antipatterns.syncs.host_waits import Waiting, waits_for
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["READ_SYNC"]
 

@@ -6,7 +6,7 @@ import json
 
 import polars as pl
 
-from tracebraid.analysis.antipatterns.work_of_ops import work_of_ops
+from tracebraid.analysis.antipatterns.evidence.work_of_ops import work_of_ops
 from tracebraid.analysis.efficiency.calls import calls_of
 from tracebraid.analysis.efficiency.element_types import BITS
 from tracebraid.model.linked_trace import LinkedTrace

@@ -9,7 +9,7 @@ from tracebraid.analysis.antipatterns.tensors import (
     stored_activations,
     unfused_optimizer,
 )
-from tracebraid.model.detector import Detector
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["DETECTORS"]
 

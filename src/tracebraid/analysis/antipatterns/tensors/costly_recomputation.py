@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
-from tracebraid.analysis.antipatterns.work_of_ops import work_of_ops
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.work_of_ops import work_of_ops
 from tracebraid.analysis.efficiency.counted_ops import counted_ops
-from tracebraid.model.analysis import Need
 from tracebraid.model.answers.efficiency import OpFamily
-from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["DETECTOR", "LEAST_FREE", "costly_recomputation", "free_memory_share"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
 from tracebraid.analysis.antipatterns.tensors.casts import copies_between_tensors
 from tracebraid.analysis.event_columns import event_columns
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 from tracebraid.model.units import NS_PER_MS
 
 __all__ = ["DETECTOR", "HOST_GAP_NS", "MOST_BETWEEN", "STALL_NS", "dtype_bounces"]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.device_work import device_work
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.work_of_ops import work_of_ops
 from tracebraid.analysis.antipatterns.tensors.casts import copies_between_tensors
-from tracebraid.analysis.antipatterns.work import device_work
-from tracebraid.analysis.antipatterns.work_of_ops import work_of_ops
 from tracebraid.analysis.host.host_trees import host_names, host_ops
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import flags_by_name
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["DETECTOR", "layout_copies"]
 

@@ -6,13 +6,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
-from tracebraid.analysis.antipatterns.work import device_work
+from tracebraid.analysis.antipatterns.evidence.device_work import device_work
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
 from tracebraid.analysis.event_columns import event_columns, fetched, rows_of_events
 from tracebraid.analysis.memory.host.passes import passes
-from tracebraid.model.analysis import Need
-from tracebraid.model.detector import Detector
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["DETECTOR", "LEAST_BYTES", "stored_activations"]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.antipatterns.evidence import evidence_of
-from tracebraid.analysis.antipatterns.work_of_ops import work_of_ops
+from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
+from tracebraid.analysis.antipatterns.evidence.work_of_ops import work_of_ops
 from tracebraid.analysis.efficiency.costs_by_shape import LATENCY_NS
 from tracebraid.analysis.host.host_trees import host_names, host_ops
 from tracebraid.analysis.time.intervals import cover_of
 from tracebraid.analysis.time.work_events import work_events
-from tracebraid.model.analysis import Need
 from tracebraid.model.category import Role, categories_of
-from tracebraid.model.detector import Detector
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import flags_by_name
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.questions.detector import Detector
 
 __all__ = ["DETECTOR", "LEAST_RUNS", "unfused_optimizer"]
 

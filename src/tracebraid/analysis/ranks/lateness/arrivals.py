@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.collectives.waits import waits
-from tracebraid.analysis.ranks.lateness.rank_segments import GROUP
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.analysis.collectives.transfers.waits import waits
+from tracebraid.analysis.ranks.lateness.rank_segments import GROUP, PAIRED
 from tracebraid.model.linked_ranks import LinkedRanks
 
 __all__ = ["arrivals", "late_ranks"]
-
-_PAIRED = [kind.value for kind in (CollectiveType.SEND, CollectiveType.RECEIVE, CollectiveType.SEND_RECEIVE)]
 
 
 def arrivals(ranks: LinkedRanks) -> pl.DataFrame:
@@ -47,7 +44,7 @@ def _of_members(ranks: LinkedRanks) -> pl.DataFrame:
         .with_columns(
             pl.when(of_send).then("rest_ns").otherwise("waiting_ns").fill_null(0).alias("waiting_ns"),
             pl.when(of_send).then("latest").otherwise("waited_for").alias("waited_for"),
-            pl.col("type").is_in(_PAIRED).fill_null(value=False).alias("paired"),
+            pl.col("type").is_in(PAIRED).fill_null(value=False).alias("paired"),
         )
         .pipe(_with_waited)
         .sort("rank", "arrival_ns", "event_id")

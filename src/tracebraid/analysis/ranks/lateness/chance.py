@@ -4,31 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["at_least", "blocks_for"]
-
-
-def at_least(count: int, trials: int, probability: float) -> float:
-    """The probability of at least `count` successes in `trials`: the binomial distribution's upper tail.
-
-    Args:
-        count: successes.
-        trials: independent trials.
-        probability: of a success in each, above 0.
-    """
-    if count <= 0 or probability >= 1.0:
-        return 1.0
-    whole = math.lgamma(trials + 1)
-    terms = (
-        math.exp(
-            whole
-            - math.lgamma(k + 1)
-            - math.lgamma(trials - k + 1)
-            + k * math.log(probability)
-            + (trials - k) * math.log1p(-probability)
-        )
-        for k in range(count, trials + 1)
-    )
-    return min(math.fsum(terms), 1.0)
+__all__ = ["blocks_for"]
 
 
 def blocks_for(ranks: int, level: float) -> int:

@@ -14,6 +14,8 @@ __all__ = ["by_name", "carried"]
 
 _THING = ["kind", "name", "merged"]
 _MEMBER = ["rank", "event_id"]
+_LEAST_OF_STEP = 0.5
+"""Share of a difference before a send or receive by which the rank's whole step differs at least: a chosen value."""
 _WORKS = pl.col("kind") != SegmentKind.COMMUNICATION
 
 
@@ -24,7 +26,8 @@ def by_name(late: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFrame) -
     longer on the late rank.
 
     Of a send or receive the others are all ranks, in all their segments before one in which they did the same thing:
-    the two of a pair do different things.
+    the two of a pair do different things. By the order of a pipeline a rank may do more before one of its sends and
+    less before the others: what does not take it longer in the whole step is left out.
 
     Args:
         late: `late_ranks`, those that are asked for.
@@ -32,11 +35,12 @@ def by_name(late: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFrame) -
         segments: `rank_segments` of all ranks.
     """
     own = (
-        late.select("collective", "paired", *_MEMBER)
+        late.select("collective", "paired", "step", *_MEMBER)
         .join(segments.filter(_WORKS), on=_MEMBER)
-        .select("collective", "paired", "rank", *_THING, "time_ns", "count")
+        .select("collective", "paired", "rank", "step", *_THING, "time_ns", "count")
     )
-    found = [_against_members(own, late, arrived, segments), _against_all(own, arrived, segments)]
+    of_pairs = arrived.filter("paired").select(*_MEMBER, "step").join(segments.filter(_WORKS), on=_MEMBER)
+    found = [_against_members(own, late, arrived, segments), _against_all(own, of_pairs)]
     others_ns = pl.col("others_ns").round().cast(pl.Int64)
     return (
         pl.concat(found)
@@ -61,7 +65,7 @@ def _against_members(
         pl.when(pl.col("merged").any()).then(pl.col("time_ns").filter(~pl.col("merged")).min()).alias("least")
     )
     return (
-        own.drop("paired", "rank")
+        own.drop("paired", "rank", "step")
         .join(others.select("collective", "rank"), on="collective")
         .join(
             of_others.select(
@@ -94,14 +98,10 @@ def _against_members(
     )
 
 
-def _against_all(own: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
+def _against_all(own: pl.DataFrame, of_pairs: pl.DataFrame) -> pl.DataFrame:
     own = own.filter("paired")
-    by_rank = (
-        arrived.filter("paired")
-        .select(_MEMBER)
-        .join(segments.filter(_WORKS), on=_MEMBER)
-        .group_by("rank", *_THING)
-        .agg(pl.col("time_ns").median().alias("other_ns"), pl.col("count").median().alias("other_count"))
+    by_rank = of_pairs.group_by("rank", *_THING).agg(
+        pl.col("time_ns").median().alias("other_ns"), pl.col("count").median().alias("other_count")
     )
     of_rank = (
         own.select("rank", *_THING)
@@ -114,10 +114,38 @@ def _against_all(own: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFram
             pl.col("other_count").median().alias("others_count"),
         )
     )
+    key = ["rank", "step", *_THING]
+    more = pl.col("time_ns") - pl.col("others_ns")
     return (
         own.join(of_rank, on=["rank", *_THING], how="left")
         .with_columns(pl.col("others_ns", "others_count").fill_null(0.0))
+        .join(_beyond_in_step(of_pairs), on=key, how="left", nulls_equal=True)
+        .filter(pl.col("beyond_ns") >= _LEAST_OF_STEP * more)
         .select("collective", *_THING, "time_ns", "count", "others_ns", "others_count")
+    )
+
+
+def _beyond_in_step(of_pairs: pl.DataFrame) -> pl.DataFrame:
+    """How much longer each rank did each thing than the median rank, in all its segments of a step: beyond_ns.
+
+    Of two ranks it is the difference between both. A rank that lacks a thing took 0 for it.
+    """
+    at = ["step", *_THING]
+    totals = of_pairs.group_by("rank", *at).agg(pl.col("time_ns").sum().alias("total"))
+    ranks = of_pairs.group_by("step").agg(pl.col("rank").n_unique().cast(pl.Int64).alias("ranks"))
+    ordered = pl.col("total").sort(descending=True)
+    # Zeros of the ranks that lack the thing would follow.
+    upper, lower = (
+        ordered.get((pl.col("ranks").first() - less) // 2, null_on_oob=True).fill_null(0) for less in (1, 0)
+    )
+    usual = (
+        totals.join(ranks, on="step", nulls_equal=True)
+        .group_by(at)
+        .agg(((upper + lower) / 2).alias("usual"), pl.col("ranks").first())
+    )
+    doubled = pl.when(pl.col("ranks") == 2).then(2).otherwise(1)
+    return totals.join(usual, on=at, nulls_equal=True).select(
+        "rank", *at, ((pl.col("total") - pl.col("usual")) * doubled).alias("beyond_ns")
     )
 
 
@@ -128,7 +156,7 @@ def carried(late: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFrame) -
         collective: a row for each that is asked for.
         carried_ns: from its lateness at the last collective of the group, and from its waiting for others since.
         is_first: whether most of that is from before the recording.
-        transfer_ns: what collectives transferred longer since.
+        transfer_ns: what collectives transferred longer since; 0 of a send or receive.
         transferred: the longest of them.
         source, source_rank: the collective that most of `carried_ns` comes from, and whose lateness it was; null:
             unknown.
@@ -162,7 +190,8 @@ def carried(late: pl.DataFrame, arrived: pl.DataFrame, segments: pl.DataFrame) -
         .then(pl.col("waiting").filter(is_late).first())
         .otherwise(beyond_others("waiting"))
         .alias("from_waiting"),
-        beyond_others("transfer").alias("transfer_ns"),
+        # The two of a pair are in collectives of different groups since.
+        pl.when(pl.col("paired").first()).then(0.0).otherwise(beyond_others("transfer")).alias("transfer_ns"),
     )
     return _with_sources(found, communicated)
 

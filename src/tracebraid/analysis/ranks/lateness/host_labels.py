@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.host.host_rows import NO_ROW, host_rows
 from tracebraid.analysis.host.name_rules import by_rules, kinds
 from tracebraid.analysis.host.surroundings import nearest_or_none, surroundings

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.event_columns import event_columns
 from tracebraid.analysis.host.host_rows import names_of_rows

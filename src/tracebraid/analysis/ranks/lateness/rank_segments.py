@@ -6,13 +6,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.ranks.lateness.labelled_time import LabelledTime, labelled_time
 from tracebraid.analysis.ranks.lateness.segment_kinds import SegmentKind
+from tracebraid.model.collectives.codes import BETWEEN_TWO
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["GROUP", "MOST_NAMES", "rank_segments"]
+__all__ = ["GROUP", "MOST_NAMES", "PAIRED", "rank_segments"]
 
 _Ints = NDArray[np.int64]
 
@@ -23,9 +24,15 @@ them, so a name that another rank lacks took it at most the least that is kept."
 MOST_ROWS = 32_768
 """Names that are kept of a rank, where it has few segments: about 2 MB; a chosen value."""
 
-GROUP = pl.coalesce("process_group", "communicator", pl.lit(""))
-"""What names the group of a member on its rank. Ids of communicators may differ between collectives: PyTorch's
-`Comms Id` is a hash with the sequence number in it."""
+PAIRED = [kind.value for kind in BETWEEN_TWO]
+"""Types of communication between two ranks."""
+
+_OF_PAIRS = pl.when(pl.col("type").is_in(PAIRED)).then(pl.lit(" between two")).otherwise(pl.lit(""))
+
+GROUP = pl.concat_str(pl.coalesce("process_group", "communicator", pl.lit("")), _OF_PAIRS.fill_null(""))
+"""What names the group of a member on its rank. Sends and receives are apart: before a collective of all ranks of a
+group, ranks do the same only since the last one of all. Ids of communicators may differ from collective to collective:
+PyTorch's `Comms Id` is a hash with the sequence number in it."""
 
 _SCHEMA = pl.Schema(
     {
@@ -42,7 +49,7 @@ _SCHEMA = pl.Schema(
 
 
 def rank_segments(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """The segment before each collective: from the arrival at the last collective of its group to its own.
+    """The segment before each collective: from the arrival at the last collective of its group (`GROUP`) to its own.
 
     The first of a group begins with the trace. Rows of an `event_id` add up to the length of its segment. Columns:
 

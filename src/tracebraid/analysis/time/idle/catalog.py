@@ -6,8 +6,8 @@ from tracebraid.analysis.time.idle.idle_blame import idle_blame
 from tracebraid.analysis.time.idle.idle_causes import idle_causes
 from tracebraid.analysis.time.idle.idle_gaps import idle_gaps
 from tracebraid.analysis.time.idle.stream_idle import stream_idle
-from tracebraid.model.analysis import Analysis, Family, Need
 from tracebraid.model.answers import IDLE_BLAME, IDLE_CAUSES, IDLE_GAPS, STREAM_IDLE
+from tracebraid.model.questions.analysis import Analysis, Family, Need
 
 __all__ = ["ANALYSES"]
 

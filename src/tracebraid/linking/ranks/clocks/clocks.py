@@ -13,7 +13,7 @@ import polars as pl
 from tracebraid.linking.ranks.clocks.evidence import evidence_of, of_units
 from tracebraid.linking.ranks.clocks.propagation import KnownClock, clocks_from
 from tracebraid.linking.ranks.clocks.units import units_of
-from tracebraid.model.collective_codes import ClockMethod
+from tracebraid.model.collectives.codes import ClockMethod
 from tracebraid.model.schema.ranks import CLOCKS
 
 __all__ = ["clocks_of"]

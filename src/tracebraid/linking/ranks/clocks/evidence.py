@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.collectives.codes import BETWEEN_TWO, CollectiveType
 from tracebraid.model.expressions import as_text
 
 __all__ = ["ENDS_APART", "ENDS_TOGETHER", "evidence_of", "of_units"]
@@ -20,7 +20,6 @@ _WAIT_FOR_ALL = (
     _TYPE.ALL_TO_ALL,
     _TYPE.BARRIER,
 )
-_BETWEEN_TWO = (_TYPE.SEND, _TYPE.RECEIVE, _TYPE.SEND_RECEIVE)
 _NOTHING = r"(^|[\[, ])0+([,\] ]|$)"
 """A split that has nothing for some rank, which then is not waited for."""
 
@@ -54,8 +53,8 @@ def evidence_of(members: pl.DataFrame, collectives: pl.DataFrame, ranks: pl.Data
     doubtful = ~pl.col("agrees").fill_null(value=True) & ~uneven
     all_wait = _is(kind, _WAIT_FOR_ALL) & ~partial & ~doubtful
     gives, awaits = (all_wait | (own == kind_of.value) for kind_of in (_TYPE.SEND, _TYPE.RECEIVE))
-    apart = uneven | doubtful | _is(kind, _BETWEEN_TWO)
-    return found.filter(_is(kind, (*_WAIT_FOR_ALL, *_BETWEEN_TWO))).select(
+    apart = uneven | doubtful | _is(kind, BETWEEN_TWO)
+    return found.filter(_is(kind, (*_WAIT_FOR_ALL, *BETWEEN_TWO))).select(
         "rank",
         "collective",
         pl.when(apart).then(ENDS_APART).otherwise(ENDS_TOGETHER).alias("ends"),

@@ -8,15 +8,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tracebraid.model.collectives.codes import USUAL_DRIFT_PPM
 from tracebraid.model.units import NS_PER_MS
 
-__all__ = ["MOST_DRIFT_PPM", "USUAL_DRIFT_PPM", "ClockLine", "Differences", "line_through"]
+__all__ = ["MOST_DRIFT_PPM", "ClockLine", "Differences", "line_through"]
 
 MOST_DRIFT_PPM = 1000.0
 """No clock of a host drifts as much: oscillators do up to 100, NTP adds up to 500 to correct them."""
-
-USUAL_DRIFT_PPM = 100.0
-"""What a drift that was not measured may be: the tolerance of an oscillator."""
 
 _LEAST_FOR_DRIFT = 6
 """Collectives from which on a drift is measured."""

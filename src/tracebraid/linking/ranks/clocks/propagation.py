@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 
 from tracebraid.linking.ranks.clocks.line import (
-    USUAL_DRIFT_PPM,
     ClockLine,
     Differences,
     line_through,
 )
+from tracebraid.model.collectives.codes import USUAL_DRIFT_PPM
 
 __all__ = ["KnownClock", "clocks_from"]
 

@@ -6,7 +6,7 @@ import polars as pl
 
 from tracebraid.linking.ranks.clocks.evidence import of_units
 from tracebraid.linking.ranks.clocks.propagation import clocks_from
-from tracebraid.model.collective_codes import SAME_CLOCK_NS
+from tracebraid.model.collectives.codes import SAME_CLOCK_NS
 
 __all__ = ["units_of"]
 

@@ -33,11 +33,15 @@ class Track:
         tokens: a number for the type and size of each; equal numbers may be of one collective.
         ends: their ends, in ns.
         steps: a number for the step of each; -1: in none.
+        starts: their starts, in ns.
+        meets: whether each ends on no rank before all have started.
     """
 
     tokens: Ints
     ends: Ints
     steps: Ints
+    starts: Ints
+    meets: npt.NDArray[np.bool_]
 
 
 class Evidence:
@@ -94,7 +98,8 @@ def align(a: Track, b: Track, hint: int | None = None) -> Alignment | None:
         is_same = equal and steps_agree and bool((timed.of == np.arange(len(timed.of)))[timed.of >= 0].all())
         return _same_order(a, b, Evidence.ORDER) if is_same else timed
     if equal and steps_agree:
-        plausible = _plausible(a, b, hint)
+        # Names of several steps say more than clocks that nothing was compared with.
+        plausible = None if hint is None and _in_several_steps(a, b) else _plausible(a, b, hint)
         return (
             None
             if plausible is not None and _shifted(plausible)
@@ -106,6 +111,11 @@ def align(a: Track, b: Track, hint: int | None = None) -> Alignment | None:
 def _same_order(a: Track, b: Track, evidence: int) -> Alignment:
     offset = int(np.median(a.ends - b.ends))
     return Alignment(np.arange(len(b.tokens)), np.full(len(b.tokens), offset), evidence)
+
+
+def _in_several_steps(a: Track, b: Track) -> bool:
+    """Whether all members of both are in steps, and in more than one."""
+    return bool((a.steps >= 0).all() and (b.steps >= 0).all()) and len(np.unique(b.steps)) > 1
 
 
 def _shifted(alignment: Alignment) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from tracebraid.linking.ranks.matching.alignment import Alignment, Evidence, Track, align
 from tracebraid.linking.ranks.matching.clock_votes import Ints
-from tracebraid.model.collective_codes import MatchMethod
+from tracebraid.linking.ranks.matching.known_offsets import KnownOffsets
+from tracebraid.linking.ranks.matching.possible import can_meet
+from tracebraid.model.collectives.codes import MatchMethod
 
 __all__ = ["match_by_order"]
 
@@ -39,7 +41,6 @@ class _Reference:
 
     track: Track
     keys: Ints
-    clocks: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +60,12 @@ def match_by_order(members: pl.DataFrame, clocks: dict[int, int]) -> pl.DataFram
     what it alone has. Linear in members.
 
     Args:
-        members: `row`, `channel`, `track` (the rank), `token`, `end_ns`, `step_number`, in the order of issue.
+        members: `row`, `channel`, `track` (the rank), `token`, `start_ns`, `end_ns`, `step_number`, `meets` (whether
+            it ends on no rank before all have started), in the order of issue.
         clocks: what to add to a rank's times to be on the clock of some rank, in ns, as far as it is known.
     """
-    clocks = dict(clocks)
-    found = [_matched(channel, tracks, clocks) for channel, tracks in _channels(members) if len(tracks) > 1]
+    known = KnownOffsets(clocks)
+    found = [_matched(channel, tracks, known) for channel, tracks in _channels(members) if len(tracks) > 1]
     schema = {"row": pl.Int64, "key": pl.String, "method": pl.String, "confidence": pl.Float64}
     return pl.concat([pl.DataFrame(schema=schema), *found])
 
@@ -77,7 +79,7 @@ def _channels(members: pl.DataFrame) -> Iterator[tuple[str, dict[int, pl.DataFra
         yield str(channel), {int(str(rank)): frame for (rank,), frame in ordered}
 
 
-def _matched(channel: str, tracks: dict[int, pl.DataFrame], clocks: dict[int, int]) -> pl.DataFrame:
+def _matched(channel: str, tracks: dict[int, pl.DataFrame], clocks: KnownOffsets) -> pl.DataFrame:
     first, *waiting = tracks
     track = _track(tracks[first])
     reference = _Reference(track, np.arange(len(track.tokens)))
@@ -86,10 +88,9 @@ def _matched(channel: str, tracks: dict[int, pl.DataFrame], clocks: dict[int, in
     for _ in range(_TRIES):
         left = []
         for rank in waiting:
-            hint = clocks[rank] - clocks[first] if rank in clocks and first in clocks else None
             track = _track(tracks[rank])
-            alignment = align(reference.track, track, hint)
-            if alignment is None or not (alignment.of >= 0).any():
+            alignment = align(reference.track, track, clocks.between(rank, first))
+            if alignment is None or not _is_possible(reference.track, track, alignment):
                 left.append(rank)
                 continue
             offsets[rank] = int(np.median(alignment.offsets))
@@ -98,22 +99,22 @@ def _matched(channel: str, tracks: dict[int, pl.DataFrame], clocks: dict[int, in
         if not left or len(left) == len(waiting):
             break
         waiting = left
-    _keep_clocks(clocks, offsets, first)
+    clocks.add(offsets)
     return _together(channel, results)
 
 
-def _keep_clocks(clocks: dict[int, int], offsets: dict[int, int], first: int) -> None:
-    """Remember how far clocks are apart, once a group has said it, for groups of the same ranks."""
-    if not clocks:
-        clocks.update(offsets)
-    elif first in clocks:
-        for rank, offset in offsets.items():
-            clocks.setdefault(rank, clocks[first] + offset)
+def _is_possible(known: Track, track: Track, alignment: Alignment) -> bool:
+    """Whether any members are aligned, and their times allow that they are of the same collectives."""
+    if not (alignment.of >= 0).any():
+        return False
+    ours = np.flatnonzero((alignment.of >= 0) & track.meets)
+    there = alignment.of[ours]
+    return can_meet((known.starts[there], known.ends[there]), (track.starts[ours], track.ends[ours]))
 
 
 def _track(frame: pl.DataFrame) -> Track:
-    tokens, ends, steps = (frame.get_column(name).to_numpy() for name in ("token", "end_ns", "step_number"))
-    return Track(tokens, ends, steps)
+    columns = ("token", "end_ns", "step_number", "start_ns", "meets")
+    return Track(*(frame.get_column(name).to_numpy() for name in columns))
 
 
 def _added(reference: _Reference, track: Track, alignment: Alignment) -> Ints:
@@ -122,12 +123,15 @@ def _added(reference: _Reference, track: Track, alignment: Alignment) -> Ints:
     keys = np.where(new, -1, reference.keys[alignment.of])
     keys[new] = len(reference.keys) + np.arange(new.sum())
     if new.any():
-        known, ends = reference.track, (track.ends + alignment.offsets)[new]
+        known, offsets = reference.track, alignment.offsets[new]
+        ends = track.ends[new] + offsets
         order = np.argsort(np.concatenate([known.ends, ends]), kind="stable")
         reference.track = Track(
             np.concatenate([known.tokens, track.tokens[new]])[order],
             np.concatenate([known.ends, ends])[order],
             np.concatenate([known.steps, track.steps[new]])[order],
+            np.concatenate([known.starts, track.starts[new] + offsets])[order],
+            np.concatenate([known.meets, track.meets[new]])[order],
         )
         reference.keys = np.concatenate([reference.keys, keys[new]])[order]
     return keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.linking.ranks.matching.signatures import is_between_two
-from tracebraid.model.collective_codes import MatchMethod
+from tracebraid.model.collectives.codes import CollectiveType, MatchMethod
 
 __all__ = ["match_by_sequence", "restarts"]
 
@@ -26,7 +26,10 @@ def match_by_sequence(members: pl.DataFrame) -> pl.DataFrame:
     Args:
         members: `row`, `rank`, `_group`, `communicator`, `sequence`, `type`, `token`, in the order of issue.
     """
-    together, track = members.filter(~is_between_two()), ["_group", "rank"]
+    # Several sends and receives in a kernel have a number each rank's own, and unknown peers, unless there are but two.
+    of_many = (pl.col("type") == CollectiveType.SEND_RECEIVE.value) & (pl.col("group_size") != 2)
+    usable_type = ~is_between_two() & ~of_many.fill_null(value=False)
+    together, track = members.filter(usable_type), ["_group", "rank"]
     has_numbers = pl.col("sequence").is_not_null()
     # Where a rank has no numbers at all, the order has to match it with the others.
     on_all = (has_numbers.any().over(track)).all().over("_group")

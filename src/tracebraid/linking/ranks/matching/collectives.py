@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.model.collective_codes import CollectiveType, MatchMethod
+from tracebraid.model.collectives.codes import CollectiveType, MatchMethod
 from tracebraid.model.schema.ranks import MATCHED_COLLECTIVES, MEMBERS
 
 __all__ = ["collectives_of"]

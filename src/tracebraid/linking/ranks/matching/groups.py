@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from tracebraid.linking.ranks.matching.disjoint_sets import DisjointSets
+from tracebraid.model.collectives.codes import UNKNOWN_GROUP
 
 __all__ = ["LOCAL", "with_groups"]
 
@@ -219,7 +220,9 @@ def _names(locals_: list[_Local], groups: list[int]) -> dict[int, str]:
     for group, item in first.items():
         words = [item.name or "", f"({item.description})" if item.description else ""]
         words += [f"ranks {_listed(item.ranks)}" if item.ranks else f"size {item.size}" if item.size else ""]
-        text = " ".join(word for word in words if word) or next(iter(sorted(item.communicators)), "unknown")
+        text = " ".join(word for word in words if word) or next(
+            iter(sorted(item.communicators)), UNKNOWN_GROUP
+        )
         taken[text] += 1
         names[group] = text if taken[text] == 1 else f"{text} #{taken[text]}"
     return names

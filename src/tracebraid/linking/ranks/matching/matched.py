@@ -12,11 +12,14 @@ from tracebraid.linking.ranks.matching.collectives import collectives_of
 from tracebraid.linking.ranks.matching.groups import with_groups
 from tracebraid.linking.ranks.matching.order_findings import order_findings
 from tracebraid.linking.ranks.matching.rank_findings import of_another_run, rank_findings
-from tracebraid.linking.ranks.matching.signatures import is_between_two, with_signatures
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.linking.ranks.matching.signatures import is_between_two, is_of_all, with_signatures
+from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.finding import Finding
 
 __all__ = ["MatchedMembers", "match_members"]
+
+_HOST = "cpu"
+"""The device of members on the host."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +47,7 @@ def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
         members: `MEMBERS` of all ranks, on their own clocks.
         ranks: `RANKS`.
     """
-    strangers = of_another_run(ranks)
+    strangers = of_another_run(ranks, members)
     prepared = _prepared(members)
     usable = prepared.filter(~pl.col("rank").is_in(list(strangers)))
     by_sequence = match_by_sequence(usable)
@@ -89,9 +92,24 @@ def _with_channels(members: pl.DataFrame) -> pl.DataFrame:
     """With `channel` and `track`: within a channel, the members of a rank meet those of the others in their order."""
     together = pl.col("type") == CollectiveType.SEND_RECEIVE.value
     pair = pl.concat_str("_group", "source", "destination", separator=" ")
-    channel = pl.when(is_between_two()).then(pair).otherwise(pl.col("_group").cast(pl.String))
-    found = members.with_columns(channel.alias("channel"), pl.col("rank").alias("track"))
+    group = pl.concat_str(pl.col("_group").cast(pl.String), _stream_of_unnamed())
+    channel = pl.when(is_between_two()).then(pair).otherwise(group)
+    found = members.with_columns(
+        channel.alias("channel"), pl.col("rank").alias("track"), is_of_all().alias("meets")
+    )
     # Numbers that restart tell collectives apart that types and sizes do not.
     number = pl.when(restarts() & ~is_between_two()).then("sequence")
     token = pl.struct("token", number.alias("number")).rank("dense").cast(pl.Int64).alias("token")
     return found.with_columns(token).filter(pl.col("channel").is_not_null() & together.ne_missing(other=True))
+
+
+def _stream_of_unnamed() -> pl.Expr:
+    """The stream where groups have no name: each communicator of NCCL has its own, on all ranks the same.
+
+    Not where each rank has a single one, which may be another on each.
+    """
+    unnamed = pl.all_horizontal(pl.col("process_group", "communicator", "group_ranks").is_null())
+    several = (pl.col("stream").n_unique().over("_group", "rank") > 1).any().over("_group")
+    on_device = pl.col("device") != _HOST
+    stream = pl.concat_str(pl.lit(" on stream "), pl.col("stream"))
+    return pl.when(unnamed & several & on_device).then(stream).otherwise(pl.lit("")).fill_null("")

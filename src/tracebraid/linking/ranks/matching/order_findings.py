@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from tracebraid.linking.ranks.matching.signatures import is_between_two
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 

@@ -36,15 +36,21 @@ def rank_findings(
     )
 
 
-def of_another_run(ranks: pl.DataFrame) -> dict[int, int]:
-    """Ranks that recorded at another time than most of their host: each with the first of these.
+def of_another_run(ranks: pl.DataFrame, members: pl.DataFrame) -> dict[int, int]:
+    """Ranks that recorded the same steps at another time than most of their host: each with the first of these.
 
-    A host has a single clock, and ranks of a run record together.
+    A host has a single clock, and ranks of a run are in a step together. Those that recorded other steps have other
+    windows; those without steps count as of another run.
 
     Args:
         ranks: `RANKS`.
+        members: `MEMBERS`.
     """
     found: dict[int, int] = {}
+    steps: dict[int, set[str]] = {
+        rank: set(names)
+        for rank, names in members.group_by("rank").agg(pl.col("step").drop_nulls().unique()).iter_rows()
+    }
     known = ranks.drop_nulls(["host", "start_ns", "end_ns"]).sort("start_ns", "rank")
     for host in known.partition_by("host", maintain_order=True):
         latest = pl.col("end_ns").cum_max().shift(1)
@@ -53,8 +59,15 @@ def of_another_run(ranks: pl.DataFrame) -> dict[int, int]:
         largest = max(sizes, key=lambda run: (len(run["rank"]), -min(run["rank"])))
         for run in sizes:
             if run is not largest:
-                found |= dict.fromkeys(run["rank"], min(largest["rank"]))
+                usual = set[str]().union(*(steps.get(rank, ()) for rank in largest["rank"]))
+                others = [rank for rank in run["rank"] if not _has_others(steps.get(rank, set()), usual)]
+                found |= dict.fromkeys(others, min(largest["rank"]))
     return dict(sorted(found.items()))
+
+
+def _has_others(steps: set[str], usual: set[str]) -> bool:
+    """Whether both recorded steps, and none that the other did."""
+    return bool(steps) and bool(usual) and not steps & usual
 
 
 def _worlds(ranks: pl.DataFrame) -> Iterator[Finding]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.model.collective_codes import CollectiveType
+from tracebraid.model.collectives.codes import CollectiveType
 
-__all__ = ["is_between_two", "with_signatures"]
+__all__ = ["is_between_two", "is_of_all", "with_signatures"]
 
 _T = CollectiveType
 
 _UNEVEN = [kind.value for kind in (_T.ALL_TO_ALL, _T.GATHER, _T.SCATTER, _T.BARRIER)]
 """Ranks may give and get different sizes."""
+_OF_ALL = [kind.value for kind in (_T.ALL_REDUCE, _T.ALL_GATHER, _T.REDUCE_SCATTER, _T.BARRIER)]
+"""Ranks get something of all others, of which none has nothing to give."""
 _BY_OUTPUT = [_T.RECEIVE.value, _T.REDUCE_SCATTER.value]
 """Uneven inputs of a reduce-scatter's ranks are equal in sum; a receive has an output alone."""
 
@@ -38,3 +40,8 @@ def with_signatures(members: pl.DataFrame) -> pl.DataFrame:
 def is_between_two() -> pl.Expr:
     """Whether a member is a send or a receive."""
     return pl.col("type").is_in([_T.SEND.value, _T.RECEIVE.value]).fill_null(value=False)
+
+
+def is_of_all() -> pl.Expr:
+    """Whether a member ends on no rank before all ranks have started theirs."""
+    return pl.col("type").is_in(_OF_ALL).fill_null(value=False)

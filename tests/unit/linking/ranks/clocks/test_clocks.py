@@ -12,7 +12,7 @@ from tests.planted import Host, WideJob, WidePlan, wide_job
 from tests.planted.hosts import BASE_NS
 from tracebraid.linking.ranks.clocks.clocks import clocks_of
 from tracebraid.linking.ranks.link_ranks import link_ranks
-from tracebraid.model.collective_codes import ClockMethod, CollectiveType
+from tracebraid.model.collectives.codes import ClockMethod, CollectiveType
 from tracebraid.model.schema.ranks import CLOCKS, MATCHED_COLLECTIVES, MEMBERS, RANKS
 
 DAY_NS = 86_400 * 10**9

@@ -1,0 +1,1 @@
+"""Anti-patterns of launches and copies."""

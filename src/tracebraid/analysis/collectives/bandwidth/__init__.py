@@ -1,0 +1,1 @@
+"""Formulas of bandwidth and latency of collectives."""

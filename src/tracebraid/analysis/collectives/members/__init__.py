@@ -1,0 +1,1 @@
+"""A rank's part in what is communicated."""

@@ -1,0 +1,1 @@
+"""When each rank arrives, waits and transfers, on aligned clocks."""

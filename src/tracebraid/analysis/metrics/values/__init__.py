@@ -1,0 +1,1 @@
+"""Values of metrics with their intervals: ratios, quantiles, and what joins ranks."""

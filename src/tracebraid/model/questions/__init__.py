@@ -1,0 +1,1 @@
+"""What can be asked of traces, and what is answered: analyses, detectors, metrics, comparisons."""

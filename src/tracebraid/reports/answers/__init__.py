@@ -1,0 +1,1 @@
+"""Answers of analyses, for people and for programs."""

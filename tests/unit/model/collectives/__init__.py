@@ -1,0 +1,1 @@
+"""Tests of what the model says of collectives."""

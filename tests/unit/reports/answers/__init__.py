@@ -1,0 +1,1 @@
+"""Tests of answers, as they are shown."""
