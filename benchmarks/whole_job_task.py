@@ -70,7 +70,7 @@ def _kept_bytes(job: Job) -> dict[str, float]:
     for (_, key), kept in job._taken.items():
         question = key[0] if isinstance(key, tuple) else key
         if isinstance(kept, pl.DataFrame):
-            sums[f"bytes {getattr(question, '__name__', question)}"] += kept.estimated_size()
+            sums[f"bytes {getattr(question, '__name__', question)}"] += int(kept.estimated_size())
     return dict(sums)
 
 
