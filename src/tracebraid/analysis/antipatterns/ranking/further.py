@@ -13,17 +13,29 @@ __all__ = ["counted_once", "with_further"]
 def counted_once(parts: pl.DataFrame) -> pl.DataFrame:
     """Occurrences of each item on each rank, cut where an earlier one of the same item runs: they are disjoint then.
 
+    Occurrences that overlap save what they save together, at most the time that they cover: what the cut takes from the
+    saving of one goes to those of its overlap that have room for it, in their order.
+
     Args:
-        parts: `rank`, `key`, `start_ns`, `end_ns`, `saving_ns`; the saving is cut to the new length.
+        parts: `rank`, `key`, `start_ns`, `end_ns`, `saving_ns`; a saving is at most as long as its occurrence.
     """
     key = ["rank", "key"]
-    ordered = parts.sort(*key, "start_ns", "end_ns", maintain_order=True)
     reach = pl.col("end_ns").cum_max().shift(1).over(key)
-    first = pl.max_horizontal("start_ns", reach)
+    begins = (pl.col("start_ns") >= reach).fill_null(value=True)
+    long = pl.max_horizontal(pl.col("end_ns") - pl.col("start_ns"), 0)
+    cut = (
+        parts.sort(*key, "start_ns", "end_ns", maintain_order=True)
+        .with_columns(begins.cum_sum().alias("overlap"), pl.max_horizontal("start_ns", reach).alias("start_ns"))
+        .with_columns(pl.min_horizontal("saving_ns", long).alias("kept_ns"), long.alias("long_ns"))
+    )
+    room = pl.col("long_ns") - pl.col("kept_ns")
+    lost = (pl.col("saving_ns") - pl.col("kept_ns")).sum().over("overlap")
+    taken = (room.cum_sum() - room).over("overlap")
+    saving = pl.col("kept_ns") + pl.min_horizontal(room, pl.max_horizontal(lost - taken, 0))
     return (
-        ordered.with_columns(first.alias("start_ns"))
-        .filter(pl.col("end_ns") > pl.col("start_ns"))
-        .with_columns(pl.min_horizontal("saving_ns", pl.col("end_ns") - pl.col("start_ns")))
+        cut.with_columns(saving.alias("saving_ns"))
+        .filter(pl.col("long_ns") > 0)
+        .drop("overlap", "kept_ns", "long_ns")
     )
 
 

@@ -62,6 +62,29 @@ def test_occurrences_of_an_advice_that_overlap_count_once() -> None:
     assert rows_of(found) == [(1, "same", 2, 1, 30, 30)]
 
 
+def test_an_occurrence_in_another_keeps_its_saving() -> None:
+    nested = ranked(evidence_of([("same", 0, 0, 90, 10), ("same", 0, 20, 40, 20)]), TWO_STEPS, MinSaving())
+    assert nested.items.get_column("saving_ns").to_list() == [30]
+    full = ranked(evidence_of([("same", 0, 0, 50, 45), ("same", 0, 20, 40, 20)]), TWO_STEPS, MinSaving())
+    assert full.items.get_column("saving_ns").to_list() == [50]
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=8))
+def test_occurrences_save_together_what_they_do_up_to_their_time(drawn: list[tuple[int, int, int]]) -> None:
+    rows = [("same", 0, start, start + long, min(save, long)) for start, long, save in drawn]
+    found = ranked(evidence_of(rows), TWO_STEPS, MinSaving()).items.item(0, "saving_ns")
+    groups: list[tuple[int, int]] = []
+    for _, _, start, end, save in sorted(rows):
+        if not groups or start >= groups[-1][0]:
+            groups.append((end, 0))
+        groups[-1] = (max(groups[-1][0], end), groups[-1][1] + save)
+    covered = len({t for _, _, start, end, _ in rows for t in range(start, end)})
+    assert found <= min(covered, sum(save for _, save in groups))
+    if len(groups) == 1:
+        assert found == min(covered, groups[0][1])
+
+
 def test_a_job_is_as_slow_as_its_slowest_rank() -> None:
     steps = windows_of([(0, "s#1", 0, 100), (1, "s#1", 1000, 1100)])
     evidence = evidence_of([("a", 0, 0, 30, 30), ("a", 1, 1000, 1050, 50), ("b", 0, 30, 60, 30)])
