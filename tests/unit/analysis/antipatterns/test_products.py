@@ -8,7 +8,11 @@ from tests.planted import A100, V100, Scene
 from tests.planted.busy import busy
 from tracebraid.analysis.antipatterns.matmuls.eager_attention import eager_attention, scores_of
 from tracebraid.analysis.antipatterns.matmuls.full_precision_products import full_precision_products
-from tracebraid.analysis.antipatterns.matmuls.tiny_products import LEAST_PRODUCTS, tiny_products
+from tracebraid.analysis.antipatterns.matmuls.tiny_products import (
+    HOST_STALL_NS,
+    LEAST_PRODUCTS,
+    tiny_products,
+)
 from tracebraid.analysis.antipatterns.matmuls.unaligned_products import is_unaligned
 from tracebraid.analysis.efficiency.costs_by_shape import LATENCY_NS
 from tracebraid.model.step import PROFILER_STEP
@@ -68,6 +72,32 @@ def product(scene: Scene, count: int, kernel: str, size: int = 16) -> None:
 def test_few_tiny_products_make_no_run(count: int, runs: int) -> None:
     scene = busy(lambda scene, host, stream: product(scene, count, "gemm"))
     assert tiny_products(scene.linked(), PROFILER_STEP).height == runs
+
+
+@pytest.mark.parametrize(
+    ("between", "gap_ns", "runs"),
+    [
+        ([], 100_000, 1),
+        (["aten::t", "aten::view", "aten::relu"], 100_000, 1),
+        (["aten::relu", "aten::add"], 0, 0),
+        ([], HOST_STALL_NS, 0),
+    ],
+)
+def test_on_a_host_computing_ops_end_a_run_and_a_busy_machine_does_not(
+    between: list[str], gap_ns: int, runs: int
+) -> None:
+    scene = Scene(devices=())
+    host = scene.thread()
+    with host.step(1):
+        for _ in range(LEAST_PRODUCTS):
+            host.run("aten::mm", 5_000, dims=[[8, 8], [8, 8]], types=["float"] * 2)
+            for name in between:
+                host.run(name, 1_000, dims=[[8, 8]], types=["float"])
+            host.spend(gap_ns)
+    found = tiny_products(scene.linked(), PROFILER_STEP)
+    assert found.height == runs
+    if runs:
+        assert found.item(0, "saving_ns") >= (LEAST_PRODUCTS - 1) * 5_000
 
 
 def test_large_products_are_not_tiny() -> None:

@@ -8,8 +8,11 @@ import polars as pl
 from tracebraid.analysis.antipatterns.evidence.evidence import evidence_of
 from tracebraid.analysis.antipatterns.matmuls.products import products
 from tracebraid.analysis.efficiency.costs_by_shape import LATENCY_NS
+from tracebraid.analysis.efficiency.counted_ops import counted_ops
+from tracebraid.analysis.event_columns import event_columns
 from tracebraid.analysis.time.intervals import cover_of
 from tracebraid.analysis.time.work_events import work_events
+from tracebraid.model.answers.efficiency import OpFamily
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.questions.detector import Detector
@@ -17,7 +20,7 @@ from tracebraid.model.units import NS_PER_MS
 
 __all__ = [
     "DETECTOR",
-    "HOST_GAP_NS",
+    "HOST_STALL_NS",
     "LEAST_PRODUCTS",
     "MOST_BETWEEN",
     "STALL_NS",
@@ -30,7 +33,8 @@ LEAST_PRODUCTS = 8
 """Products of a run at least."""
 
 MOST_BETWEEN = 1
-"""Events of the stream between two products of a run at most: such as the activation behind each."""
+"""Events of the stream, or on a host computing ops of the thread, between two products of a run at most: such as the
+activation behind each."""
 
 STALL_NS = NS_PER_MS
 """From such a gap between two products on, something else holds the program up: the run ends."""
@@ -41,8 +45,11 @@ TINY_FLOPS = 20_000_000
 TINY_HOST_FLOPS = 100_000
 """The same on a host: 2 µs, the least that an op of PyTorch takes, at 50 GFLOP/s of a core."""
 
-HOST_GAP_NS = 20_000
-"""Time between two products of a run on the host at most: about as long as one op in Python between them takes."""
+HOST_STALL_NS = 10 * NS_PER_MS
+"""The same on a host: where other programs compute, too, one waits for its turn for some milliseconds."""
+
+_NO_COMPUTE = [OpFamily.VIEW.value, OpFamily.UNKNOWN.value]
+"""Families of ops that compute nothing, or only call others."""
 
 
 def tiny_products(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
@@ -56,7 +63,9 @@ def tiny_products(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
         linked: one rank.
         annotation: what marks a step.
     """
-    found = _with_runs(products(linked, annotation), linked.timeline.has_device)
+    on_device = linked.timeline.has_device
+    found = products(linked, annotation)
+    found = _with_runs(found if on_device else _in_order_of_ops(linked, found), on_device)
     runs = (
         found.filter("is_tiny")
         .group_by("run", maintain_order=True)
@@ -81,6 +90,19 @@ def tiny_products(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     )
 
 
+def _in_order_of_ops(linked: LinkedTrace, found: pl.DataFrame) -> pl.DataFrame:
+    """With `first` and `last`: the number of the product among the computing ops of its thread."""
+    ops = counted_ops(linked).filter(pl.col("is_op") & ~pl.col("family").is_in(_NO_COMPUTE))
+    lane = event_columns(linked.timeline, ops.get_column("event_id"), thread="lane")[0]
+    numbers = (
+        ops.select(lane, "ts_ns", pl.col("event_id").alias("op_event"))
+        .sort("thread", "ts_ns", "op_event")
+        .select("op_event", pl.int_range(pl.len(), dtype=pl.Int64).alias("first"))
+    )
+    found = found.drop("first").join(numbers, on="op_event", how="left", maintain_order="left")
+    return found.with_columns(pl.col("first").alias("last"))
+
+
 def _with_runs(found: pl.DataFrame, on_device: bool) -> pl.DataFrame:
     """Products with `is_tiny`, and `run`: the number of the run of like products to which each belongs."""
     limit = TINY_FLOPS if on_device else TINY_HOST_FLOPS
@@ -88,11 +110,8 @@ def _with_runs(found: pl.DataFrame, on_device: bool) -> pl.DataFrame:
     is_tiny = (pl.col("least_ns") < LATENCY_NS).fill_null(by_flops) & (pl.col("flops") > 0)
     found = found.with_columns(is_tiny.fill_null(value=False).alias("is_tiny"))
     gap = pl.col("start_ns") - pl.col("end_ns").shift(1)
-    near = (
-        (gap < STALL_NS) & (pl.col("first") - pl.col("last").shift(1) - 1 <= MOST_BETWEEN)
-        if on_device
-        else gap <= HOST_GAP_NS
-    )
+    stall = STALL_NS if on_device else HOST_STALL_NS
+    near = (gap < stall) & (pl.col("first") - pl.col("last").shift(1) - 1 <= MOST_BETWEEN)
     same = [
         pl.col(name).eq_missing(pl.col(name).shift(1))
         for name in ("device", "lane", "name", "input_dims", "input_types", "is_tiny")

@@ -25,7 +25,9 @@ def counted_once(parts: pl.DataFrame) -> pl.DataFrame:
     long = pl.max_horizontal(pl.col("end_ns") - pl.col("start_ns"), 0)
     cut = (
         parts.sort(*key, "start_ns", "end_ns", maintain_order=True)
-        .with_columns(begins.cum_sum().alias("overlap"), pl.max_horizontal("start_ns", reach).alias("start_ns"))
+        .with_columns(
+            begins.cum_sum().alias("overlap"), pl.max_horizontal("start_ns", reach).alias("start_ns")
+        )
         .with_columns(pl.min_horizontal("saving_ns", long).alias("kept_ns"), long.alias("long_ns"))
     )
     room = pl.col("long_ns") - pl.col("kept_ns")

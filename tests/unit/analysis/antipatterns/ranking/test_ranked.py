@@ -70,7 +70,9 @@ def test_an_occurrence_in_another_keeps_its_saving() -> None:
 
 
 @settings(derandomize=True, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=8))
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=8)
+)
 def test_occurrences_save_together_what_they_do_up_to_their_time(drawn: list[tuple[int, int, int]]) -> None:
     rows = [("same", 0, start, start + long, min(save, long)) for start, long, save in drawn]
     found = ranked(evidence_of(rows), TWO_STEPS, MinSaving()).items.item(0, "saving_ns")
