@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.planted import A100, V100, Scene
+from tests.planted import A100, V100, Scene, Stream, Thread
 from tests.planted.busy import busy
 from tracebraid.analysis.antipatterns.matmuls.eager_attention import eager_attention, scores_of
 from tracebraid.analysis.antipatterns.matmuls.full_precision_products import full_precision_products
@@ -61,11 +61,11 @@ def test_scores_of_an_op(dims: str | None, first: int | None, expected: tuple[in
     assert scores_of(dims, first) == expected
 
 
-def product(scene: Scene, count: int, kernel: str, size: int = 16) -> None:
+def product(scene: Scene, count: int, kernel: str, size: int = 16, ns: int = 30_000) -> None:
     host, stream = scene.threads[0], scene.stream(7)
     for _ in range(count):
         with host.op("aten::mm", dims=[[size, size], [size, size]], types=["float"] * 2):
-            host.launch(stream, kernel, 30_000)
+            host.launch(stream, kernel, ns)
 
 
 @pytest.mark.parametrize(("count", "runs"), [(LEAST_PRODUCTS - 1, 0), (LEAST_PRODUCTS, 3)])
@@ -105,21 +105,48 @@ def test_large_products_are_not_tiny() -> None:
     assert tiny_products(scene.linked(), PROFILER_STEP).is_empty()
 
 
+_FLOPS = 2 * 2048**3
+_SGEMM_NS = 2_000_000
+
+
 @pytest.mark.parametrize(
-    ("device", "kernel", "share"),
+    ("device", "kernel", "peak"),
     [
-        (A100, "ampere_sgemm_128x64_tn", 1 - 19.5 / 312),
-        (A100, "void cutlass::Kernel<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(P)", 1 - 19.5 / 312),
-        (A100, "ampere_s1688gemm_tf32_128x64", 0),
-        (A100, "cutlass_80_tensorop_s1688gemm_128x128", 0),
-        (V100, "volta_sgemm_128x64_nn", 1 - 15.7 / 125),
-        (V100, "volta_h884gemm_64x64", 0),
+        (A100, "ampere_sgemm_128x64_tn", 312e12),
+        (A100, "void cutlass::Kernel<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(P)", 312e12),
+        (A100, "ampere_s1688gemm_tf32_128x64", None),
+        (A100, "cutlass_80_tensorop_s1688gemm_128x128", None),
+        (V100, "volta_sgemm_128x64_nn", 125e12),
+        (V100, "volta_h884gemm_64x64", None),
     ],
 )
-def test_full_precision_is_known_by_the_kernel(device: dict[str, object], kernel: str, share: float) -> None:
-    scene = busy(lambda scene, host, stream: product(scene, 1, kernel, 2048), devices=(device,))
+def test_full_precision_is_known_by_the_kernel(
+    device: dict[str, object], kernel: str, peak: float | None
+) -> None:
+    scene = busy(lambda scene, host, stream: product(scene, 1, kernel, 2048, _SGEMM_NS), devices=(device,))
     saved = full_precision_products(scene.linked(), PROFILER_STEP).get_column("saving_ns").to_list()
-    assert saved == [min(int(30_000 * share), 30_000 - LATENCY_NS)] * (3 if share else 0)
+    assert saved == ([pytest.approx(_SGEMM_NS - _FLOPS / peak * 1e9, abs=2)] * 3 if peak else [])
+
+
+def test_products_in_several_kernels_save_all_but_the_least_time_of_the_product() -> None:
+    def body(scene: Scene, host: Thread, stream: Stream) -> None:
+        with host.op("aten::mm", dims=[[2048, 2048], [2048, 2048]], types=["float"] * 2):
+            for _ in range(4):
+                host.launch(stream, "ampere_sgemm_128x64_tn", _SGEMM_NS)
+
+    saved = full_precision_products(busy(body).linked(), PROFILER_STEP).get_column("saving_ns")
+    assert len(saved) == 12
+    assert saved.sum() == pytest.approx(3 * (4 * _SGEMM_NS - _FLOPS / 312e12 * 1e9), abs=12)
+
+
+@pytest.mark.parametrize(("op", "size"), [("aten::mm", 16), ("aten::cudnn_convolution", 2048)])
+def test_at_least_the_time_of_the_shortest_kernel_remains(op: str, size: int) -> None:
+    def body(scene: Scene, host: Thread, stream: Stream) -> None:
+        with host.op(op, dims=[[size, size], [size, size]], types=["float"] * 2):
+            host.launch(stream, "ampere_scudnn_winograd_128x128_ldg1_ldg4_tile148t_nt", 30_000)
+
+    saved = full_precision_products(busy(body).linked(), PROFILER_STEP).get_column("saving_ns").to_list()
+    assert saved == [30_000 - LATENCY_NS] * 3
 
 
 def test_an_unknown_device_has_no_advice_on_precision() -> None:

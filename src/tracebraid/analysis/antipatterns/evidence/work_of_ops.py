@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracebraid.analysis.antipatterns.evidence.device_work import device_work
 from tracebraid.analysis.host.host_rows import host_rows
@@ -11,7 +12,7 @@ from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.model.device_kind import MEMORY
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["work_of_ops"]
+__all__ = ["owners_of", "work_of_ops"]
 
 _WITHIN_DEVICE = r"DtoD|CopyDeviceToDevice"
 """Names of copies that stay in a device's memory."""
@@ -33,14 +34,7 @@ def work_of_ops(linked: LinkedTrace, annotation: str, ops: pl.Series) -> pl.Data
     if not linked.timeline.has_device:
         return _of_host(linked, ops)
     work = device_work(linked, annotation).with_row_index("number")
-    tree = host_ops(linked)
-    wanted = np.isin(tree.event_id, ops.drop_nulls().to_numpy())
-    events = work.get_column("op_event").fill_null(-1).to_numpy()
-    known = np.isin(events, tree.event_id) & wanted.any()
-    owner = np.full(len(events), -1, dtype=np.int64)
-    if known.any():
-        rows = tree.nearest(wanted)[tree.rows(events[known])]
-        owner[known] = np.where(rows < 0, -1, tree.event_id[rows])
+    owner = owners_of(linked, work.get_column("op_event"), ops)
     leaves = (pl.col("kind") == MEMORY) & ~pl.col("name").str.contains(_WITHIN_DEVICE)
     longest = pl.col("dur_ns").arg_max()
     return (
@@ -60,6 +54,25 @@ def work_of_ops(linked: LinkedTrace, annotation: str, ops: pl.Series) -> pl.Data
         )
         .rename({"owner": "op_event", "name": "kernel"})
     )
+
+
+def owners_of(linked: LinkedTrace, launched_in: pl.Series, ops: pl.Series) -> NDArray[np.int64]:
+    """Of each op the `event_id` of the innermost of some ops around it, itself included; -1 where there is none.
+
+    Args:
+        linked: one rank.
+        launched_in: `event_id` of ops, null where it is unknown.
+        ops: those that may own others.
+    """
+    tree = host_ops(linked)
+    wanted = np.isin(tree.event_id, ops.drop_nulls().to_numpy())
+    events = launched_in.fill_null(-1).to_numpy()
+    known = np.isin(events, tree.event_id) & wanted.any()
+    owner = np.full(len(events), -1, dtype=np.int64)
+    if known.any():
+        rows = tree.nearest(wanted)[tree.rows(events[known])]
+        owner[known] = np.where(rows < 0, -1, tree.event_id[rows])
+    return owner
 
 
 def _of_host(linked: LinkedTrace, ops: pl.Series) -> pl.DataFrame:
