@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.planted import Copy, Scene, Stream, Thread
 from tracebraid import api
 from tracebraid.analysis.antipatterns.catalog import DETECTORS as CATALOG
+from tracebraid.analysis.time.idle.idle_parts import MACRO_NS
 from tracebraid.model.step import PROFILER_STEP
 
 _SHORT_NS, _LONG_NS = 50_000, 3_000_000
@@ -154,6 +155,47 @@ def test_no_delay_costs_more_than_is_said(name: str, program: list[Act]) -> None
     detector = next(detector for detector in CATALOG if detector.name == name)
     bound = detector.detect(slow.linked(), PROFILER_STEP).get_column("saving_ns").sum()
     assert end_of(slow) - end_of(mended) <= bound + _CALLS_NS * len(program)
+
+
+def two_steps(programs: tuple[list[Act], list[Act]], ns: int) -> Scene:
+    """A program in each of two steps; at the end of the first the host is busy for a time."""
+    scene = Scene()
+    host = scene.thread()
+    streams = [scene.stream(number, device) for device, number in STREAMS]
+    for number, program in enumerate(programs, 1):
+        with host.step(number):
+            for stream in streams:
+                host.launch(stream, "gemm", _SHORT_NS)
+            for act in program:
+                _do(act, host, streams, None)
+            for stream in streams:
+                host.launch(stream, "gemm", _SHORT_NS)
+            host.spend(ns if number == 1 else 0)
+    host.synchronize()
+    return scene
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(acts(), acts(), st.integers(2 * MACRO_NS, 4 * _LONG_NS))
+def test_what_the_host_does_between_steps_costs_no_more_than_is_said(
+    before: list[Act], behind: list[Act], ns: int
+) -> None:
+    programs = tuple([act for act in acts if act.what != "wait"] for acts in (before, behind))
+    slow, mended = two_steps((programs[0], programs[1]), ns), two_steps((programs[0], programs[1]), 0)
+    detector = next(detector for detector in CATALOG if detector.name == "step-boundary")
+    bound = detector.detect(slow.linked(), PROFILER_STEP).get_column("saving_ns").sum()
+    # What costs less than the least that counts is not found.
+    assert end_of(slow) - end_of(mended) <= max(bound, MACRO_NS) + _CALLS_NS * (len(before) + len(behind))
+
+
+def test_work_of_another_stream_does_not_hide_what_is_between_steps() -> None:
+    programs = ([Act("launch", 1, ns=_LONG_NS)], [Act("launch", 0, ns=2 * _LONG_NS)])
+    slow, mended = two_steps(programs, _LONG_NS // 2), two_steps(programs, 0)
+    saved = end_of(slow) - end_of(mended)
+    items = api.advise(slow.linked(), 0.0).items
+    bound = items.filter(pl.col("detector") == "step-boundary").get_column("saving_ns").sum()
+    assert saved > _LONG_NS // 3
+    assert saved <= bound <= _LONG_NS // 2 + _CALLS_NS
 
 
 def test_work_of_another_stream_does_not_hide_a_delay() -> None:

@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.antipatterns.idle_on_path import device_waits, idle_on_path
 from tracebraid.analysis.device.device_events import device_events
-from tracebraid.analysis.time.intervals import Cover, cover_of
-from tracebraid.analysis.time.work_events import work_events
+from tracebraid.analysis.time.intervals import Cover
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["device_idle", "idle_after", "in_idle_stretches", "is_on_device"]
+__all__ = ["idle_after", "in_idle_stretches", "in_stretches", "is_on_device"]
 
 _Ints = NDArray[np.int64]
 _NEVER = 2**62
@@ -21,21 +20,6 @@ _NEVER = 2**62
 def is_on_device(linked: LinkedTrace) -> bool:
     """Whether the trace has device work; else all time is the host's."""
     return not device_events(linked).is_empty()
-
-
-def device_idle(linked: LinkedTrace) -> Cover:
-    """The moments from the first event of the trace to the last end of device work in which no device works."""
-    return linked.derived(_device_idle)
-
-
-def _device_idle(linked: LinkedTrace) -> Cover:
-    work = work_events(linked)
-    starts, durations = (work.get_column(name).to_numpy() for name in ("ts_ns", "dur_ns"))
-    busy = cover_of(starts, starts + durations)
-    first, _ = linked.timeline.span_ns or (0, 0)
-    begins, ends = np.r_[first, busy.ends[:-1]], busy.starts
-    idle = ends > begins
-    return cover_of(begins[idle], ends[idle])
 
 
 def idle_after(
@@ -69,7 +53,9 @@ def idle_after(
     saving = _ahead(
         idle.within(starts, limits), np.maximum(ends - starts, 0), until >= np.r_[starts[1:], _NEVER]
     )
-    return _exploded(idle, delays.with_columns(pl.Series("saving_ns", saving), pl.Series("end_ns", limits)))
+    return in_stretches(
+        idle, delays.with_columns(pl.Series("saving_ns", saving), pl.Series("end_ns", limits))
+    )
 
 
 def _ahead(idle: _Ints, long: _Ints, goes_on: NDArray[np.bool_]) -> _Ints:
@@ -95,10 +81,11 @@ def in_idle_stretches(linked: LinkedTrace, annotation: str, found: pl.DataFrame)
         annotation: what marks a step.
         found: `start_ns`, `end_ns`, `saving_ns`: at most so much of the idle time counts; other columns stay.
     """
-    return _exploded(idle_on_path(linked, annotation), found)
+    return in_stretches(idle_on_path(linked, annotation), found)
 
 
-def _exploded(idle: Cover, found: pl.DataFrame) -> pl.DataFrame:
+def in_stretches(idle: Cover, found: pl.DataFrame) -> pl.DataFrame:
+    """The same for the stretches of any cover."""
     starts, ends, most = (found.get_column(name).to_numpy() for name in ("start_ns", "end_ns", "saving_ns"))
     first = np.searchsorted(idle.ends, starts, side="right")
     # Rows overlap where they are long: no more stretches of each than its saving needs.
