@@ -7,6 +7,7 @@ import pytest
 
 from tests.planted import Scene, Stream, Thread
 from tests.planted.busy import busy
+from tests.planted.hosts import Cause
 from tests.planted.jobs import PlannedJob
 from tracebraid.analysis.antipatterns.communication.hidable import hidable_communication
 from tracebraid.analysis.antipatterns.communication.small_collectives import (
@@ -17,6 +18,7 @@ from tracebraid.analysis.antipatterns.communication.unbalanced_buckets import un
 from tracebraid.analysis.antipatterns.ranks.catalog import DETECTORS
 from tracebraid.analysis.antipatterns.ranks.gathered import collective_sites, step_compute
 from tracebraid.analysis.antipatterns.ranks.imbalance import rank_imbalance, stage_imbalance
+from tracebraid.analysis.antipatterns.ranks.late import LEAST_WAITING_NS, late_ranks
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.step import PROFILER_STEP
@@ -119,6 +121,34 @@ def test_ranks_that_are_late_for_another_reason_compute_no_more() -> None:
         job.collective()
     found = rank_imbalance(linked(job))
     assert set(found.get_column("step").to_list()) == {"ProfilerStep#1"}
+
+
+def late_job(cause: Cause, ns: int) -> pl.DataFrame:
+    """What is saved at most on each rank of which one is late in a step, without the others."""
+    job = PlannedJob(4)
+    for number in (1, 2):
+        with job.step(number):
+            job.compute(1_000_000)
+            if number == 2:
+                job.delay(3, cause, ns)
+            job.collective()
+    found = (
+        late_ranks(linked(job)).group_by("rank").agg(pl.col("saving_ns").sum(), pl.col("subject").unique())
+    )
+    return found.sort("rank")
+
+
+@pytest.mark.parametrize("cause", [Cause.SLEEP, Cause.DATA_LOADER, Cause.OP])
+def test_a_rank_that_is_late_costs_the_others_what_they_wait(cause: Cause) -> None:
+    found = late_job(cause, 5_000_000)
+    assert found.get_column("rank").to_list() == [0, 1, 2]
+    assert found.get_column("subject").to_list() == [["rank 3 is late"]] * 3
+    assert found.get_column("saving_ns").to_list() == [pytest.approx(5_000_000, rel=0.05)] * 3
+
+
+@pytest.mark.parametrize(("cause", "ns"), [(Cause.KERNEL, 5_000_000), (Cause.SLEEP, LEAST_WAITING_NS // 2)])
+def test_computing_more_and_little_waiting_are_no_late_rank(cause: Cause, ns: int) -> None:
+    assert late_job(cause, ns).is_empty()
 
 
 def test_an_imbalance_saves_at_most_what_the_busiest_is_above_the_mean() -> None:

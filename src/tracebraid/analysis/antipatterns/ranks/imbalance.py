@@ -7,8 +7,8 @@ from collections.abc import Callable
 import polars as pl
 
 from tracebraid.analysis.antipatterns.ranks.gathered import collective_sites, step_compute
+from tracebraid.analysis.antipatterns.ranks.sites import at_sites
 from tracebraid.analysis.collectives.transfers.waits import waits
-from tracebraid.model.answers import EVIDENCE
 from tracebraid.model.collectives.codes import BETWEEN_TWO
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.questions.detector import JobDetector
@@ -97,7 +97,7 @@ def _imbalance(
             pl.format("rank {} computes most", "busiest").alias("subject"),
         )
     )
-    return _at_sites(ranks.of(collective_sites), found)
+    return at_sites(ranks.of(collective_sites), found)
 
 
 def _waiting(ranks: LinkedRanks, chosen: Callable[[pl.Expr], pl.Expr], among_all: bool) -> pl.DataFrame:
@@ -128,18 +128,6 @@ def _uneven_steps(compute: pl.DataFrame) -> pl.DataFrame:
         pl.col("rank").get(own.arg_max()).alias("busiest"),
     )
     return steps.filter((pl.col("mean_ns") > 0) & (pl.col("most_ns") > (1 + LEAST_SHARE) * pl.col("mean_ns")))
-
-
-def _at_sites(sites: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    """Waits as evidence at the collectives in which they are."""
-    rows = sites.drop("subject").join(found, on=["rank", "event_id"], how="inner")
-    end = pl.col("start_ns") + pl.min_horizontal("waiting_ns", pl.col("end_ns") - pl.col("start_ns"))
-    return EVIDENCE.conform(
-        rows.with_columns(end.alias("end_ns"))
-        .with_columns(pl.min_horizontal("lost_ns", pl.col("end_ns") - pl.col("start_ns")).alias("saving_ns"))
-        .filter(pl.col("saving_ns") > 0)
-        .sort("rank", "start_ns", "event_id")
-    )
 
 
 RANKS_DETECTOR = JobDetector(
