@@ -301,3 +301,27 @@ def test_different_worlds_and_a_rank_that_communicates_nothing() -> None:
     assert codes(found) == [FindingCode.WORLD_DIFFERS, FindingCode.NO_COLLECTIVES]
     assert found.findings[1].details["rank"] == 2
     assert found.collectives.height == 10
+
+
+def two_by_two(communicators: bool, whole: bool) -> pl.DataFrame:
+    """Pairs of ranks that reduce among themselves, as of two runs; `whole`: their groups are of all four."""
+    job = MadeJob(4, sequences=True, communicators=communicators)
+    for number in range(10):
+        for ranks in ([0, 1], [2, 3]):
+            job.collective(group="0" if communicators else str(ranks), ranks=ranks, size=1024 * (number + 1))
+    frame = job.frame()
+    run = pl.concat_str(pl.col("communicator"), pl.col("rank") // 2)
+    frame = frame.with_columns(pl.when(pl.lit(value=communicators)).then(run).alias("communicator"))
+    return frame.with_columns(pl.lit([0, 1, 2, 3]).alias("group_ranks")) if whole else frame
+
+
+@pytest.mark.parametrize(
+    ("communicators", "whole", "findings"), [(True, True, 1), (True, False, 0), (False, False, 0)]
+)
+def test_ranks_that_share_nothing_with_others_of_their_group_are_named(
+    communicators: bool, whole: bool, findings: int
+) -> None:
+    found = match_members(two_by_two(communicators, whole).drop("truth"), facts(range(4), 4))
+    assert codes(found) == [FindingCode.COLLECTIVES_UNMATCHED] * findings
+    assert [finding.details["ranks"] for finding in found.findings] == ["2, 3"] * findings
+    assert set(found.collectives.get_column("ranks").list.len()) == {2}
