@@ -149,11 +149,18 @@ def _clock_and_step_findings(window: _Window) -> list[Finding]:
     linked = link_ranks(window.parts)
     clocks = {row["rank"]: row for row in linked.clocks.to_dicts()}
     window.ranks = [replace(checked, clock=clocks.get(checked.rank)) for checked in window.ranks]
+    if any(finding.code is FindingCode.WORLD_DIFFERS for finding in linked.findings):
+        # That names the file: the finding of the folder would say it again.
+        window.findings = [finding for finding in window.findings if not _is_of_worlds(finding)]
     return [
         *linked.findings,
         *clock_findings(linked.clocks, str(window.path)),
         *_step_findings(window, linked),
     ]
+
+
+def _is_of_worlds(finding: Finding) -> bool:
+    return finding.code is FindingCode.WORLD_DIFFERS and "case" not in finding.details
 
 
 def _step_findings(window: _Window, linked: LinkedRanks | None) -> list[Finding]:

@@ -148,6 +148,8 @@ class FindingCase(str, Enum):
     BEYOND_WORLD = "beyond-world"
     STEPS_APART = "steps-apart"
     HOST_OF_SEVERAL_CLOCKS = "host-of-several-clocks"
+    NOTHING_SHARED = "nothing-shared"
+    """Ranks that share collectives with each other, and none with the others of their groups."""
     COMPILING = "compiling"
     FILE_ABSENT = "file-absent"
     METRIC_NAME_TAKEN = "metric-name-taken"

@@ -239,6 +239,10 @@ CASE_SENTENCES: dict[FindingCase, str] = {
         "clocks disagree, or ranks ran apart: {step} of rank {late} begins {gap_ms:,.3f} ms after that of rank {early} "
         "has ended"
     ),
+    _CASE.NOTHING_SHARED: (
+        "ranks {ranks} share collectives with each other and none with rank {first_rank}, which their groups name: "
+        "they are of another run, or of another window"
+    ),
     _CASE.HOST_OF_SEVERAL_CLOCKS: (
         "ranks that name one host, {host}, have {count} clocks: several hosts, or containers, have that name"
     ),

@@ -36,5 +36,5 @@ def rank_findings(world_sizes: Mapping[int, int | None], path: str) -> list[Find
     if missing:
         shown = ", ".join(map(str, missing[:_SHOWN])) + (", ..." if len(missing) > _SHOWN else "")
         details = {"world_size": size, "missing": len(missing), "ranks": shown}
-        found.append(Finding(FindingCode.RANK_MISSING, path, count=len(missing), details=details))
+        found.append(Finding(FindingCode.RANK_MISSING, path, details=details))
     return found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 import pytest
 
 from tests.unit.linking.ranks.made_members import MadeJob, agreement, all_reduces, facts
 from tracebraid.linking.ranks.matching.matched import MatchedMembers, match_members
 from tracebraid.model.collectives.codes import MatchMethod
+from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
 _DAY_NS = 86_400_000_000_000
@@ -211,28 +214,67 @@ def test_kernels_of_several_sends_stay_unmatched() -> None:
 # --- findings ---------------------------------------------------------------------------------------
 
 
+def disordered(found: MatchedMembers) -> list[Finding]:
+    return [finding for finding in found.findings if finding.code is FindingCode.COLLECTIVES_DISORDERED]
+
+
+def of_all_types(world: int, count: int, gap_ns: int | None = None, sequences: bool = False) -> MadeJob:
+    job = MadeJob(world, sequences=sequences)
+    for number in range(count):
+        kind = ("all_reduce", "all_gather", "reduce_scatter")[number % 3]
+        job.collective(kind, 1024 * (number % 5 + 1), gap_ns=gap_ns)
+    return job
+
+
+def swapped(frame: pl.DataFrame, rank: int, firsts: Sequence[int]) -> pl.DataFrame:
+    """The members of a job of which a rank enters some collectives and their next ones the other way round."""
+    kept = ["type", "name", "in_bytes", "out_bytes", "truth"]
+    of_rank = frame.filter(pl.col("rank") == rank)
+    order = list(range(of_rank.height))
+    for first in firsts:
+        order[first], order[first + 1] = first + 1, first
+    other = of_rank.drop(kept).hstack(of_rank.select(kept)[order].get_columns()).select(frame.columns)
+    return pl.concat([frame.filter(pl.col("rank") != rank), other]).sort("rank", "start_ns")
+
+
 @pytest.mark.parametrize("sequences", [True, False])
 def test_collectives_in_another_order_on_a_rank_are_named_and_not_matched(sequences: bool) -> None:
-    job = MadeJob(4, sequences=sequences)
-    for number in range(30):
-        job.collective(
-            ("all_reduce", "all_gather", "reduce_scatter")[number % 3], size=1024 * (number % 5 + 1)
-        )
-    frame = job.frame()
-    # Rank 2 enters collectives 12 and 13 the other way round, and 21 and 22.
-    swap = {12: 13, 13: 12, 21: 22, 22: 21}
-    kept = ["type", "name", "in_bytes", "out_bytes", "truth"]
-    of_rank = frame.filter(pl.col("rank") == 2)
-    order = [swap.get(number, number) for number in range(30)]
-    swapped = of_rank.drop(kept).hstack(of_rank.select(kept)[order].get_columns()).select(frame.columns)
-    frame = pl.concat([frame.filter(pl.col("rank") != 2), swapped]).sort("rank", "start_ns")
-    found, (wrong, _, _) = matched(job, frame)
+    job = of_all_types(4, 30, sequences=sequences)
+    found, (wrong, _, _) = matched(job, swapped(job.frame(), 2, [12, 21]))
     assert wrong == 0
-    (finding,) = [f for f in found.findings if f.code is FindingCode.COLLECTIVES_DISORDERED]
+    (finding,) = disordered(found)
     assert finding.details["rank"] == 2
     assert finding.details["others"] == ("0, 1, 3" if sequences else "0")
     assert finding.details["number"] == (13 if sequences else 12)
     assert found.collectives.get_column("agrees").all()
+
+
+@pytest.mark.parametrize("gap_ns", [16_000, 40_000, 1_000_000])
+@pytest.mark.parametrize("world", [2, 4])
+def test_another_order_of_the_last_collectives_is_named(world: int, gap_ns: int) -> None:
+    job = of_all_types(world, 30, gap_ns)
+    (finding,) = disordered(matched(job, swapped(job.frame(), world - 1, [28]))[0])
+    assert finding.details["rank"] == world - 1
+    assert finding.details["number"] == 28
+    assert not disordered(matched(job, job.frame())[0])
+
+
+def test_last_collectives_that_a_rank_lacks_are_in_no_other_order() -> None:
+    job = of_all_types(2, 30)
+    frame = job.frame()
+    for last in range(20, 30):
+        assert not disordered(matched(job, frame.filter((pl.col("rank") == 0) | (pl.col("truth") < last)))[0])
+
+
+@pytest.mark.parametrize(("groups", "findings"), [(0, 1), (1, 1), (2, 0)])
+def test_the_order_of_members_that_may_be_of_several_groups_is_free(groups: int, findings: int) -> None:
+    job = of_all_types(2, 30, 1_000_000)
+    frame = swapped(job.frame(), 1, [28]).with_columns(
+        pl.lit(None).cast(frame_type).alias(name)
+        for name, frame_type in (("process_group", pl.String), ("group_ranks", pl.List(pl.Int64)))
+    )
+    ranks = facts(range(2), 2).with_columns(pl.lit(groups, pl.Int64).alias("groups"))
+    assert len(disordered(match_members(frame.drop("truth"), ranks))) == findings
 
 
 def test_a_rank_of_another_run_of_the_host_is_named_and_left_out() -> None:
@@ -259,3 +301,27 @@ def test_different_worlds_and_a_rank_that_communicates_nothing() -> None:
     assert codes(found) == [FindingCode.WORLD_DIFFERS, FindingCode.NO_COLLECTIVES]
     assert found.findings[1].details["rank"] == 2
     assert found.collectives.height == 10
+
+
+def two_by_two(communicators: bool, whole: bool) -> pl.DataFrame:
+    """Pairs of ranks that reduce among themselves, as of two runs; `whole`: their groups are of all four."""
+    job = MadeJob(4, sequences=True, communicators=communicators)
+    for number in range(10):
+        for ranks in ([0, 1], [2, 3]):
+            job.collective(group="0" if communicators else str(ranks), ranks=ranks, size=1024 * (number + 1))
+    frame = job.frame()
+    run = pl.concat_str(pl.col("communicator"), pl.col("rank") // 2)
+    frame = frame.with_columns(pl.when(pl.lit(value=communicators)).then(run).alias("communicator"))
+    return frame.with_columns(pl.lit([0, 1, 2, 3]).alias("group_ranks")) if whole else frame
+
+
+@pytest.mark.parametrize(
+    ("communicators", "whole", "findings"), [(True, True, 1), (True, False, 0), (False, False, 0)]
+)
+def test_ranks_that_share_nothing_with_others_of_their_group_are_named(
+    communicators: bool, whole: bool, findings: int
+) -> None:
+    found = match_members(two_by_two(communicators, whole).drop("truth"), facts(range(4), 4))
+    assert codes(found) == [FindingCode.COLLECTIVES_UNMATCHED] * findings
+    assert [finding.details["ranks"] for finding in found.findings] == ["2, 3"] * findings
+    assert set(found.collectives.get_column("ranks").list.len()) == {2}

@@ -20,11 +20,13 @@ def collectives_of(members: pl.DataFrame, matches: pl.DataFrame) -> tuple[pl.Dat
         members: in the order of `row`, with `row`, `group` and `token`.
         matches: `row`, `key`, `method`, `confidence`; a key of fewer than two ranks is no match.
     """
-    keyed = members.join(matches, on="row", how="left", maintain_order="left")
-    several = pl.col("rank").n_unique().over("key") > 1
-    once = pl.len().over("key") == pl.col("rank").n_unique().over("key")
-    keyed = keyed.with_columns(
-        pl.when(several & once).then("key").alias("key"),
+    # A window over as many keys takes far longer than to group and join.
+    of_keys = matches.join(members.select("row", "rank"), on="row", how="inner")
+    of_keys = of_keys.group_by("key").agg(pl.len().alias("members"), pl.col("rank").n_unique().alias("ranks"))
+    usable = of_keys.filter((pl.col("ranks") > 1) & (pl.col("members") == pl.col("ranks"))).select("key")
+    keyed = members.join(
+        matches.join(usable, on="key", how="semi"), on="row", how="left", maintain_order="left"
+    ).with_columns(
         pl.col("method").replace_strict(_METHODS, range(len(_METHODS)), default=None).alias("_method"),
     )
     matched = keyed.filter(pl.col("key").is_not_null()).sort("start_ns", "rank", "event_id")

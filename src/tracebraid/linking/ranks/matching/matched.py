@@ -12,7 +12,12 @@ from tracebraid.linking.ranks.matching.collectives import collectives_of
 from tracebraid.linking.ranks.matching.groups import with_groups
 from tracebraid.linking.ranks.matching.order_findings import order_findings
 from tracebraid.linking.ranks.matching.rank_findings import of_another_run, rank_findings
-from tracebraid.linking.ranks.matching.signatures import is_between_two, is_of_all, with_signatures
+from tracebraid.linking.ranks.matching.signatures import (
+    is_between_two,
+    is_of_all,
+    is_of_unnamed,
+    with_signatures,
+)
 from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.finding import Finding
 
@@ -108,8 +113,7 @@ def _stream_of_unnamed() -> pl.Expr:
 
     Not where each rank has a single one, which may be another on each.
     """
-    unnamed = pl.all_horizontal(pl.col("process_group", "communicator", "group_ranks").is_null())
     several = (pl.col("stream").n_unique().over("_group", "rank") > 1).any().over("_group")
     on_device = pl.col("device") != _HOST
     stream = pl.concat_str(pl.lit(" on stream "), pl.col("stream"))
-    return pl.when(unnamed & several & on_device).then(stream).otherwise(pl.lit("")).fill_null("")
+    return pl.when(is_of_unnamed() & several & on_device).then(stream).otherwise(pl.lit("")).fill_null("")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from tracebraid.linking.ranks.matching.shared import nothing_shared
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
@@ -33,6 +34,7 @@ def rank_findings(
         ),
         *_silent(members, paths),
         *_unmatched(members, paths, strangers),
+        *nothing_shared(members, paths),
     )
 
 

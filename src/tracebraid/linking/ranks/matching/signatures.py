@@ -6,7 +6,7 @@ import polars as pl
 
 from tracebraid.model.collectives.codes import CollectiveType
 
-__all__ = ["is_between_two", "is_of_all", "with_signatures"]
+__all__ = ["is_between_two", "is_of_all", "is_of_unnamed", "with_signatures"]
 
 _T = CollectiveType
 
@@ -45,3 +45,8 @@ def is_between_two() -> pl.Expr:
 def is_of_all() -> pl.Expr:
     """Whether a member ends on no rank before all ranks have started theirs."""
     return pl.col("type").is_in(_OF_ALL).fill_null(value=False)
+
+
+def is_of_unnamed() -> pl.Expr:
+    """Whether nothing says of which group a member is."""
+    return pl.all_horizontal(pl.col("process_group", "communicator", "group_ranks").is_null())
