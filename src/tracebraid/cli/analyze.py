@@ -170,7 +170,7 @@ def _list(name: str | None, target: Target) -> None:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """`OPTION=VALUE`; the value as JSON where it is some, else as text."""
+    """`OPTION=VALUE`; the value as JSON where it is some, else as text; `1e6` is a whole number."""
     option, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"--set {text}: give OPTION=VALUE")
@@ -178,4 +178,6 @@ def _setting(text: str) -> tuple[str, Any]:
         parsed: Any = msgspec.json.decode(value)
     except msgspec.DecodeError:
         parsed = value
+    if isinstance(parsed, float) and parsed.is_integer():
+        parsed = int(parsed)
     return option.replace("-", "_"), parsed
