@@ -60,9 +60,6 @@ def advise(
     found = list(job.findings)
     advice = _advice(job, ranks, annotation, least, found)
     findings = [*found, *(finding for finding in advice.findings if finding not in found)]
-    say_findings(findings)
-    for line in not_asked_lines(advice):
-        note(line)
     if target.form is Format.JSON:
         data = {**advice_data(advice), "findings": [finding_data(finding) for finding in findings]}
         write_json(data, target)
@@ -70,6 +67,9 @@ def advise(
         write_table(advice_frame(advice), target)
     elif not advice.is_unanswerable:
         say(*advice_parts(advice, top))
+    say_findings(findings)
+    for line in not_asked_lines(advice):
+        note(line)
     if advice.is_unanswerable or any(finding.code is UNREADABLE for finding in findings):
         raise typer.Exit(1)
 

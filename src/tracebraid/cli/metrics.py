@@ -81,9 +81,12 @@ def metrics(
     if annotation != PROFILER_STEP and not any(of_rank.has_steps for of_rank in taken):
         raise typer.BadParameter(f"no step is marked by {annotation}")
     measured = api.measured(chosen, taken, options)
-    say_findings([*findings, *measured.findings])
     _show(measured.frame, target, per_rank)
-    if any(finding.code is UNREADABLE for finding in findings):
+    say_findings([*findings, *measured.findings])
+    nothing = bool(measured.frame.get_column("value").is_null().all())
+    for line in no_values_lines(measured.frame) if nothing or target.form is None else ():
+        note(line)
+    if nothing or any(finding.code is UNREADABLE for finding in findings):
         raise typer.Exit(1)
 
 
@@ -97,18 +100,13 @@ def _chosen(only: str | None) -> tuple[tuple[Metric, ...], list[Finding]]:
 
 
 def _show(frame: pl.DataFrame, target: Target, per_rank: bool) -> None:
-    """Write or print the values; exit code 1 where there is none."""
+    """Write or print the values."""
     if target.form is Format.JSON:
         write_json(metrics_data(frame), target)
     elif target.form is not None:
         write_table(frame, target)
     elif frame.get_column("value").is_not_null().any():
         say(metrics_table(frame, per_rank), width=output_width())
-    nothing = bool(frame.get_column("value").is_null().all())
-    for line in no_values_lines(frame) if nothing or target.form is None else ():
-        note(line)
-    if nothing:
-        raise typer.Exit(1)
 
 
 def _list(chosen: tuple[Metric, ...], findings: list[Finding], target: Target) -> None:
