@@ -68,7 +68,7 @@ def diff(
         say_json(diff_data(found, findings, limit))
     else:
         width = output_width()
-        say(*diff_parts_for_people(found, top), width=width)
+        say(*diff_parts_for_people(found, top, width), width=width)
         say_findings(findings)
     fails = limit is not None and _fails(found.gate(limit), limit)
     if fails or any(finding.code is UNREADABLE for finding in findings):
