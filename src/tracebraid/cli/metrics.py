@@ -42,19 +42,33 @@ def metrics(
     rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
     per_rank: Annotated[bool, typer.Option("--per-rank", help="Print the values of each rank, too.")] = False,
     window: Annotated[
-        int | None, typer.Option("--window", help="Which window of a capture, from 0; by default the last.")
+        int | None,
+        typer.Option(
+            "--window", help="Of a capture with several windows only this, from 0; by default the last."
+        ),
     ] = None,
     annotation: Annotated[
-        str, typer.Option("--annotation", help="The annotation that marks a step.")
+        str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
     with_doubtful: Annotated[
-        bool, typer.Option("--with-doubtful", help="Count doubtful steps, too.")
+        bool,
+        typer.Option(
+            "--with-doubtful",
+            help="Count steps, too, whose figures are doubtful: see tracebraid analyze validity.",
+        ),
     ] = False,
     peak_flops: Annotated[
-        float | None, typer.Option("--peak-flops", help="FLOP/s that a device can reach.")
+        float | None,
+        typer.Option(
+            "--peak-flops",
+            help="FLOP/s that a device can reach, such as 312e12: what MFU and HFU are shares of.",
+        ),
     ] = None,
     peak_bandwidth: Annotated[
-        float | None, typer.Option("--peak-bandwidth", help="Bytes/s of bus bandwidth of the network.")
+        float | None,
+        typer.Option(
+            "--peak-bandwidth", help="Bytes/s of bus bandwidth that the network can reach, such as 50e9."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Write one JSON object, by metric.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Write all rows as CSV, those of ranks too.")] = False,
