@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -34,7 +35,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
         folder = tmp_path_factory.mktemp(name)
         program.scene(STEPS).write(folder)
         runs.append(folder)
-    return tracebraid.diff(*runs)
+    return tracebraid.diff(runs[0], runs[1])
 
 
 def with_cautions(found: Comparison, *cautions: Caution) -> Comparison:
@@ -87,7 +88,7 @@ def test_what_a_run_does_not_have_is_no_time_of_0(found: Comparison) -> None:
 
 
 def test_codes_are_shown_by_their_names(found: Comparison) -> None:
-    row = {
+    row: dict[str, Any] = {
         "part": DiffPart.EXPOSED_COMMUNICATION.value,
         "cause": IdleCause.HOST_LATE.value,
         "host_activity": HostActivity.COMPUTED.value,
