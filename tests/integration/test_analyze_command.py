@@ -111,6 +111,9 @@ def test_a_file_that_is_there_stays(steps: Path, tmp_path: Path) -> None:
         (["kernels", "{steps}", "--set", "depth"], ["depth"]),
         (["kernels", "{steps}", "--set", "depth=3"], ["depth", "per_step"]),
         (["short_kernels", "{steps}", "--set", "max_ns=abc"], ["max_ns", "abc", "int"]),
+        (["short_kernels", "{steps}", "--set", "max_ns=-5"], ["max_ns", "-5"]),
+        (["short_kernels", "{steps}", "--set", "max_ns=1.5"], ["max_ns", "1.5", "int"]),
+        (["short_kernels", "{steps}", "--set", "max_ns=1e30"], ["max_ns"]),
         (["kernel_sequences", "{steps}", "--set", "op=5"], ["op", "5", "str"]),
         (["kernels", "{steps}", "--csv", "--json"], ["--csv"]),
         (["kernels", "{steps}", "-o", "rows.txt"], ["rows.txt"]),
@@ -132,6 +135,14 @@ def test_wrong_arguments_end_with_2_and_name_what_there_is(
     assert done.returncode == 2
     assert not done.stdout
     assert [word for word in named if word not in done.stderr] == []
+
+
+@pytest.mark.parametrize("value", ["1e4", "10000.0", "0", "1e12"])
+def test_whole_floats_are_whole_numbers(value: str, steps: Path) -> None:
+    done = run("analyze", "short_kernels", steps, "--set", f"max_ns={value}", "--json")
+    assert done.returncode == 0
+    whole = run("analyze", "short_kernels", steps, "--set", f"max_ns={int(float(value))}", "--json")
+    assert done.stdout == whole.stdout
 
 
 def test_many_steps_are_not_all_named(tmp_path: Path) -> None:

@@ -167,6 +167,8 @@ __all__ = [
 
 _P = ParamSpec("_P")
 
+_MOST_THRESHOLD = 2**63 - 1
+"""Times and counts are 64-bit integers."""
 _PEAKS = {"peak_flops", "peak_bandwidth"}
 """Options that stand for what the table of devices does not know."""
 
@@ -327,7 +329,9 @@ def analyze(name: str, traces: LinkedTrace | Job, **options: object) -> Answer:
 
 
 def check_options(analysis: Analysis | JobAnalysis, options: Mapping[str, object]) -> None:
-    """Refuse options that an analysis does not have, or values that are not of their types.
+    """Refuse options that an analysis does not have, and values that are not of their types or out of range.
+
+    Whole numbers are thresholds: lengths, counts and times, none of them negative.
 
     Raises:
         ArgumentError: names the option, and what the analysis has or takes.
@@ -340,6 +344,8 @@ def check_options(analysis: Analysis | JobAnalysis, options: Mapping[str, object
         kinds = str(parameters[option].annotation).split(" | ")
         if not any(_fits(value, kind) for kind in kinds):
             raise ArgumentError(f"{analysis.name}: {option} is {value!r}, and takes {' or '.join(kinds)}")
+        if kinds == ["int"] and isinstance(value, int) and not 0 <= value <= _MOST_THRESHOLD:
+            raise ArgumentError(f"{analysis.name}: {option} is {value!r}; give 0 to {_MOST_THRESHOLD:,}")
 
 
 def _fits(value: object, kind: str) -> bool:

@@ -30,18 +30,23 @@ def advise(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")],
     rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
     window: Annotated[
-        int | None, typer.Option("--window", help="Which window of a capture, from 0; by default the last.")
+        int | None,
+        typer.Option(
+            "--window", help="Of a capture with several windows only this, from 0; by default the last."
+        ),
     ] = None,
     annotation: Annotated[
-        str, typer.Option("--annotation", help="The annotation that marks a step.")
+        str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
     min_saving: Annotated[
         str,
         typer.Option(
-            "--min-saving", metavar="1%|0.5ms", help="Leave out what saves less: of a step, or for each step."
+            "--min-saving",
+            metavar="1%|0.5ms",
+            help="Leave out what saves less than this share of a step, or less than this time in each step.",
         ),
     ] = api.DEFAULT_MIN_SAVING,
-    top: Annotated[int, typer.Option("--top", min=1, help="Items to print for people.")] = _TOP,
+    top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Print the first N items.")] = _TOP,
     csv: Annotated[bool, typer.Option("--csv", help="Write the items as CSV.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print all, with its evidence, as JSON.")] = False,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write the items as Parquet.")] = False,
@@ -60,9 +65,6 @@ def advise(
     found = list(job.findings)
     advice = _advice(job, ranks, annotation, least, found)
     findings = [*found, *(finding for finding in advice.findings if finding not in found)]
-    say_findings(findings)
-    for line in not_asked_lines(advice):
-        note(line)
     if target.form is Format.JSON:
         data = {**advice_data(advice), "findings": [finding_data(finding) for finding in findings]}
         write_json(data, target)
@@ -70,6 +72,9 @@ def advise(
         write_table(advice_frame(advice), target)
     elif not advice.is_unanswerable:
         say(*advice_parts(advice, top))
+    say_findings(findings)
+    for line in not_asked_lines(advice):
+        note(line)
     if advice.is_unanswerable or any(finding.code is UNREADABLE for finding in findings):
         raise typer.Exit(1)
 

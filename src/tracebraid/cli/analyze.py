@@ -32,7 +32,8 @@ _TOP = 20
 
 def analyze(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="An analysis; --list names them.")
+        str | None,
+        typer.Argument(metavar="NAME", help="An analysis, such as idle_causes; --list names them."),
     ] = None,
     path: Annotated[
         Path | None, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")
@@ -46,31 +47,47 @@ def analyze(
         typer.Option("--step", metavar="N", help="Only this step, by its number or its whole name."),
     ] = None,
     window: Annotated[
-        int | None, typer.Option("--window", help="Which window of a capture, from 0; by default the last.")
+        int | None,
+        typer.Option(
+            "--window", help="Of a capture with several windows only this, from 0; by default the last."
+        ),
     ] = None,
     per_step: Annotated[bool, typer.Option("--per-step", help="Rows for each step.")] = False,
     annotation: Annotated[
-        str, typer.Option("--annotation", help="The annotation that marks a step.")
+        str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
     with_doubtful: Annotated[
-        bool, typer.Option("--with-doubtful", help="Count doubtful steps in means, too.")
+        bool,
+        typer.Option(
+            "--with-doubtful",
+            help="Count steps in means, too, whose figures are doubtful: see tracebraid analyze validity.",
+        ),
     ] = False,
     peak_flops: Annotated[
         float | None, typer.Option("--peak-flops", help="FLOP/s that the device can reach.")
     ] = None,
     peak_bandwidth: Annotated[
-        float | None, typer.Option("--peak-bandwidth", help="Bytes/s that the device's memory can reach.")
+        float | None,
+        typer.Option(
+            "--peak-bandwidth",
+            help="Bytes/s that the device's memory, or for collectives the network, can reach.",
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="OPTION=VALUE", help="Another option of the analysis."),
+        typer.Option(
+            "--set",
+            metavar="OPTION=VALUE",
+            help="Another option of this analysis, such as max_ns=5000; can be repeated.",
+        ),
     ] = None,
     top: Annotated[
         int | None,
         typer.Option(
             "--top",
             min=1,
-            help=f"Rows to print for people, of each rank or the whole job; {_TOP} by default.",
+            metavar="N",
+            help=f"Print the first N rows, of each rank or of the whole job; {_TOP} by default.",
         ),
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Write all rows as CSV.")] = False,
@@ -170,7 +187,7 @@ def _list(name: str | None, target: Target) -> None:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """`OPTION=VALUE`; the value as JSON where it is some, else as text."""
+    """`OPTION=VALUE`; the value as JSON where it is some, else as text; `1e6` is a whole number."""
     option, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"--set {text}: give OPTION=VALUE")
@@ -178,4 +195,6 @@ def _setting(text: str) -> tuple[str, Any]:
         parsed: Any = msgspec.json.decode(value)
     except msgspec.DecodeError:
         parsed = value
+    if isinstance(parsed, float) and parsed.is_integer():
+        parsed = int(parsed)
     return option.replace("-", "_"), parsed

@@ -25,27 +25,38 @@ _PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
 
 
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A", help="The run to compare with: a folder, or a trace.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The run that is compared.")],
+    a: Annotated[
+        Path, typer.Argument(metavar="A", help="The run before: a folder of traces, or one Kineto trace.")
+    ],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The run after, which is compared with A.")],
     annotation: Annotated[
-        str, typer.Option("--annotation", help="The annotation that marks a step.")
+        str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
     window: Annotated[
-        int | None, typer.Option("--window", help="Which window of captures, from 0; by default the last.")
+        int | None,
+        typer.Option(
+            "--window", help="Of captures with several windows only this, from 0; by default the last."
+        ),
     ] = None,
     with_doubtful: Annotated[
-        bool, typer.Option("--with-doubtful", help="Count doubtful steps, too.")
+        bool,
+        typer.Option(
+            "--with-doubtful",
+            help="Count steps, too, whose figures are doubtful: see tracebraid analyze validity.",
+        ),
     ] = False,
     fail_on_regression: Annotated[
         str | None,
         typer.Option(
             "--fail-on-regression",
             metavar="PERCENT",
-            help="Exit code 1 where a step of B is slower by more than this, such as 5%, with confidence, or where "
-            "that cannot be judged: with fewer than 6 steps of each run.",
+            help="For CI: exit code 1 if a step of B is slower by more than this, such as 5%, and chance does not "
+            "explain it; also if nothing can be judged, as with fewer than 6 steps of each run.",
         ),
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="Rows of each table to show.")] = 10,
+    top: Annotated[
+        int, typer.Option("--top", min=1, metavar="N", help="Print the first N rows of each table.")
+    ] = 10,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Compare two runs: is a step slower, where does that come from, which ops and kernels changed?"""
@@ -68,7 +79,7 @@ def diff(
         say_json(diff_data(found, findings, limit))
     else:
         width = output_width()
-        say(*diff_parts_for_people(found, top), width=width)
+        say(*diff_parts_for_people(found, top, width), width=width)
         say_findings(findings)
     fails = limit is not None and _fails(found.gate(limit), limit)
     if fails or any(finding.code is UNREADABLE for finding in findings):

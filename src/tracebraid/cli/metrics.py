@@ -42,19 +42,33 @@ def metrics(
     rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
     per_rank: Annotated[bool, typer.Option("--per-rank", help="Print the values of each rank, too.")] = False,
     window: Annotated[
-        int | None, typer.Option("--window", help="Which window of a capture, from 0; by default the last.")
+        int | None,
+        typer.Option(
+            "--window", help="Of a capture with several windows only this, from 0; by default the last."
+        ),
     ] = None,
     annotation: Annotated[
-        str, typer.Option("--annotation", help="The annotation that marks a step.")
+        str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
     with_doubtful: Annotated[
-        bool, typer.Option("--with-doubtful", help="Count doubtful steps, too.")
+        bool,
+        typer.Option(
+            "--with-doubtful",
+            help="Count steps, too, whose figures are doubtful: see tracebraid analyze validity.",
+        ),
     ] = False,
     peak_flops: Annotated[
-        float | None, typer.Option("--peak-flops", help="FLOP/s that a device can reach.")
+        float | None,
+        typer.Option(
+            "--peak-flops",
+            help="FLOP/s that a device can reach, such as 312e12: what MFU and HFU are shares of.",
+        ),
     ] = None,
     peak_bandwidth: Annotated[
-        float | None, typer.Option("--peak-bandwidth", help="Bytes/s of bus bandwidth of the network.")
+        float | None,
+        typer.Option(
+            "--peak-bandwidth", help="Bytes/s of bus bandwidth that the network can reach, such as 50e9."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Write one JSON object, by metric.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Write all rows as CSV, those of ranks too.")] = False,
@@ -81,9 +95,12 @@ def metrics(
     if annotation != PROFILER_STEP and not any(of_rank.has_steps for of_rank in taken):
         raise typer.BadParameter(f"no step is marked by {annotation}")
     measured = api.measured(chosen, taken, options)
-    say_findings([*findings, *measured.findings])
     _show(measured.frame, target, per_rank)
-    if any(finding.code is UNREADABLE for finding in findings):
+    say_findings([*findings, *measured.findings])
+    nothing = bool(measured.frame.get_column("value").is_null().all())
+    for line in no_values_lines(measured.frame) if nothing or target.form is None else ():
+        note(line)
+    if nothing or any(finding.code is UNREADABLE for finding in findings):
         raise typer.Exit(1)
 
 
@@ -97,18 +114,13 @@ def _chosen(only: str | None) -> tuple[tuple[Metric, ...], list[Finding]]:
 
 
 def _show(frame: pl.DataFrame, target: Target, per_rank: bool) -> None:
-    """Write or print the values; exit code 1 where there is none."""
+    """Write or print the values."""
     if target.form is Format.JSON:
         write_json(metrics_data(frame), target)
     elif target.form is not None:
         write_table(frame, target)
     elif frame.get_column("value").is_not_null().any():
         say(metrics_table(frame, per_rank), width=output_width())
-    nothing = bool(frame.get_column("value").is_null().all())
-    for line in no_values_lines(frame) if nothing or target.form is None else ():
-        note(line)
-    if nothing:
-        raise typer.Exit(1)
 
 
 def _list(chosen: tuple[Metric, ...], findings: list[Finding], target: Target) -> None:

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from tracebraid.api.checking import faults, is_note
 from tracebraid.model.finding import Finding
+from tracebraid.reports.findings import alike, line_of_alike
 from tracebraid.reports.text import printable
 
 __all__ = [
@@ -106,9 +107,9 @@ def say_error(text: str) -> None:
 
 
 def say_findings(findings: Iterable[Finding]) -> None:
-    """Print what was noticed in the input, each fault once."""
-    for finding in faults(findings):
-        note(f"{'note' if is_note(finding) else 'warning'}: {finding}")
+    """Print what was noticed in the input, each fault once; what is the same in several files is a line."""
+    for same in alike(faults(findings)):
+        note(f"{'note' if is_note(same[0]) else 'warning'}: {line_of_alike(same)}")
 
 
 def note(text: str) -> None:

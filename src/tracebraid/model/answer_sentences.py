@@ -10,6 +10,8 @@ from tracebraid.model.answers import (
     Bound,
     CaptureMatch,
     CategoryRule,
+    DiffChange,
+    DiffSetting,
     Doubt,
     FirstTimeWork,
     GapSize,
@@ -92,6 +94,15 @@ CODE_NAMES: Mapping[Enum, str] = {
     PhaseEvidence.ATOM: "ATOM's annotation",
     PhaseEvidence.TENSORRT_LLM: "TensorRT-LLM's annotation",
     PhaseEvidence.WORD: "word in an annotation",
+    DiffChange.SHAPES: "other shapes",
+    DiffChange.TYPES: "other types",
+    DiffChange.COUNT: "other count",
+    DiffChange.DEVICE: "with or without kernels",
+    DiffSetting.RECORD_SHAPES: "record_shapes",
+    DiffSetting.WITH_STACK: "with_stack",
+    DiffSetting.PROFILE_MEMORY: "profile_memory",
+    DiffSetting.WITH_MODULES: "with_modules",
+    DiffSetting.OVERHEAD: "the profiler's own events, per step",
 }
 """How people call a code, where that is not its value with spaces."""
 

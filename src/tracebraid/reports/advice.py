@@ -14,7 +14,7 @@ from tracebraid.model.questions.advice import Advice
 from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.answers.answer_cells import ranges
 from tracebraid.reports.machine import finding_data, rows_data
-from tracebraid.reports.text import printable
+from tracebraid.reports.text import printable, some_of
 from tracebraid.reports.units import duration, percent
 
 __all__ = ["advice_data", "advice_frame", "advice_parts", "not_asked_lines"]
@@ -55,9 +55,9 @@ def not_asked_lines(advice: Advice) -> list[str]:
     lines = []
     needs = dict.fromkeys(need for needs in advice.not_asked.values() for need in needs)
     for need in needs:
-        names = ", ".join(name for name, lacks in advice.not_asked.items() if need in lacks)
+        names = some_of([name for name, lacks in advice.not_asked.items() if need in lacks])
         lacks, capture = NEED_SENTENCES[need]
-        lines.append(f"note: not looked for, without {need.value}: {names}: {lacks}. {capture}")
+        lines.append(f"note: not looked for: {names}: {lacks}. {capture}")
     return lines
 
 

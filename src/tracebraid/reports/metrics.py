@@ -14,7 +14,7 @@ from tracebraid.model.questions.analysis import Need
 from tracebraid.model.questions.metric import Metric, Unit
 from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.terminal import table_of
-from tracebraid.reports.text import cell
+from tracebraid.reports.text import cell, some_of
 from tracebraid.reports.units import duration, number, percent, quantity, size
 
 __all__ = [
@@ -83,7 +83,7 @@ def no_values_lines(frame: pl.DataFrame) -> list[str]:
     """Which metrics have no value over all ranks, by what is lacking; a line for each reason."""
     lacks = frame.filter(pl.col("rank").is_null() & pl.col("value").is_null())
     return [
-        f"note: {_sentence(reason)}: no {', '.join(names)}"
+        f"note: no {some_of(names)}: {_sentence(reason)}"
         for reason, names in lacks.group_by("lacks", maintain_order=True).agg("metric").iter_rows()
     ]
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 from rich.markup import escape
 
-__all__ = ["cell", "printable", "shortened"]
+__all__ = ["cell", "printable", "shortened", "some_of"]
+
+_NAMES_LISTED = 4
+"""Of more names the first stand in a line, and the number of the others."""
 
 
 def printable(text: str) -> str:
@@ -25,3 +29,11 @@ def shortened(text: str, most: int = 72) -> str:
     """The text; where it is longer than that, without its middle: names of kernels differ at their ends."""
     half = max(1, (most - 3) // 2)
     return text if len(text) <= most else f"{text[: most - 3 - half]}...{text[-half:]}"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The names in a line; of many the first, and how many others there are."""
+    if len(names) <= _NAMES_LISTED:
+        return ", ".join(names)
+    first = names[: _NAMES_LISTED - 1]
+    return f"{', '.join(first)} and {len(names) - len(first)} others"
