@@ -65,7 +65,9 @@ def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
     rest = usable.filter(~numbered & (~pl.col("_group").is_in(of_numbered) | is_between_two()))
     clocks = _clocks(usable.join(by_sequence, on="row", how="inner", maintain_order="left"))
     by_order = match_by_order(_with_channels(rest), clocks)
-    matches = pl.concat([by_sequence, _less_sure(by_order, usable.filter(may_be_of_several(ranks)))])
+    matches = pl.concat(
+        [by_sequence, _with_less_confidence(by_order, usable.filter(may_be_of_several(ranks)))]
+    )
     found, collectives = collectives_of(prepared.sort("row"), matches)
     match = found.get_column("collective").gather(prepared.get_column("row")).cast(pl.String).alias("match")
     order = order_findings(prepared.with_columns(match), ranks)
@@ -112,7 +114,7 @@ def _with_channels(members: pl.DataFrame) -> pl.DataFrame:
     return found.with_columns(token).filter(pl.col("channel").is_not_null() & together.ne_missing(other=True))
 
 
-def _less_sure(matches: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+def _with_less_confidence(matches: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
     """Matches by order, of some members with less confidence: of several groups each rank has an order of its own."""
     few = pl.col("row").is_in(members.get_column("row").implode())
     least = pl.col("confidence") * _OF_SEVERAL_GROUPS
