@@ -55,7 +55,7 @@ def test_simple_add_links(real_traces: Path) -> None:
 def test_dlrm_links_by_alignment_and_lacks_half_of_its_ranks(real_traces: Path) -> None:
     found = checked(real_traces / "pairs/dlrm_v100_8rank")
     (error,) = [one.finding for one in found.diagnoses if one.severity is Severity.ERROR]
-    assert (error.code, error.count) == ("rank-missing", 4)
+    assert (error.code, error.details["missing"]) == ("rank-missing", 4)
     lost = {
         Path(one.finding.path).name: one.finding.count
         for one in found.diagnoses
@@ -266,7 +266,7 @@ def test_an_execution_trace_alone_is_sound(real_traces: Path, name: str) -> None
 def test_two_sampled_ranks_of_128_miss_the_others_and_nothing_else(real_traces: Path) -> None:
     found = checked(real_traces / "kineto/sampled_2_of_128")
     assert codes(found) == ["rank-missing"]
-    assert found.diagnoses[0].finding.count == 126
+    assert found.diagnoses[0].finding.details["missing"] == 126
     assert [one.rank for one in found.ranks] == [0, 1]
 
 

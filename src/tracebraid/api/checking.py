@@ -139,7 +139,8 @@ def _check_window(window: _Window, only_rank: int | None, progress: Progress | N
         window.findings += mixed
         window.findings += [*unpaired, *leftover_findings(window.path), *rank_findings(window.worlds, path)]
         # Ranks of two runs share neither collectives nor clocks.
-        window.findings += _step_findings(window, None) if mixed else _clock_and_step_findings(window)
+        across = _step_findings(window, None) if mixed else _clock_and_step_findings(window)
+        window.findings = [*window.findings, *across]
 
 
 def _clock_and_step_findings(window: _Window) -> list[Finding]:

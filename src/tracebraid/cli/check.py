@@ -14,6 +14,7 @@ from tracebraid.cli.output import progress, say, say_json
 from tracebraid.reports.check import (
     check_data,
     check_table,
+    clock_lines,
     diagnosis_text,
     repair_data,
     repair_lines,
@@ -41,6 +42,7 @@ def check(
         say_json({**check_data(checked), **({"repairs": repair_data(repairs)} if repair else {})})
     else:
         say(*(Text(line) for line in repair_lines(repairs)), check_table(checked))
-        say(*(Text(diagnosis_text(diagnosis)) for diagnosis in checked.diagnoses), Text(verdict(checked)))
+        say(*(Text(diagnosis_text(diagnosis)) for diagnosis in checked.diagnoses))
+        say(*(Text(line) for line in (*clock_lines(checked), verdict(checked))))
     if not checked.links:
         raise typer.Exit(1)

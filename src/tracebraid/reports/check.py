@@ -10,11 +10,20 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
+from tracebraid.model.units import NS_PER_US
 from tracebraid.reports.machine import coverage_data, finding_data
 from tracebraid.reports.text import cell, printable
 from tracebraid.reports.units import percent
 
-__all__ = ["check_data", "check_table", "diagnosis_text", "repair_data", "repair_lines", "verdict"]
+__all__ = [
+    "check_data",
+    "check_table",
+    "clock_lines",
+    "diagnosis_text",
+    "repair_data",
+    "repair_lines",
+    "verdict",
+]
 
 _SHOWN_RANKS = 16
 """Rows of the table of ranks: as many as fit a terminal beside the findings."""
@@ -52,6 +61,21 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
     return (
         printable(f"{diagnosis.severity.value}: {diagnosis.finding}") + "\n  " + printable(diagnosis.advice)
     )
+
+
+def clock_lines(check: Check) -> list[str]:
+    """Of ranks of several hosts how far the clocks are apart at most, as far as it is known."""
+    clocks = [checked.clock for checked in check.ranks if checked.clock is not None]
+    hosts = {clock["host"] for clock in clocks if clock["host"] is not None}
+    if len(hosts) < 2:
+        return []
+    offsets = [clock["offset_ns"] for clock in clocks if isinstance(clock["offset_ns"], int)]
+    unknown = len(clocks) - len(offsets)
+    most = max(map(abs, offsets), default=0) / NS_PER_US
+    text = (
+        f"clocks of {len(hosts)} hosts: offsets within ±{most:,.1f} µs, by the collectives that ranks share"
+    )
+    return [f"{text}; of {unknown} ranks unknown" if unknown else text]
 
 
 def verdict(check: Check) -> str:

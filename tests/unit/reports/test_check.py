@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -14,6 +15,7 @@ from tracebraid.model.finding_code import FindingCode
 from tracebraid.reports.check import (
     check_data,
     check_table,
+    clock_lines,
     diagnosis_text,
     repair_data,
     repair_lines,
@@ -149,3 +151,12 @@ def test_a_repair_that_changed_nothing_says_so() -> None:
     done = [Repair("et.json", 9, (), False)]
     assert repair_lines(done) == ["et.json: nothing to repair"]
     assert repair_data(done) == [{"path": "et.json", "nodes": 9, "written": False, "changed": [], "left": []}]
+
+
+@pytest.mark.parametrize(("hosts", "count"), [(("a", "a"), 0), (("a", "b"), 1), ((None, None), 0)])
+def test_clocks_of_several_hosts_are_a_line(hosts: tuple[str | None, str | None], count: int) -> None:
+    clocks = [{"host": host, "offset_ns": 1_500 * number} for number, host in enumerate(hosts)]
+    ranks = [replace(rank(number), clock=clock) for number, clock in enumerate(clocks)]
+    lines = clock_lines(checked(*ranks))
+    assert len(lines) == count
+    assert all("1.5" in line for line in lines)

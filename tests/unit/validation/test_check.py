@@ -13,6 +13,7 @@ from tests.unit.validation.made import EVENTS, NODES, codes, diagnosis, lay, ran
 from tracebraid.api import check
 from tracebraid.errors import InputError
 from tracebraid.model.check import Severity
+from tracebraid.model.finding_code import FindingCode
 
 
 def tell(folder: Path, rank: int = 0, **more: object) -> None:
@@ -22,6 +23,16 @@ def tell(folder: Path, rank: int = 0, **more: object) -> None:
     window = {"steps": [1], "complete": True, "failure": None, "files": entries, **more}
     told = {"steps_seen": 2, "ended_by": "exit", "windows": [window]}
     (folder / f"manifest_{rank}.json").write_text(json.dumps(told))
+
+
+def test_different_worlds_are_found_once_and_in_a_file(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        lay(tmp_path, rank, info={"world_size": 2 + rank})
+    found = [one.finding for one in check(tmp_path).diagnoses]
+    (worlds,) = [finding for finding in found if finding.code is FindingCode.WORLD_DIFFERS]
+    assert worlds.path.endswith(".json")
+    (missing,) = [finding for finding in found if finding.code is FindingCode.RANK_MISSING]
+    assert (missing.count, missing.details["missing"]) == (1, 1)
 
 
 # --- one window -------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ def test_a_whole_world_has_nothing_to_say(worlds: dict[int, int | None]) -> None
 
 def test_ranks_that_are_missing_are_named_and_counted() -> None:
     (found,) = rank_findings({0: 4, 2: None}, "job")
-    assert (found.code, found.path, found.count) == ("rank-missing", "job", 2)
+    assert (found.code, found.path, found.details["missing"]) == ("rank-missing", "job", 2)
     assert found.message == "of 4 ranks, 2 are missing: 1, 3"
 
 
@@ -29,7 +29,7 @@ def test_ranks_that_are_missing_are_named_and_counted() -> None:
 def test_of_many_missing_ranks_the_first_eight_are_named(world: int, shown: str) -> None:
     (found,) = rank_findings({0: world}, "job")
     assert found.message.endswith(f"missing: {shown}")
-    assert found.count == world - 1
+    assert found.details["missing"] == world - 1
 
 
 def test_traces_of_two_worlds_differ_and_the_larger_one_counts() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.analysis.collectives.made import linked_ranks, member
 from tracebraid.analysis.collectives.transfers.waits import waits
+from tracebraid.model.collectives.codes import USUAL_DRIFT_PPM
 from tracebraid.model.collectives.transfer_method import TransferMethod
 
 UNKNOWN: Mapping[str, object] = {"method": "unknown"}
@@ -76,6 +77,14 @@ def test_the_interval_of_a_clock_grows_with_that_of_its_drift() -> None:
     rows = [member(0, 5_000_000, 5_000_100), member(1, 5_000_000, 5_000_100)]
     found = waits(linked_ranks(rows, {0: REFERENCE, 1: drifting}))
     assert found.get_column("clock_width_ns").to_list() == [20, 20]
+
+
+def test_a_drift_that_is_not_measured_may_be_the_usual_both_ways() -> None:
+    start_ns = 5_000_000
+    rows = [member(0, start_ns, start_ns + 100), member(1, start_ns, start_ns + 100)]
+    found = waits(linked_ranks(rows, {0: REFERENCE, 1: {**measured(10), "at_ns": 0}}))
+    grown = round(2 * USUAL_DRIFT_PPM * start_ns / 1e6)
+    assert found.get_column("clock_width_ns").to_list() == [10 + grown] * 2
 
 
 def test_ranks_of_a_host_share_a_clock_that_is_not_known_against_others() -> None:

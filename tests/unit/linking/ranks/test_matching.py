@@ -211,6 +211,30 @@ def test_kernels_of_several_sends_stay_unmatched() -> None:
     assert found.collectives.is_empty()
 
 
+@pytest.mark.parametrize(("ranks", "matches"), [([0, 1], 10), ([0, 1, 2, 3], 0)])
+def test_numbered_kernels_of_several_sends_are_matched_in_a_group_of_two(
+    ranks: list[int], matches: int
+) -> None:
+    job = MadeJob(len(ranks), sequences=True)
+    for _ in range(10):
+        job.collective("send_recv", ranks=ranks)
+    found, (wrong, _, _) = matched(job, job.frame())
+    assert wrong == 0
+    assert found.collectives.height == matches
+
+
+def test_members_of_unnamed_groups_are_told_apart_by_their_streams() -> None:
+    """Two groups enter equal collectives at the same time, each on a stream of its own."""
+    job = MadeJob(2)
+    for number in range(60):
+        job.collective(gap_ns=None if number % 2 else 0)
+    stream = pl.when(pl.col("truth") % 2 == 0).then(pl.lit("24")).otherwise(pl.lit("20"))
+    frame = job.frame().with_columns(stream.alias("stream"), pl.lit("cuda:0").alias("device"))
+    frame = without_groups(frame).with_columns(pl.lit(None, pl.Int64).alias("group_size"))
+    assert matched(job, frame)[1] == (0, 0, 120)
+    assert matched(job, frame.with_columns(pl.lit("20").alias("stream")))[1][0] > 0
+
+
 # --- findings ---------------------------------------------------------------------------------------
 
 
@@ -224,6 +248,12 @@ def of_all_types(world: int, count: int, gap_ns: int | None = None, sequences: b
         kind = ("all_reduce", "all_gather", "reduce_scatter")[number % 3]
         job.collective(kind, 1024 * (number % 5 + 1), gap_ns=gap_ns)
     return job
+
+
+def without_groups(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(
+        pl.lit(None, pl.String).alias("process_group"), pl.lit(None, pl.List(pl.Int64)).alias("group_ranks")
+    )
 
 
 def swapped(frame: pl.DataFrame, rank: int, firsts: Sequence[int]) -> pl.DataFrame:
@@ -269,12 +299,20 @@ def test_last_collectives_that_a_rank_lacks_are_in_no_other_order() -> None:
 @pytest.mark.parametrize(("groups", "findings"), [(0, 1), (1, 1), (2, 0)])
 def test_the_order_of_members_that_may_be_of_several_groups_is_free(groups: int, findings: int) -> None:
     job = of_all_types(2, 30, 1_000_000)
-    frame = swapped(job.frame(), 1, [28]).with_columns(
-        pl.lit(None).cast(frame_type).alias(name)
-        for name, frame_type in (("process_group", pl.String), ("group_ranks", pl.List(pl.Int64)))
-    )
+    frame = without_groups(swapped(job.frame(), 1, [28]))
     ranks = facts(range(2), 2).with_columns(pl.lit(groups, pl.Int64).alias("groups"))
     assert len(disordered(match_members(frame.drop("truth"), ranks))) == findings
+
+
+@pytest.mark.parametrize(("groups", "most"), [(1, 0.95), (2, 0.475)])
+def test_members_that_may_be_of_several_groups_are_matched_with_less_confidence(
+    groups: int, most: float
+) -> None:
+    job = of_all_types(2, 30)
+    frame = without_groups(job.frame())
+    found = match_members(frame.drop("truth"), facts(range(2), 2).with_columns(groups=pl.lit(groups)))
+    assert agreement(found.members, frame) == (0, 0, 60)
+    assert found.collectives.get_column("confidence").max() == pytest.approx(most)
 
 
 def test_a_rank_of_another_run_of_the_host_is_named_and_left_out() -> None:

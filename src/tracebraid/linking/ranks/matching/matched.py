@@ -16,6 +16,7 @@ from tracebraid.linking.ranks.matching.signatures import (
     is_between_two,
     is_of_all,
     is_of_unnamed,
+    may_be_of_several,
     with_signatures,
 )
 from tracebraid.model.collectives.codes import CollectiveType
@@ -25,6 +26,8 @@ __all__ = ["MatchedMembers", "match_members"]
 
 _HOST = "cpu"
 """The device of members on the host."""
+_OF_SEVERAL_GROUPS = 0.5
+"""Share of the confidence that a match by order keeps where nothing names the group and there are several: chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,10 @@ def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
     of_numbered = usable.filter(numbered).get_column("_group").unique().implode()
     rest = usable.filter(~numbered & (~pl.col("_group").is_in(of_numbered) | is_between_two()))
     clocks = _clocks(usable.join(by_sequence, on="row", how="inner", maintain_order="left"))
-    matches = pl.concat([by_sequence, match_by_order(_with_channels(rest), clocks)])
+    by_order = match_by_order(_with_channels(rest), clocks)
+    matches = pl.concat(
+        [by_sequence, _with_less_confidence(by_order, usable.filter(may_be_of_several(ranks)))]
+    )
     found, collectives = collectives_of(prepared.sort("row"), matches)
     match = found.get_column("collective").gather(prepared.get_column("row")).cast(pl.String).alias("match")
     order = order_findings(prepared.with_columns(match), ranks)
@@ -106,6 +112,13 @@ def _with_channels(members: pl.DataFrame) -> pl.DataFrame:
     number = pl.when(restarts() & ~is_between_two()).then("sequence")
     token = pl.struct("token", number.alias("number")).rank("dense").cast(pl.Int64).alias("token")
     return found.with_columns(token).filter(pl.col("channel").is_not_null() & together.ne_missing(other=True))
+
+
+def _with_less_confidence(matches: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+    """Matches by order, of some members with less confidence: of several groups each rank has an order of its own."""
+    few = pl.col("row").is_in(members.get_column("row").implode())
+    least = pl.col("confidence") * _OF_SEVERAL_GROUPS
+    return matches.with_columns(pl.when(few).then(least).otherwise("confidence").alias("confidence"))
 
 
 def _stream_of_unnamed() -> pl.Expr:

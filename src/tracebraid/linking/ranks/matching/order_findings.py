@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from tracebraid.linking.ranks.matching.issue_order import differences_of_order
-from tracebraid.linking.ranks.matching.signatures import is_between_two, is_of_unnamed
+from tracebraid.linking.ranks.matching.signatures import is_between_two, is_of_unnamed, may_be_of_several
 from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
@@ -63,9 +63,8 @@ def _findings(rows: list[dict[str, object]], paths: dict[int, str | None]) -> It
 
 def _may_be_several(ranks: pl.DataFrame) -> pl.Expr:
     """Whether members without a name of their group may be of several groups, whose order is each rank's own."""
-    several = ranks.filter(pl.col("groups") > 1).get_column("rank").implode()
     streams = pl.col("stream").n_unique().over("_group", "rank") > 1
-    return (is_of_unnamed() & (streams | pl.col("rank").is_in(several))).any().over("_group")
+    return (may_be_of_several(ranks) | (is_of_unnamed() & streams)).any().over("_group")
 
 
 def _described() -> pl.Expr:

@@ -6,7 +6,7 @@ import polars as pl
 
 from tracebraid.model.collectives.codes import CollectiveType
 
-__all__ = ["is_between_two", "is_of_all", "is_of_unnamed", "with_signatures"]
+__all__ = ["is_between_two", "is_of_all", "is_of_unnamed", "may_be_of_several", "with_signatures"]
 
 _T = CollectiveType
 
@@ -50,3 +50,13 @@ def is_of_all() -> pl.Expr:
 def is_of_unnamed() -> pl.Expr:
     """Whether nothing says of which group a member is."""
     return pl.all_horizontal(pl.col("process_group", "communicator", "group_ranks").is_null())
+
+
+def may_be_of_several(ranks: pl.DataFrame) -> pl.Expr:
+    """Whether nothing says of which group a member is, and its trace lists several.
+
+    Args:
+        ranks: `RANKS`.
+    """
+    several = ranks.filter(pl.col("groups") > 1).get_column("rank").implode()
+    return is_of_unnamed() & pl.col("rank").is_in(several)
