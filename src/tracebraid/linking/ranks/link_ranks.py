@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracebraid.linking.ranks.clocks.clocks import clocks_of
+from tracebraid.linking.ranks.impossible import without_impossible
 from tracebraid.linking.ranks.in_order import in_order
 from tracebraid.linking.ranks.matching.matched import match_members
 from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts
@@ -29,7 +30,7 @@ def link_ranks(parts: Sequence[RankParts]) -> LinkedRanks:
     clocks = clocks_of(matched.members, matched.collectives, ranks)
     linked = LinkedRanks(ranks, clocks, matched.members, matched.collectives, matched.findings, joined(parts))
     aligned = linked.aligned(matched.members, "issued_ns", "start_ns", "end_ns")
-    aligned, collectives = in_order(aligned, linked.collectives)
+    aligned, collectives = in_order(*without_impossible(aligned, linked.collectives, clocks))
     return LinkedRanks(ranks, clocks, aligned, collectives, linked.findings, linked.parts)
 
 
