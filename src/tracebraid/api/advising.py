@@ -17,6 +17,7 @@ from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors, kno
 from tracebraid.analysis.antipatterns.ranking.min_saving import DEFAULT_MIN_SAVING, min_saving_of
 from tracebraid.analysis.antipatterns.ranking.ranked import ranked
 from tracebraid.api.job.aligning import rank_parts
+from tracebraid.api.job.taking import take
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.compact import compact
 from tracebraid.model.job import Job
@@ -61,7 +62,8 @@ def advise(
 ) -> Advice:
     """What could be saved, the most first: anti-patterns, their evidence, and the changes that mend them.
 
-    Each rank is read once. Detectors of installed packages are asked, too: entry points of `tracebraid.detectors`.
+    Each rank is read once, and what was found on it is kept with the job. Detectors of installed packages are asked,
+    too: entry points of `tracebraid.detectors`.
 
     Args:
         traces: a linked trace, or a job.
@@ -84,8 +86,9 @@ def advise(
     def question(linked: LinkedTrace) -> RankAdvice:
         return rank_advice(linked, known, annotation)
 
-    ranks = [question(traces)] if isinstance(traces, LinkedTrace) else list(traces.each(question))
-    return advice_of_ranks(ranks, known, min_saving)
+    # A package may be installed between two questions: then other detectors are asked.
+    key = (rank_advice, annotation, known.of_ranks, known.of_job)
+    return advice_of_ranks([taken[key] for taken in take(traces, {key: question})], known, min_saving)
 
 
 def detectors() -> tuple[Detector | JobDetector, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -16,11 +16,15 @@ from tracebraid.model.linked_ranks import Gather, LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.analysis import Need
 
-__all__ = ["FOUND", "RankEvidence", "evidence_of_job", "evidence_of_rank", "gathered_of"]
+__all__ = ["FOUND", "MOST_ROWS", "RankEvidence", "evidence_of_job", "evidence_of_rank", "gathered_of"]
 
 FOUND = {**EVIDENCE.polars_schema(), "detector": pl.String()}
 """Columns of evidence of several detectors."""
 
+MOST_ROWS = 1_000_000
+"""Rows that are taken of another package's detector: they are kept for each rank; a chosen value."""
+
+_LATEST_NS = 2**61
 _TIMES = ("start_ns", "end_ns", "saving_ns")
 
 
@@ -69,7 +73,8 @@ def evidence_of_job(ranks: LinkedRanks, known: KnownDetectors) -> tuple[pl.DataF
     found, findings = [pl.DataFrame(schema=FOUND)], []
     for detector in known.of_job:
         detect = detector.detect
-        rows = _asked(known, detector.name, lambda detect=detect: detect(ranks))  # type: ignore[misc]
+        columns = ("rank", *_TIMES)
+        rows = _asked(known, detector.name, lambda detect=detect: detect(ranks), columns)  # type: ignore[misc]
         if isinstance(rows, Finding):
             findings.append(rows)
         else:
@@ -97,28 +102,45 @@ def gathered_of(
     return found, tuple(findings)
 
 
-def _asked(known: KnownDetectors, name: str, detect: Callable[[], pl.DataFrame]) -> pl.DataFrame | Finding:
+def _asked(
+    known: KnownDetectors, name: str, detect: Callable[[], pl.DataFrame], columns: Sequence[str] = _TIMES
+) -> pl.DataFrame | Finding:
     """What a detector finds, as `FOUND`; of another package's that fails the finding that it does."""
     package = known.packages.get(name)
     if package is None:
         return _as_found(detect(), name)
     try:
         frame = detect()
-        problem = _problem(frame)
+        problem = _problem(frame, columns)
         return failure(package, name, problem) if problem else _as_found(frame, name)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - It is another package's code: whatever it raises, others are asked.
         return failure(package, name, error)
 
 
-def _problem(frame: object) -> str | None:
+def _problem(frame: object, columns: Sequence[str]) -> str | None:
     """What is wrong with what a detector returned."""
     if not isinstance(frame, pl.DataFrame):
         return f"it returns a {type(frame).__name__}, no polars DataFrame"
-    missing = [name for name in _TIMES if name not in frame.columns]
+    missing = [name for name in columns if name not in frame.columns]
     if missing:
         return f"its rows have no {', '.join(missing)}"
-    nulls = [name for name in _TIMES if frame.get_column(name).null_count()]
-    return f"its rows have null in {', '.join(nulls)}" if nulls else None
+    if frame.height > MOST_ROWS:
+        return f"it returns {frame.height} rows; at most {MOST_ROWS} are taken"
+    nulls = [name for name in columns if frame.get_column(name).null_count()]
+    if nulls:
+        return f"its rows have null in {', '.join(nulls)}"
+    beyond = [name for name in _TIMES if not _is_in_range(frame.get_column(name))]
+    return f"its rows have numbers that are no times in {', '.join(beyond)}" if beyond else None
+
+
+def _is_in_range(times: pl.Series) -> bool:
+    """Whether differences of these times fit 64 bits: NaN and infinity do not. What is no number is cast later."""
+    if not times.dtype.is_numeric():
+        return True
+    inside = times.is_between(-_LATEST_NS, _LATEST_NS)
+    if times.dtype.is_float():
+        inside &= times.is_finite()
+    return bool(inside.all())
 
 
 def _as_found(frame: pl.DataFrame, name: str) -> pl.DataFrame:

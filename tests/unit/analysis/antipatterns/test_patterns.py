@@ -63,3 +63,12 @@ def test_nothing_is_found_where_nothing_is_wrong(traces: LinkedTrace) -> None:
     advice = api.advise(traces, _LEAST)
     assert advice.items.rows() == []
     assert not advice.is_unanswerable
+
+
+def test_a_job_is_read_once_however_often_it_is_asked(tmp_path: Path) -> None:
+    job = api.open(write_ranks(tmp_path, PATTERNS["rank-imbalance"].scenes))
+    first = api.advise(job, _LEAST)
+    for file in tmp_path.rglob("*.json*"):
+        file.unlink()
+    assert api.advise(job, _LEAST).items.equals(first.items)
+    assert api.advise(job, 1.0).items.height <= first.items.height

@@ -56,6 +56,33 @@ def text(linked, annotation):
     return pl.DataFrame({"start_ns": ["x"], "end_ns": ["y"], "saving_ns": ["z"]})
 
 
+def one_row(saving, start=1, end=100):
+    return pl.DataFrame({"start_ns": [start], "end_ns": [end], "saving_ns": [saving]})
+
+
+def not_a_number(linked, annotation):
+    return one_row(float("nan"))
+
+
+def endless(linked, annotation):
+    return one_row(float("inf"))
+
+
+def beyond_64_bits(linked, annotation):
+    return one_row(5, start=-(2**63), end=2**63 - 1)
+
+
+def too_many(linked, annotation):
+    return pl.select(start_ns=pl.repeat(0, 1_000_001), end_ns=pl.lit(1), saving_ns=pl.lit(1))
+
+
+def nowhere(ranks):
+    return one_row(5).with_columns(rank=pl.lit(None, dtype=pl.Int64))
+
+
+nowhere_job = tracebraid.JobDetector("nowhere", "a title", "a change", nowhere)
+
+
 def too_much(linked, annotation):
     return pl.DataFrame({"start_ns": [100_000, 100_050], "end_ns": [100_010, 5], "saving_ns": [10**6, 5]})
 
@@ -122,6 +149,10 @@ def test_a_detector_is_asked_as_any_other(tmp_path: Path) -> None:
         "number",
         "clash",
         "job",
+        "not_a_number",
+        "endless",
+        "beyond_64_bits",
+        "too_many",
     ],
 )
 def test_one_that_fails_is_a_finding_and_the_others_are_asked(tmp_path: Path, value: str) -> None:
@@ -154,6 +185,14 @@ def test_more_than_the_time_is_never_saved(tmp_path: Path) -> None:
     advice = api.advise(clean().linked(), 0)
     found = advice.items.filter(pl.col("detector") == "greedy")
     assert found.get_column("saving_ns").to_list() == [10]
+
+
+@pytest.mark.usefixtures("install")
+def test_what_is_on_no_rank_is_a_finding(tmp_path: Path) -> None:
+    declare(tmp_path, nowhere="my_detectors:nowhere_job")
+    advice = api.advise(clean().linked(), 0)
+    assert advice.items.is_empty()
+    assert [finding.code for finding in advice.findings] == [FindingCode.DETECTOR_FAILED]
 
 
 @pytest.mark.usefixtures("install")
