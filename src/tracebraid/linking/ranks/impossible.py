@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.linking.ranks.matching.signatures import is_of_all
-from tracebraid.model.collectives.codes import SAME_CLOCK_NS, ClockMethod, MatchMethod
+from tracebraid.model.collectives.codes import SAME_CLOCK_NS, ClockMethod, CollectiveType, MatchMethod
 
 __all__ = ["without_impossible"]
 
@@ -19,8 +19,9 @@ def without_impossible(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The same without matches that cannot be: their members are unmatched again.
 
-    Only types that end on no rank before all have started are judged, and only by clocks that are known; a gap counts
-    beyond the widest interval of the members' clocks.
+    Only types that end on no rank before all have started are judged, and all-to-alls, of which ranks that exchange
+    nothing might not overlap: nothing but their order says then that they are of the same. Only clocks that are known
+    judge; a gap counts beyond the widest interval of the members' clocks.
 
     Args:
         members: `MEMBERS`, on aligned clocks.
@@ -33,7 +34,7 @@ def without_impossible(
     by_order = collectives.filter(pl.col("method").is_in(_BY_ORDER)).select("collective")
     gap = pl.col("start_ns").max() - pl.col("end_ns").min()
     apart = (
-        members.filter(is_of_all())
+        members.filter(is_of_all() | (pl.col("type") == CollectiveType.ALL_TO_ALL.value))
         .join(by_order, on="collective", how="semi")
         .join(known, on="rank")
         .group_by("collective")

@@ -21,7 +21,7 @@ from tracebraid.model.collectives.codes import UNKNOWN_GROUP
 from tracebraid.model.questions.analysis import Analysis, Answer, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.sentences import NEED_SENTENCES
-from tracebraid.reports.answers.answer_cells import MOMENTS, cell_text, heading, is_id, least_width
+from tracebraid.reports.answers.answer_cells import MOMENTS, cell_text, heading, is_id, least_width, ranges
 from tracebraid.reports.answers.shown_columns import CONTEXT, PICKED_BY, SHOWN
 from tracebraid.reports.fitting import Shown, fitted
 from tracebraid.reports.terminal import table_of
@@ -83,7 +83,7 @@ def lacks_lines(answer: Answer) -> list[str]:
             continue
         consequence = "cannot answer without" if empty else "answers in part without"
         some = len(ranks) < len(answer.lacks)
-        which = f" (rank {', '.join(map(str, ranks))})" if some else ""
+        which = f" (rank {ranges(ranks)})" if some else ""
         lines.append(f"note: {answer.analysis.name} {consequence} {need.value}{which}: {lacks}. {capture}")
     return lines
 
