@@ -80,7 +80,6 @@ def _crossed(own: pl.DataFrame) -> pl.DataFrame:
 
 
 def _compared_stretches(own: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-def _stretches_of_both(own: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """What lies behind each collective in common, of both ranks; `same`: both have the same members."""
     key = [*_TRACK, "after"]
     there = _stretches(known).select(
