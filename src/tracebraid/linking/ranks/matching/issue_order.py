@@ -37,7 +37,6 @@ def differences_of_order(members: pl.DataFrame) -> pl.DataFrame:
     own = own.join(has, on=key, how="left", maintain_order="left")
     known = known.join(held, on=key, how="left", maintain_order="left")
     both = _compared_stretches(own, known)
-    both = _stretches_of_both(own, known)
     lossy = both.filter(~pl.col("is_last") & ~pl.col("same")).select(_TRACK).unique()
     found = pl.concat([_first_differences(both), _crossed(own)]).join(lossy, on=_TRACK, how="anti")
     return found.sort("_group", "number", "rank").select(_FOUND)
