@@ -138,9 +138,9 @@ def changed_kernels_table(found: Comparison, top: int, width: int) -> Table | No
     for row in changed.head(top).iter_rows(named=True):
         names = list(dict.fromkeys(row[name] for name in ("kernel_a", "kernel_b") if row[name]))
         op = f"{row['op'] or _NO_OP}{_at(row['positions'])}"
-        rows.append([_change(row), op, signed(row["difference_ns"]), _counts(row), *(names or [""])[:1]])
-        rows += [["", "", "", "", f"-> {name}"] for name in names[1:]]
-    heads = [_CHANGE, _OP, _DIFFERENCE, _COUNT, Head("kernel", "left", shortens=True)]
+        rows.append([_change(row), *(names or [""])[:1], signed(row["difference_ns"]), _counts(row), op])
+        rows += [["", f"-> {name}", "", "", ""] for name in names[1:]]
+    heads = [_CHANGE, Head("kernel", "left", shortens=True), _DIFFERENCE, _COUNT, _OP]
     table = fitted_table("Kernels added, removed or changed", heads, rows, width, kept=4)
     return _with_rest(table, changed.height, top, summed.height - changed.height)
 
