@@ -32,6 +32,7 @@ PARTS = (
     ("Execution Trace: `ExecutionTrace`", schema.execution_trace),
     ("Links: `LinkedTrace`", schema.links),
     ("Ranks of a job: `LinkedRanks`", schema.ranks),
+    ("Dependency graph: `DependencyGraph`", schema.graph),
 )
 
 

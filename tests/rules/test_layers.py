@@ -14,6 +14,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     "files": {"errors"},
+    "compiled": {"errors"},
     "model": {"errors"},
     "child_process": set(),
     "recorders": {"child_process", "model", "errors", "files", "version"},
@@ -21,11 +22,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "importers": {"child_process", "model", "errors"},
     "linking": {"model", "errors"},
     "analysis": {"model", "errors"},
+    # What an event is (its step, family, module) is said by analysis; the graph says what waits for what.
+    "graph": {"analysis", "compiled", "model", "errors"},
+    "simulation": {"compiled", "graph", "model", "errors"},
     "reports": {"model", "errors"},
     "exporters": {"model", "errors", "files"},
     "api": {
         *("model", "errors", "files"),
         *("recorders", "importers", "linking", "analysis", "validation", "reports", "exporters"),
+        *("graph", "simulation"),
     },
     # The peers' calls are the stages' own: it composes api, and hands out nouns of the model.
     "compat": {"api", "errors", "model"},
@@ -47,7 +52,18 @@ INNER_ROOMS: dict[str, set[str]] = {
 KNOWS_TORCH = {"recorders/needs_torch.py", "recorders/native/build.py"}
 """The modules that import torch; the others of their room take it from the first."""
 
-OPTIONAL_LIBRARIES = {"torch", "pandas", "jinja2", "plotly", "ray", "duckdb", "fsspec", "google", "hta"}
+OPTIONAL_LIBRARIES = {
+    "torch",
+    "pandas",
+    "jinja2",
+    "plotly",
+    "ray",
+    "duckdb",
+    "fsspec",
+    "google",
+    "hta",
+    "numba",
+}
 
 
 def forbidden(room: str, imports: set[str]) -> set[str]:
@@ -107,7 +123,7 @@ def test_no_module_imports_an_optional_library() -> None:
     def optional(module: Path) -> set[str]:
         return {name.split(".")[0] for name in imports_of(module)} & OPTIONAL_LIBRARIES
 
-    assert in_modules(optional) == {module: {"torch"} for module in KNOWS_TORCH}
+    assert in_modules(optional) == {**{module: {"torch"} for module in KNOWS_TORCH}, "compiled.py": {"numba"}}
 
 
 def test_only_the_recorders_take_torch_from_where_it_is_imported() -> None:

@@ -3,7 +3,8 @@
 Times are int64 nanoseconds on the unix clock. `event_id` is the row of `Timeline.events`, in the order of the
 file; it joins every table of a timeline. `node_id` is the id of a node of an Execution Trace. `kineto` holds what
 is in a Kineto trace, `execution_trace` what is in an Execution Trace, `links` what linking adds, `matching` what
-matching without ids adds, `ranks` what joins the ranks of a job. The tables that analyses answer with stand in
+matching without ids adds, `ranks` what joins the ranks of a job, `graph` what a
+dependency graph is made of. The tables that analyses answer with stand in
 `model/answers/`.
 """
 
@@ -19,6 +20,7 @@ from tracebraid.model.schema.execution_trace import (
     ET_VALUES,
     PROCESS_GROUPS,
 )
+from tracebraid.model.schema.graph import ACTIVITIES, GRAPH_STEPS, LATENCIES
 from tracebraid.model.schema.kineto import (
     COLLECTIVES,
     DETAIL_TABLES_BY_CATEGORY,
@@ -49,6 +51,7 @@ from tracebraid.model.schema.matching import ET_ITERATIONS, ITERATIONS, NODE_TIM
 from tracebraid.model.schema.ranks import CLOCKS, MATCHED_COLLECTIVES, MEMBERS, RANKS
 
 __all__ = [
+    "ACTIVITIES",
     "CLOCKS",
     "COLLECTIVES",
     "DEPENDENCIES",
@@ -67,6 +70,7 @@ __all__ = [
     "EXTRA_ARGS",
     "FLOWS",
     "FORWARD_BACKWARD",
+    "GRAPH_STEPS",
     "HOST_CALLS",
     "HOST_LINKS",
     "HOST_OPS",
@@ -74,6 +78,7 @@ __all__ = [
     "ITERATIONS",
     "KINETO_TABLES",
     "LANES",
+    "LATENCIES",
     "LAUNCHES",
     "MATCHED_COLLECTIVES",
     "MEMBERS",

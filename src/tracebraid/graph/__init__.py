@@ -1,0 +1,1 @@
+"""`DependencyGraph`: the part of each rank (`rank_graph`) by `hosts/` and `devices/`, joined in `joining/`."""

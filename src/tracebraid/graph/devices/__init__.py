@@ -1,0 +1,1 @@
+"""What the work of devices waits for."""

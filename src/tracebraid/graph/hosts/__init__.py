@@ -1,0 +1,1 @@
+"""What the threads of a host wait for."""

@@ -1,0 +1,1 @@
+"""The ranks' parts as one graph: collectives, order, residuals, steps."""

@@ -1,0 +1,63 @@
+"""The moments at which the steps of each rank begin and end."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tracebraid.model.expressions import as_text
+from tracebraid.model.graph.codes import ActivityKind
+from tracebraid.model.schema.graph import GRAPH_STEPS
+from tracebraid.model.step import is_step_name
+
+__all__ = ["graph_steps"]
+
+_ON_DEVICE = [ActivityKind.KERNEL.value, ActivityKind.COPY.value, ActivityKind.COMMUNICATION.value]
+
+
+def graph_steps(activities: pl.DataFrame, moment_of: NDArray[np.int32], annotation: str) -> pl.DataFrame:
+    """`GRAPH_STEPS`.
+
+    Args:
+        activities: `ACTIVITIES`.
+        moment_of: the moment of the start and the end of each.
+        annotation: what marks a step.
+    """
+    rows = activities.filter(pl.col("rank").is_not_null()).select(
+        "rank", as_text("kind", "name", "step"), "start_ns", "end_ns", "stream"
+    )
+    rows = rows.with_columns(
+        pl.Series("start_moment", moment_of[: rows.height, 0], dtype=pl.Int64),
+        pl.Series("end_moment", moment_of[: rows.height, 1], dtype=pl.Int64),
+    )
+    marks = rows.filter(is_step_name(pl.col("name"), annotation) & pl.col("kind").is_in(["annotation", "op"]))
+    if marks.is_empty():
+        return _whole(rows)
+    ends = _last_of_device(rows, "rank", "step")
+    found = (
+        marks.sort("start_ns", "rank", maintain_order=True)
+        .unique(["name", "rank"], keep="first", maintain_order=True)
+        .select("rank", "start_ns", "start_moment", step="name", host_end_moment="end_moment")
+        .join(ends, on=["rank", "step"], how="left", maintain_order="left")
+    )
+    order = found.group_by("step", maintain_order=True).agg(pl.col("start_ns").min().alias("first_ns"))
+    found = found.join(order, on="step", maintain_order="left").sort("first_ns", "step", "rank")
+    return GRAPH_STEPS.conform(found)
+
+
+def _whole(rows: pl.DataFrame) -> pl.DataFrame:
+    host = rows.filter(pl.col("stream").is_null())
+    begun = rows.sort("start_ns", maintain_order=True).group_by("rank", maintain_order=True).first()
+    ended = host.sort("end_ns", maintain_order=True).group_by("rank", maintain_order=True).last()
+    found = begun.select("rank", "start_moment").join(
+        ended.select("rank", host_end_moment="end_moment"), on="rank", how="left", maintain_order="left"
+    )
+    found = found.join(_last_of_device(rows, "rank"), on="rank", how="left", maintain_order="left")
+    return GRAPH_STEPS.conform(found.sort("rank").with_columns(pl.lit(None).alias("step")))
+
+
+def _last_of_device(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
+    work = rows.filter(pl.col("stream").is_not_null() & pl.col("kind").is_in(_ON_DEVICE))
+    last = work.sort("end_ns", maintain_order=True).group_by(by, maintain_order=True).last()
+    return last.select(*by, device_end_moment="end_moment")

@@ -1,0 +1,1 @@
+"""Times of a dependency graph computed anew from its work: by `replay`."""
