@@ -99,6 +99,7 @@ if _TYPE_CHECKING:
         user_annotations,
         validity,
         write_et_plus,
+        write_path_overlay,
     )
     from tracebraid.errors import (
         ArgumentError,
@@ -271,6 +272,7 @@ __all__ = [
     "user_annotations",
     "validity",
     "write_et_plus",
+    "write_path_overlay",
 ]
 
 _HOMES = {
@@ -286,7 +288,7 @@ _HOMES = {
         "open ops overlap python_frames queue_lengths queue_series rank_steps rank_waits "
         "read_execution_trace read_timeline recomputation repair roofline short_kernels step_spread "
         "step_times steps stragglers stream_idle sync_calls syncs token_times user_annotations validity "
-        "write_et_plus"
+        "write_et_plus write_path_overlay"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tracebraid.api.graphing import dependency_graph
+from tracebraid.exporters.path_overlay import overlay_chunks
+from tracebraid.files import write_whole
 from tracebraid.graph.critical_path.find_path import DEFAULT_REPLAYS, PathOptions, find_path
 from tracebraid.model.graph.critical_path import CriticalPath
 from tracebraid.model.graph.dependency_graph import DependencyGraph
@@ -11,7 +15,7 @@ from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["DEFAULT_REPLAYS", "critical_path", "critical_path_of_graph"]
+__all__ = ["DEFAULT_REPLAYS", "critical_path", "critical_path_of_graph", "write_path_overlay"]
 
 
 def critical_path(
@@ -62,3 +66,19 @@ def critical_path_of_graph(graph: DependencyGraph, options: PathOptions | None =
         ArgumentError: there is no such step or rank.
     """
     return find_path(graph, options or PathOptions(), ReplayError())
+
+
+def write_path_overlay(path: CriticalPath, target: str | Path) -> int:
+    """Write a critical path as a Chrome trace, which Perfetto shows with its arrows.
+
+    Args:
+        path: the path.
+        target: a new file; compressed where its name ends in `.gz`.
+
+    Returns:
+        Its size in bytes.
+
+    Raises:
+        OutputError: it is there already, or cannot be written.
+    """
+    return write_whole(Path(target), overlay_chunks(path), overwrite=False)

@@ -26,7 +26,7 @@ def overlay_chunks(path: CriticalPath) -> Iterator[bytes]:
     """The overlay, in chunks of bytes: a process for each rank, in it a lane for each of its threads and streams.
 
     The times are those of the path, relative to `baseTimeNanoseconds` as Kineto writes them; an arrow leads from each
-    segment to the next, from its end to that one's start.
+    segment to the next of its step. Equal paths give equal bytes.
 
     Args:
         path: the critical path.
