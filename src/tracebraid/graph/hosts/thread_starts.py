@@ -20,7 +20,7 @@ _STARTS = r"(?:^|[/\\])threading\.py\(\d+\): start$"
 _JOINS = r"(?:^|[/\\])threading\.py\(\d+\): join$"
 """Frames of Python's `Thread.start` and `Thread.join`."""
 
-JOINED_WITHIN_NS = 5_000_000
+_JOINED_WITHIN_NS = 5_000_000
 """How long before the end of a join the joined thread's last moment lies at most: Python's switch interval."""
 
 
@@ -102,7 +102,7 @@ def python_joins(activities: RankActivities, chains: ThreadChains, times_ns: _In
     last = by_time[np.maximum(row, 0)]
     ended_ns = times_ns[last]
     inside = (row >= 0) & (ended_ns >= times_ns[moment(calls, Point.START)])
-    inside &= (joined_ns - ended_ns <= JOINED_WITHIN_NS) & (
+    inside &= (joined_ns - ended_ns <= _JOINED_WITHIN_NS) & (
         chains.thread[chains.position[last]] != _threads_of(calls, chains)
     )
     return _edges(last[inside], _first_after(calls[inside], ended_ns[inside], chains))
