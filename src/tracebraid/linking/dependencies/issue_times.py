@@ -16,15 +16,20 @@ def issued_work(timeline: Timeline, device_links: pl.DataFrame) -> pl.DataFrame:
     """Device work with `issued_ns`, in that order: when the call that launched it began.
 
     Correlations rise from call to call, on all threads. So work without a call in the trace was issued before the
-    first call with a higher correlation, and in any case before it started: the earlier counts.
+    first call with a higher correlation, and in any case before it started: the earlier counts. Where work does not
+    say its device (MTIA), its lane does.
     """
-    times = timeline.events.select("event_id", "ts_ns", (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"))
+    times = timeline.events.select(
+        "event_id", "lane", "ts_ns", (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns")
+    )
     called = timeline.events.select(
         pl.col("event_id").alias("call_event"), pl.col("ts_ns").alias("called_ns")
     )
     return (
         timeline.device_work.select("event_id", *_STREAM, "correlation")
         .join(times, on="event_id")
+        .join(timeline.lanes.select("lane", "pid"), on="lane", how="left")
+        .with_columns(pl.coalesce("device", "pid"))
         .join(device_links.select("event_id", "call_event"), on="event_id", how="left")
         .join(called, on="call_event", how="left")
         .pipe(_before_later_calls, timeline)
