@@ -13,6 +13,7 @@ from tracebraid.analysis.event_columns import event_columns
 from tracebraid.analysis.host.host_rows import HostRows, events_of_rows, host_rows
 from tracebraid.analysis.host.surroundings import surroundings
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
+from tracebraid.graph.activity_columns import with_descriptions
 from tracebraid.graph.hosts.backend_ranges import backend_ranges
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.device_kind import COMMUNICATION, MEMORY
@@ -78,6 +79,7 @@ def rank_activities(linked: LinkedTrace, annotation: str) -> RankActivities:
         ACTIVITIES.conform(part.with_columns(rank=pl.lit(linked.rank)), fill_missing=True)
         for part in (on_host, threads, on_device)
     )
+    table = with_descriptions(table, linked, annotation)
     event = table.get_column("event_id")
     of_event = np.full(linked.timeline.events.height, -1, dtype=np.int64)
     known = event.is_not_null().to_numpy()

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.graph.joining.communication import with_communication
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph.codes import ActivityKind, EdgeKind, Point
 from tracebraid.model.graph.rank_graph import EdgeList, moment
@@ -47,6 +48,7 @@ def joined_by_collectives(alone: Joined, ranks: LinkedRanks) -> Joined:
         alone: the ranks' parts side by side.
         ranks: the ranks, linked with each other.
     """
+    alone = replace(alone, activities=with_communication(alone.activities, ranks))
     members = _members(alone, ranks)
     if members.is_empty():
         return alone
@@ -76,11 +78,12 @@ def joined_by_collectives(alone: Joined, ranks: LinkedRanks) -> Joined:
 
 def _members(alone: Joined, ranks: LinkedRanks) -> pl.DataFrame:
     """The members that were matched with another's, with the activity of each, by `number` of their collective."""
-    activities = alone.activities.select("rank", "event_id", as_text("kind")).with_row_index("activity")
+    activities = alone.activities.select("rank", "event_id", "size_bytes", as_text("kind")).with_row_index("activity")
     activities = activities.filter(pl.col("kind") == ActivityKind.COMMUNICATION.value).drop("kind")
     matched = ranks.members.filter(pl.col("collective").is_not_null())
     matched = matched.filter(pl.len().over("collective") > 1)
     found = matched.join(activities, on=["rank", "event_id"], how="inner", maintain_order="left")
+    found = found.with_columns(pl.col("size_bytes").max().over("collective"))
     return found.sort("collective", "rank", maintain_order=True).with_columns(
         pl.col("activity").cast(pl.Int64),
         number=pl.col("collective").rank("dense").cast(pl.Int64) - 1,
@@ -102,6 +105,7 @@ def _collectives(members: pl.DataFrame, times_ns: _Ints) -> pl.DataFrame:
         pl.col("type").alias("name"),
         "group",
         "collective",
+        "size_bytes",
         "step",
         pl.Series("start_ns", times_ns[::2]),
         pl.Series("end_ns", times_ns[1::2]),
