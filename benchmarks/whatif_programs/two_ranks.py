@@ -15,7 +15,7 @@ from benchmarks.whatif_programs.single_rank import FEATURES, Step, mlp, sgd, tra
 __all__ = ["TWO_RANKS"]
 
 LATE_S = 0.015
-ELEMENTS = 8 * 1024 * 1024
+ELEMENTS = 4 * 1024 * 1024
 SMALL, SMALL_ALL_REDUCES = 256, 20
 
 
