@@ -80,6 +80,9 @@ def _members(alone: Joined, ranks: LinkedRanks) -> pl.DataFrame:
     """The members that were matched with another's, with the activity of each, by `number` of their collective."""
     activities = alone.activities.select("rank", "event_id", "size_bytes").with_row_index("activity")
     activities = alone.activities.select("rank", "event_id", as_text("kind")).with_row_index("activity")
+    activities = alone.activities.select("rank", "event_id", "size_bytes", as_text("kind")).with_row_index(
+        "activity"
+    )
     activities = activities.filter(pl.col("kind") == ActivityKind.COMMUNICATION.value).drop("kind")
     matched = ranks.members.filter(pl.col("collective").is_not_null())
     matched = matched.filter(pl.len().over("collective") > 1)
