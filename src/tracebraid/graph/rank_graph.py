@@ -10,6 +10,7 @@ from tracebraid.graph.dependency_edges import dependency_edges
 from tracebraid.graph.devices.device_edges import device_edges
 from tracebraid.graph.hosts.thread_edges import thread_edges
 from tracebraid.graph.hosts.waits import without_waiting
+from tracebraid.graph.latencies.latencies import with_latencies
 from tracebraid.model.graph.rank_graph import EdgeList, RankGraph
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -34,7 +35,8 @@ def rank_graph(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankGrap
     forward = times_ns[others.before] <= times_ns[others.after]
     others = others[forward]
     edges = [without_waiting(threads, others, times_ns), device_edges(activities, times_ns), others]
-    return RankGraph(linked.rank, activities.table, times_ns, EdgeList.joined(edges))
+    learned = with_latencies(EdgeList.joined(edges), times_ns, activities.table)
+    return RankGraph(linked.rank, activities.table, times_ns, learned.edges, learned.latencies)
 
 
 def _end_before_what_follows(edges: EdgeList, times_ns: _Ints, first_of_device: int) -> None:
