@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracebraid.graph.latencies.usual import LONGEST_NS
 from tracebraid.model.graph.codes import EdgeKind, Residual
 from tracebraid.model.graph.dependency_graph import Edges
 
@@ -32,11 +33,8 @@ _RESIDUAL = {
 _LATENCIES = (Residual.LAUNCH, Residual.STREAM, Residual.EVENT_WAIT, Residual.SYNC)
 """Residuals that are a latency which is longer than usual."""
 
-_FAR_NS = 100_000
-"""A residual above this is no latency of a device: these take 1 to 30 µs, in every trace that was measured."""
-
 _FAR_TIMES = 10
-"""Nor is it below that many times what is usual."""
+"""How many times what is usual a latency hardly is."""
 
 
 def latest_edges(first: _Ints, ready_ns: _Ints) -> _Ints:
@@ -62,8 +60,8 @@ def residuals(edges: Edges, times_ns: _Ints) -> tuple[_Ints, _Codes]:
     """The residual of each moment in ns, and its `Residual`.
 
     It has the name of the edge that the moment waited for the longest, if it can be a latency of that kind: one
-    above 100 µs and above 10 times the usual is unexplained; and work that waits for its launch alone, the first on
-    its stream, waited for what is not in the graph.
+    above `LONGEST_NS` and above 10 times the usual is unexplained; and work that waits for its launch alone, the first
+    on its stream, waited for what is not in the graph.
 
     Args:
         edges: what each moment waits for.
@@ -80,7 +78,7 @@ def residuals(edges: Edges, times_ns: _Ints) -> tuple[_Ints, _Codes]:
     for edge_kind, name in _RESIDUAL.items():
         names[edge_kind] = name
     residual = names[edges.kind[edge]]
-    far = (residual_ns > _FAR_NS) & (residual_ns > _FAR_TIMES * edges.work_ns[edge])
+    far = (residual_ns > LONGEST_NS) & (residual_ns > _FAR_TIMES * edges.work_ns[edge])
     residual[far & np.isin(residual, _LATENCIES)] = Residual.UNEXPLAINED
     launched_alone = (np.diff(edges.first) == 1) & (edges.kind[edge] == EdgeKind.LAUNCH)
     residual[~has_edges | (far & launched_alone)] = Residual.BEFORE

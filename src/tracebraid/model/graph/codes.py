@@ -77,7 +77,8 @@ class LatencySource(Enum):
     KIND = "kind"
     """The median of all samples of the kind of edge: its own key has too few."""
     LOWEST = "lowest"
-    """The lowest of few samples, or without any the least time that any such edge took: it cannot be more."""
+    """The lowest of few samples, or without any the least time that any such edge took: it cannot be more.
+    0 where that is too long for a latency."""
 
 
 class Residual(IntEnum):
