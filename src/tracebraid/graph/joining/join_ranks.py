@@ -41,8 +41,7 @@ def join_ranks(
     moment_of = order.position.astype(np.int32).reshape(-1, 2)
     in_order = _edges(edges[order.forward], order)
     times_ns = joined.times_ns[order.moments]
-    ready_ns = times_ns[in_order.before] + in_order.work_ns
-    residual_ns, residual = residuals(in_order.first, ready_ns, in_order.kind, times_ns)
+    residual_ns, residual = residuals(in_order, times_ns)
     moments = Moments(
         order.moments // 2, (order.moments % 2).astype(np.uint8), times_ns, residual_ns, residual
     )
@@ -53,7 +52,7 @@ def join_ranks(
         in_order,
         moment_of,
         graph_steps(joined.activities, moment_of, annotation),
-        LATENCIES.empty(),
+        pl.concat([LATENCIES.empty(), *(part.latencies for part in ordered)]),
         ranks,
         findings,
     )

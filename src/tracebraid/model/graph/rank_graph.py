@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.model.finding import Finding
+from tracebraid.model.schema.graph import LATENCIES
 
 __all__ = ["EdgeList", "RankGraph", "moment"]
 
@@ -69,6 +70,7 @@ class RankGraph:
         times_ns: the time of each moment (see `moment`), on the rank's own clock, so that every edge goes forward
             by at least its work.
         edges: in any order.
+        latencies: `LATENCIES`.
         findings: what was noticed, such as evidence that time contradicts.
     """
 
@@ -76,4 +78,5 @@ class RankGraph:
     activities: pl.DataFrame
     times_ns: _Ints
     edges: EdgeList
+    latencies: pl.DataFrame = field(default_factory=LATENCIES.empty)
     findings: tuple[Finding, ...] = ()

@@ -59,14 +59,21 @@ GRAPH_STEPS = Table(
 
 LATENCIES = Table(
     "latencies",
-    "One row per latency that was learned from the traces, which edges have as their work.",
+    "One row per latency that was learned from a rank's own edges, which they have as their work.",
     (
+        Column("rank", _INT, "the rank"),
         Column("kind", _NAME, "the kind of edge (`EdgeKind`, lower case)"),
-        Column("key", _TEXT, "what tells apart several of a kind, such as the name of a call; null: none"),
+        Column(
+            "key",
+            _TEXT,
+            "what tells apart several of a kind: of a launch the call and the kind of work, of stream order the "
+            "kinds of both works, of a wait of the host the call; null: none",
+        ),
         Column("edges", _INT, "edges that have it"),
         Column("samples", _INT, "edges on which the moment waited for nothing else: what it is learned from"),
-        Column("typical_ns", _FLOAT, "median of the samples"),
-        Column("low_ns", _FLOAT, "their 10th percentile"),
+        Column("typical_ns", _FLOAT, "the work of these edges, or their own time where that is less"),
+        Column("low_ns", _FLOAT, "10th percentile of the samples; null: none"),
         Column("high_ns", _FLOAT, "their 90th percentile"),
+        Column("source", _NAME, "what `typical_ns` comes from (`LatencySource`)"),
     ),
 )
