@@ -38,10 +38,12 @@ if _TYPE_CHECKING:
         copy_bandwidth_series,
         counters,
         demo_path,
+        dependency_graph,
         detectors,
         diff,
         exposed_collectives,
         full_queue,
+        graph_coverage,
         graph_kernels,
         graph_replays,
         idle_blame,
@@ -118,6 +120,7 @@ if _TYPE_CHECKING:
     from tracebraid.model.file_info import FileInfo
     from tracebraid.model.finding import Finding
     from tracebraid.model.finding_code import FindingCode
+    from tracebraid.model.graph.dependency_graph import DependencyGraph
     from tracebraid.model.job import Job
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import ChosenIterations, Matched
@@ -150,6 +153,7 @@ __all__ = [
     "Comparison",
     "Coverage",
     "CoverageError",
+    "DependencyGraph",
     "Detector",
     "Diagnosis",
     "ExecutionTrace",
@@ -205,10 +209,12 @@ __all__ = [
     "copy_bandwidth_series",
     "counters",
     "demo_path",
+    "dependency_graph",
     "detectors",
     "diff",
     "exposed_collectives",
     "full_queue",
+    "graph_coverage",
     "graph_kernels",
     "graph_replays",
     "idle_blame",
@@ -272,8 +278,8 @@ _HOMES = {
         "activations advise allocations allocator allocator_calls analyses analyze annotation_kernels "
         "batch_sizes breakdown build_recorder capture check clocks collective_bandwidth collective_fit "
         "collective_imbalance collective_ranks collective_totals collectives copies copy_bandwidth "
-        "copy_bandwidth_series counters demo_path detectors diff exposed_collectives full_queue "
-        "graph_kernels graph_replays idle_blame idle_causes idle_gaps inference_phases info "
+        "copy_bandwidth_series counters demo_path dependency_graph detectors diff exposed_collectives full_queue "
+        "graph_coverage graph_kernels graph_replays idle_blame idle_causes idle_gaps inference_phases info "
         "kernel_durations kernel_families kernel_pace kernel_sequences kernels kernels_by_op late_arrivals "
         "launch_bound launch_events launchers launches link matched_groups memory_at_peak memory_growth "
         "memory_kept memory_peak memory_timeline metric metrics mfu modules op_costs op_kernel_sequences "
@@ -298,6 +304,7 @@ _HOMES = {
     "tracebraid.model.file_info": "FileInfo",
     "tracebraid.model.finding": "Finding",
     "tracebraid.model.finding_code": "FindingCode",
+    "tracebraid.model.graph.dependency_graph": "DependencyGraph",
     "tracebraid.model.job": "Job",
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "ChosenIterations Matched",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
-__all__ = ["ActivityKind", "EdgeKind", "Point", "Residual"]
+__all__ = ["ActivityKind", "EdgeKind", "Point", "Residual", "TimePart", "Track"]
 
 
 class ActivityKind(Enum):
@@ -89,3 +89,25 @@ class Residual(IntEnum):
     """It waits for nothing in the graph: what it waited for lies before the window, or was not recorded."""
     UNEXPLAINED = 8
     """It came later than all that it waited for, without a reason that is known."""
+
+
+class TimePart(Enum):
+    """What a part of measured time is, in a graph's coverage."""
+
+    WORK = "work"
+    """What a thread or stream did."""
+    LATENCY = "latency"
+    """Usual latency."""
+    WAITING = "waiting"
+    """Until what was waited for had happened."""
+    RESIDUAL = "residual"
+    """What is not explained."""
+
+
+class Track(Enum):
+    """What the time in a graph's coverage is of."""
+
+    HOST = "host"
+    """Threads."""
+    DEVICE = "device"
+    """Streams."""
