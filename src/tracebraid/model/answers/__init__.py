@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracebraid.model.answers.efficiency import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE, Bound, OpFamily
+from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
 from tracebraid.model.answers.idle import (
     IDLE_BLAME,
     IDLE_CAUSES,
@@ -174,6 +175,7 @@ __all__ = [
     "RANK_STEPS",
     "RANK_WAITS",
     "RECOMPUTATION",
+    "REPLAY_ERRORS",
     "ROOFLINE",
     "SHORT_KERNELS",
     "STEPS",
