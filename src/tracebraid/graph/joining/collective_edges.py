@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.graph.joining.communication import with_communication
+from tracebraid.model.expressions import as_text
 from tracebraid.model.graph.codes import ActivityKind, EdgeKind, Point
 from tracebraid.model.graph.rank_graph import EdgeList, moment
 from tracebraid.model.linked_ranks import LinkedRanks
@@ -16,6 +18,9 @@ from tracebraid.model.schema.graph import ACTIVITIES
 __all__ = ["Joined", "joined_by_collectives"]
 
 _Ints = NDArray[np.int64]
+
+_DURING = (EdgeKind.DEVICE, EdgeKind.HOST)
+"""Edges that lead through a member: on a device, or on the host."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +48,7 @@ def joined_by_collectives(alone: Joined, ranks: LinkedRanks) -> Joined:
         alone: the ranks' parts side by side.
         ranks: the ranks, linked with each other.
     """
+    alone = replace(alone, activities=with_communication(alone.activities, ranks))
     members = _members(alone, ranks)
     if members.is_empty():
         return alone
@@ -72,10 +78,16 @@ def joined_by_collectives(alone: Joined, ranks: LinkedRanks) -> Joined:
 
 def _members(alone: Joined, ranks: LinkedRanks) -> pl.DataFrame:
     """The members that were matched with another's, with the activity of each, by `number` of their collective."""
-    activities = alone.activities.select("rank", "event_id").with_row_index("activity")
+    activities = alone.activities.select("rank", "event_id", "size_bytes").with_row_index("activity")
+    activities = alone.activities.select("rank", "event_id", as_text("kind")).with_row_index("activity")
+    activities = alone.activities.select("rank", "event_id", "size_bytes", as_text("kind")).with_row_index(
+        "activity"
+    )
+    activities = activities.filter(pl.col("kind") == ActivityKind.COMMUNICATION.value).drop("kind")
     matched = ranks.members.filter(pl.col("collective").is_not_null())
     matched = matched.filter(pl.len().over("collective") > 1)
     found = matched.join(activities, on=["rank", "event_id"], how="inner", maintain_order="left")
+    found = found.with_columns(pl.col("size_bytes").max().over("collective"))
     return found.sort("collective", "rank", maintain_order=True).with_columns(
         pl.col("activity").cast(pl.Int64),
         number=pl.col("collective").rank("dense").cast(pl.Int64) - 1,
@@ -88,7 +100,7 @@ def _without_waiting(edges: EdgeList, members: _Ints) -> _Ints:
         int(max(edges.activity.max(initial=-1), members.max(initial=-1))) + 1, dtype=np.bool_
     )
     is_member[members] = True
-    return np.where(is_member[edges.activity] & (edges.kind == EdgeKind.DEVICE), 0, edges.work_ns)
+    return np.where(is_member[edges.activity] & np.isin(edges.kind, _DURING), 0, edges.work_ns)
 
 
 def _collectives(members: pl.DataFrame, times_ns: _Ints) -> pl.DataFrame:
@@ -97,6 +109,7 @@ def _collectives(members: pl.DataFrame, times_ns: _Ints) -> pl.DataFrame:
         pl.col("type").alias("name"),
         "group",
         "collective",
+        "size_bytes",
         "step",
         pl.Series("start_ns", times_ns[::2]),
         pl.Series("end_ns", times_ns[1::2]),

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from tracebraid.model.answers.efficiency import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE, Bound, OpFamily
+from tracebraid.model.answers.graph.critical_path import (
+    PATH_HOPS,
+    PATH_SEGMENTS,
+    PATH_STABILITY,
+    PATH_STEPS,
+    PATH_TOTALS,
+    SLACK,
+    TotalsBy,
+)
 from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
 from tracebraid.model.answers.idle import (
     IDLE_BLAME,
@@ -169,6 +178,11 @@ __all__ = [
     "OP_COSTS",
     "OP_KERNEL_SEQUENCES",
     "OVERLAP",
+    "PATH_HOPS",
+    "PATH_SEGMENTS",
+    "PATH_STABILITY",
+    "PATH_STEPS",
+    "PATH_TOTALS",
     "PYTHON_FRAMES",
     "QUEUE_LENGTHS",
     "QUEUE_SERIES",
@@ -178,6 +192,7 @@ __all__ = [
     "REPLAY_ERRORS",
     "ROOFLINE",
     "SHORT_KERNELS",
+    "SLACK",
     "STEPS",
     "STEP_OF_EVENT",
     "STEP_SPREAD",
@@ -219,6 +234,7 @@ __all__ = [
     "StepPart",
     "StreamGap",
     "SyncKind",
+    "TotalsBy",
     "TrainingPhase",
     "WaitMethod",
 ]
