@@ -20,6 +20,13 @@ from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.graph.codes import EdgeKind
 from tracebraid.model.graph.dependency_graph import DependencyGraph, Edges, Moments
 from tracebraid.model.graph.rank_graph import RankGraph
+from tracebraid.graph.joining.collective_edges import Joined, joined_by_collectives
+from tracebraid.graph.joining.edges_in_order import edges_in_order
+from tracebraid.graph.joining.graph_steps import graph_steps
+from tracebraid.graph.joining.order import order_of
+from tracebraid.graph.joining.residuals import residuals
+from tracebraid.model.graph.dependency_graph import DependencyGraph, Moments
+from tracebraid.model.graph.rank_graph import EdgeList, RankGraph
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.schema.graph import ACTIVITIES, LATENCIES
 from tracebraid.model.step import PROFILER_STEP
@@ -56,7 +63,7 @@ def join_ranks(
     edges = joined.edges[forward]
     order = order_of(joined.times_ns, edges)
     moment_of = order.position.astype(np.int32).reshape(-1, 2)
-    in_order = _edges(edges[order.forward], order)
+    in_order = edges_in_order(edges[order.forward], order)
     times_ns = joined.times_ns[order.moments]
     residual_ns, residual = residuals(in_order, times_ns)
     activities, times_ns = _before_joining(ordered, ranks)
@@ -166,3 +173,7 @@ def _findings(
     contradicted = [Finding.of(FindingCode.GRAPH_EDGES_CONTRADICTED, count=dropped)] if dropped else []
     of_parts = (finding for part in parts for finding in part.findings)
     return (*ranks.findings, *of_parts, *collectives.findings, *contradicted)
+        first += part.activities.height
+    nothing = np.empty(0, dtype=np.int64)
+    none = EdgeList.of(nothing, nothing, 0, nothing)
+    return Joined(ACTIVITIES.conform(activities), times_ns, EdgeList.joined([none, *edges]))
