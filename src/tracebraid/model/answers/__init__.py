@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tracebraid.model.answers.efficiency import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE, Bound, OpFamily
+from tracebraid.model.answers.graph.stragglers import STRAGGLER_METRICS, StragglerMetric
+from tracebraid.model.answers.graph.sweep import SWEEP, SweepBy, SweepScope
 from tracebraid.model.answers.idle import (
     IDLE_BLAME,
     IDLE_CAUSES,
@@ -181,7 +183,9 @@ __all__ = [
     "STEP_SPREAD",
     "STEP_TIMES",
     "STRAGGLERS",
+    "STRAGGLER_METRICS",
     "STREAM_IDLE",
+    "SWEEP",
     "SYNCS",
     "SYNC_CALLS",
     "TOKEN_TIMES",
@@ -215,7 +219,10 @@ __all__ = [
     "Phase",
     "PhaseEvidence",
     "StepPart",
+    "StragglerMetric",
     "StreamGap",
+    "SweepBy",
+    "SweepScope",
     "SyncKind",
     "TrainingPhase",
     "WaitMethod",

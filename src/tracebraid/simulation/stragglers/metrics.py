@@ -92,7 +92,7 @@ def straggler_metrics_of(graph: DependencyGraph, operations: Operations) -> Stra
 
     def share(chosen: pl.Series) -> float | None:
         """Of what is lost, what goes when the work of the chosen activities is made ideal."""
-        if step_ns == ideal_ns:
+        if step_ns <= ideal_ns:
             return None
         work = np.where(chosen.fill_null(False).to_numpy()[graph.edges.activity], ideal, own)
         return (step_ns - engine.step_ns(work)) / (step_ns - ideal_ns)
