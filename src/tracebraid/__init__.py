@@ -283,8 +283,8 @@ _HOMES = {
         "memory_kept memory_peak memory_timeline metric metrics mfu modules op_costs op_kernel_sequences "
         "open ops overlap python_frames queue_lengths queue_series rank_steps rank_waits "
         "read_execution_trace read_timeline recomputation repair roofline short_kernels step_spread "
-        "step_times steps straggler_metrics stragglers stream_idle sweep sync_calls syncs token_times user_annotations validity "
-        "write_et_plus"
+        "step_times steps straggler_metrics stragglers stream_idle sweep sync_calls syncs token_times "
+        "user_annotations validity write_et_plus"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
