@@ -14,6 +14,7 @@ from tracebraid.analysis.host.host_rows import HostRows, events_of_rows, host_ro
 from tracebraid.analysis.host.surroundings import surroundings
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.graph.activity_columns import with_descriptions
+from tracebraid.graph.hosts.backend_ranges import backend_ranges
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.device_kind import COMMUNICATION, MEMORY
 from tracebraid.model.expressions import as_text
@@ -106,8 +107,15 @@ def _on_host(linked: LinkedTrace, host: HostRows, annotation: str) -> pl.DataFra
             "start_ns": start,
             "end_ns": host.end_ns,
         }
-    ).with_columns(
-        as_text("category").replace_strict(kinds, default=None, return_dtype=pl.String).alias("kind")
+    ).with_columns(_host_kinds(linked, kinds))
+
+
+def _host_kinds(linked: LinkedTrace, by_category: dict[str, str]) -> pl.Expr:
+    """The kinds of host events: those in which a backend communicates are that, whatever their category."""
+    communicates = pl.col("event_id").is_in(backend_ranges(linked).get_column("event_id").implode())
+    by_role = as_text("category").replace_strict(by_category, default=None, return_dtype=pl.String)
+    return (
+        pl.when(communicates).then(pl.lit(ActivityKind.COMMUNICATION.value)).otherwise(by_role).alias("kind")
     )
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tracebraid.graph.activities import rank_activities
 from tracebraid.graph.dependency_edges import dependency_edges
 from tracebraid.graph.devices.device_edges import device_edges
+from tracebraid.graph.hosts.host_edges import host_edges
 from tracebraid.graph.hosts.thread_edges import thread_edges
 from tracebraid.graph.hosts.waits import without_waiting
 from tracebraid.model.graph.rank_graph import EdgeList, RankGraph
@@ -30,6 +31,7 @@ def rank_graph(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankGrap
     times_ns = np.ascontiguousarray(activities.table.select("start_ns", "end_ns").to_numpy()).reshape(-1)
     threads = thread_edges(activities, times_ns)
     others = dependency_edges(linked.dependencies, activities)
+    others = host_edges(linked, activities, threads, others, times_ns)
     _end_before_what_follows(others, times_ns, 2 * activities.first_device)
     forward = times_ns[others.before] <= times_ns[others.after]
     others = others[forward]

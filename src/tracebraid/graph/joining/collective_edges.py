@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.graph.joining.communication import with_communication
+from tracebraid.model.expressions import as_text
 from tracebraid.model.graph.codes import ActivityKind, EdgeKind, Point
 from tracebraid.model.graph.rank_graph import EdgeList, moment
 from tracebraid.model.linked_ranks import LinkedRanks
@@ -17,6 +18,9 @@ from tracebraid.model.schema.graph import ACTIVITIES
 __all__ = ["Joined", "joined_by_collectives"]
 
 _Ints = NDArray[np.int64]
+
+_DURING = (EdgeKind.DEVICE, EdgeKind.HOST)
+"""Edges that lead through a member: on a device, or on the host."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +79,11 @@ def joined_by_collectives(alone: Joined, ranks: LinkedRanks) -> Joined:
 def _members(alone: Joined, ranks: LinkedRanks) -> pl.DataFrame:
     """The members that were matched with another's, with the activity of each, by `number` of their collective."""
     activities = alone.activities.select("rank", "event_id", "size_bytes").with_row_index("activity")
+    activities = alone.activities.select("rank", "event_id", as_text("kind")).with_row_index("activity")
+    activities = alone.activities.select("rank", "event_id", "size_bytes", as_text("kind")).with_row_index(
+        "activity"
+    )
+    activities = activities.filter(pl.col("kind") == ActivityKind.COMMUNICATION.value).drop("kind")
     matched = ranks.members.filter(pl.col("collective").is_not_null())
     matched = matched.filter(pl.len().over("collective") > 1)
     found = matched.join(activities, on=["rank", "event_id"], how="inner", maintain_order="left")
@@ -91,7 +100,7 @@ def _without_waiting(edges: EdgeList, members: _Ints) -> _Ints:
         int(max(edges.activity.max(initial=-1), members.max(initial=-1))) + 1, dtype=np.bool_
     )
     is_member[members] = True
-    return np.where(is_member[edges.activity] & (edges.kind == EdgeKind.DEVICE), 0, edges.work_ns)
+    return np.where(is_member[edges.activity] & np.isin(edges.kind, _DURING), 0, edges.work_ns)
 
 
 def _collectives(members: pl.DataFrame, times_ns: _Ints) -> pl.DataFrame:

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from tracebraid.model.answers.efficiency import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE, Bound, OpFamily
+from tracebraid.model.answers.graph.critical_path import (
+    PATH_HOPS,
+    PATH_SEGMENTS,
+    PATH_STABILITY,
+    PATH_STEPS,
+    PATH_TOTALS,
+    SLACK,
+    TotalsBy,
+)
 from tracebraid.model.answers.graph.stragglers import STRAGGLER_METRICS, StragglerMetric
 from tracebraid.model.answers.graph.sweep import SWEEP, SweepBy, SweepScope
 from tracebraid.model.answers.idle import (
@@ -170,6 +179,11 @@ __all__ = [
     "OP_COSTS",
     "OP_KERNEL_SEQUENCES",
     "OVERLAP",
+    "PATH_HOPS",
+    "PATH_SEGMENTS",
+    "PATH_STABILITY",
+    "PATH_STEPS",
+    "PATH_TOTALS",
     "PYTHON_FRAMES",
     "QUEUE_LENGTHS",
     "QUEUE_SERIES",
@@ -178,6 +192,7 @@ __all__ = [
     "RECOMPUTATION",
     "ROOFLINE",
     "SHORT_KERNELS",
+    "SLACK",
     "STEPS",
     "STEP_OF_EVENT",
     "STEP_SPREAD",
@@ -224,6 +239,7 @@ __all__ = [
     "SweepBy",
     "SweepScope",
     "SyncKind",
+    "TotalsBy",
     "TrainingPhase",
     "WaitMethod",
 ]

@@ -77,7 +77,10 @@ def sweep_of(
     tables = [_works(base, partition, number) for number, partition in enumerate(chosen)]
     rows = _without_repeats(pl.concat(tables)).sort("on_path_ns", descending=True, maintain_order=True)
     rows = rows.with_columns(computed=pl.int_range(pl.len()) < groups)
-    gains = [_gains(base, chosen[number], part) for (number,), part in rows.group_by("partition", maintain_order=True)]
+    gains = [
+        _gains(base, chosen[number], part)
+        for (number,), part in rows.group_by("partition", maintain_order=True)
+    ]
     found = rows.join(pl.concat(gains), on=["partition", "code"], how="left", maintain_order="left")
     return _table(base, found)
 
