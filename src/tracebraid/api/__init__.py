@@ -96,6 +96,8 @@ from tracebraid.api.job.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
 from tracebraid.api.repairing import repair
+from tracebraid.api.straggling import straggler_metrics
+from tracebraid.api.sweeping import sweep
 from tracebraid.api.traces import (
     Progress,
     demo_path,
@@ -218,8 +220,10 @@ __all__ = [
     "step_spread",
     "step_times",
     "steps",
+    "straggler_metrics",
     "stragglers",
     "stream_idle",
+    "sweep",
     "sync_calls",
     "syncs",
     "take_of_rank",
