@@ -111,9 +111,9 @@ def second_thread(changed: bool) -> Step:
 
 
 def optimizer_foreach(changed: bool) -> Step:
-    """Adam over many small parameters, one after the other; changed, in one call for all."""
+    """SGD over many small parameters, one after the other; changed, in one call for all."""
     model = mlp(width=32, layers=24)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, foreach=changed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=0.01, foreach=changed)
     batch = torch.randn(16, FEATURES)
     return lambda: trained(model, optimizer, batch)
 
