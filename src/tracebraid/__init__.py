@@ -37,6 +37,7 @@ if _TYPE_CHECKING:
         copy_bandwidth,
         copy_bandwidth_series,
         counters,
+        critical_path,
         demo_path,
         detectors,
         diff,
@@ -98,6 +99,7 @@ if _TYPE_CHECKING:
         user_annotations,
         validity,
         write_et_plus,
+        write_path_overlay,
     )
     from tracebraid.errors import (
         ArgumentError,
@@ -118,6 +120,8 @@ if _TYPE_CHECKING:
     from tracebraid.model.file_info import FileInfo
     from tracebraid.model.finding import Finding
     from tracebraid.model.finding_code import FindingCode
+    from tracebraid.model.graph.critical_path import CriticalPath
+    from tracebraid.model.graph.replay_error import ReplayError
     from tracebraid.model.job import Job
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import ChosenIterations, Matched
@@ -150,6 +154,7 @@ __all__ = [
     "Comparison",
     "Coverage",
     "CoverageError",
+    "CriticalPath",
     "Detector",
     "Diagnosis",
     "ExecutionTrace",
@@ -174,6 +179,7 @@ __all__ = [
     "OverRanks",
     "ProgramError",
     "Repair",
+    "ReplayError",
     "Severity",
     "Timeline",
     "TracebraidError",
@@ -204,6 +210,7 @@ __all__ = [
     "copy_bandwidth",
     "copy_bandwidth_series",
     "counters",
+    "critical_path",
     "demo_path",
     "detectors",
     "diff",
@@ -265,6 +272,7 @@ __all__ = [
     "user_annotations",
     "validity",
     "write_et_plus",
+    "write_path_overlay",
 ]
 
 _HOMES = {
@@ -272,15 +280,15 @@ _HOMES = {
         "activations advise allocations allocator allocator_calls analyses analyze annotation_kernels "
         "batch_sizes breakdown build_recorder capture check clocks collective_bandwidth collective_fit "
         "collective_imbalance collective_ranks collective_totals collectives copies copy_bandwidth "
-        "copy_bandwidth_series counters demo_path detectors diff exposed_collectives full_queue "
-        "graph_kernels graph_replays idle_blame idle_causes idle_gaps inference_phases info "
+        "copy_bandwidth_series counters critical_path demo_path detectors diff exposed_collectives "
+        "full_queue graph_kernels graph_replays idle_blame idle_causes idle_gaps inference_phases info "
         "kernel_durations kernel_families kernel_pace kernel_sequences kernels kernels_by_op late_arrivals "
         "launch_bound launch_events launchers launches link matched_groups memory_at_peak memory_growth "
         "memory_kept memory_peak memory_timeline metric metrics mfu modules op_costs op_kernel_sequences "
         "open ops overlap python_frames queue_lengths queue_series rank_steps rank_waits "
         "read_execution_trace read_timeline recomputation repair roofline short_kernels step_spread "
         "step_times steps stragglers stream_idle sync_calls syncs token_times user_annotations validity "
-        "write_et_plus"
+        "write_et_plus write_path_overlay"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
@@ -298,6 +306,8 @@ _HOMES = {
     "tracebraid.model.file_info": "FileInfo",
     "tracebraid.model.finding": "Finding",
     "tracebraid.model.finding_code": "FindingCode",
+    "tracebraid.model.graph.critical_path": "CriticalPath",
+    "tracebraid.model.graph.replay_error": "ReplayError",
     "tracebraid.model.job": "Job",
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "ChosenIterations Matched",

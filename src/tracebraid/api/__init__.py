@@ -88,6 +88,7 @@ from tracebraid.api.building import build_recorder
 from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
 from tracebraid.api.checking import check
 from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
+from tracebraid.api.critical_paths import DEFAULT_REPLAYS, critical_path, write_path_overlay
 from tracebraid.api.job.aligning import linked_parts, on_reference_clock, rank_parts
 from tracebraid.api.job.metric_ranks import Measured, TakenOfRank, measured, take_of_rank
 from tracebraid.api.job.whole_job import RankOfJob, answer_of_ranks, rank_of_job
@@ -110,6 +111,7 @@ from tracebraid.api.user_metrics import metric
 
 __all__ = [
     "DEFAULT_MIN_SAVING",
+    "DEFAULT_REPLAYS",
     "Measured",
     "Progress",
     "RankAdvice",
@@ -145,6 +147,7 @@ __all__ = [
     "copy_bandwidth",
     "copy_bandwidth_series",
     "counters",
+    "critical_path",
     "demo_path",
     "detectors",
     "diff",
@@ -222,5 +225,6 @@ __all__ = [
     "user_annotations",
     "validity",
     "write_et_plus",
+    "write_path_overlay",
     "write_trace_link_et",
 ]

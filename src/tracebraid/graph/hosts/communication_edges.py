@@ -24,7 +24,7 @@ _Flags = NDArray[np.bool_]
 SHORTEST_WAIT_NS = 10_000
 """A thread that shows nothing for less than this may as well have computed, where nothing names its wait."""
 
-_WAITS = r"(?i)\bwait\b|barrier|synchronize|^c10d::"
+_WAITS = r"(?i)\bwait\b|barrier|synchronize"
 """Names of functions and ops in which a thread waits for communication."""
 _MAY_WAIT = (ActivityKind.THREAD.value, ActivityKind.ANNOTATION.value, ActivityKind.PYTHON.value)
 """Kinds of activities that may wait in code that nothing records."""
@@ -105,7 +105,7 @@ def _waits(asked: _Asked, activities: RankActivities, chains: ThreadChains) -> E
     named, unnamed = _may_wait(activities, chains.owner[position])
     mostly = 2 * (asked.end_ns - silent_ns) >= resumed_ns - silent_ns
     long = resumed_ns - silent_ns >= SHORTEST_WAIT_NS
-    behind_its_op = position > chains.position[moment(asked.op, Point.START)]
+    behind_its_op = position > chains.position[moment(asked.op, Point.END)]
     waited = inside & behind_its_op & (named | (unnamed & mostly & long))
     range_of_edge, position_of_edge = _with_earlier(asked, waited, position, resumed_ns)
     before = moment(asked.range[range_of_edge], Point.END)

@@ -10,9 +10,12 @@ from tracebraid.graph.hosts.thread_chains import ThreadChains
 from tracebraid.model.graph.codes import EdgeKind
 from tracebraid.model.graph.rank_graph import EdgeList
 
-__all__ = ["at_thread_starts", "closest_hand_overs"]
+__all__ = ["PROMPT_NS", "at_thread_starts", "closest_hand_overs"]
 
 _Ints = NDArray[np.int64]
+
+PROMPT_NS = 100_000
+"""A thread that resumes within this resumed because of the hand-over, however short its silence was before."""
 
 _BETWEEN_THREADS = (EdgeKind.THREAD, EdgeKind.FORWARD_BACKWARD, EdgeKind.DATA)
 
@@ -22,7 +25,8 @@ def closest_hand_overs(edges: EdgeList, chains: ThreadChains) -> EdgeList:
 
     Linking finds hand-overs between ops, annotations and calls. A thread's Python functions say more exactly when it
     resumed: at the end of its longest silence between the two; and what it waited for: the last moment of the
-    other thread until then.
+    other thread until then. A thread that stays silent for longer behind that than it was before did not wait for it:
+    these are left out.
 
     Args:
         edges: between moments of threads, those that are of this kind.
@@ -38,7 +42,19 @@ def closest_hand_overs(edges: EdgeList, chains: ThreadChains) -> EdgeList:
     handed = np.maximum(chains.last_until(chains.thread[giver], chains.times_ns[resumed]), giver)
     before, after = edges.before.copy(), edges.after.copy()
     before[rows], after[rows] = chains.moments[handed], chains.moments[resumed]
-    return EdgeList(before, after, edges.work_ns, edges.kind, edges.activity)
+    kept = np.ones(len(edges), dtype=np.bool_)
+    kept[rows] = _prompt(chains, handed, resumed)
+    return EdgeList(before, after, edges.work_ns, edges.kind, edges.activity)[kept]
+
+
+def _prompt(chains: ThreadChains, handed: _Ints, resumed: _Ints) -> NDArray[np.bool_]:
+    """Whether threads resumed soon after hand-overs, measured by their silence; the first moment of a thread may."""
+    handed_ns, resumed_ns = chains.times_ns[handed], chains.times_ns[resumed]
+    silent_ns = chains.times_ns[np.maximum(resumed - 1, 0)]
+    is_first = resumed - 1 <= chains.first[chains.thread[resumed]]
+    late = np.maximum(handed_ns - silent_ns, PROMPT_NS)
+    prompt: NDArray[np.bool_] = is_first | (resumed_ns - handed_ns <= late)
+    return prompt
 
 
 def at_thread_starts(edges: EdgeList, chains: ThreadChains) -> EdgeList:

@@ -9,7 +9,7 @@ from tracebraid.graph.activities import RankActivities
 from tracebraid.graph.hosts.communication_edges import communication_edges
 from tracebraid.graph.hosts.hand_overs import at_thread_starts, closest_hand_overs
 from tracebraid.graph.hosts.thread_chains import thread_chains
-from tracebraid.graph.hosts.thread_starts import autograd_starts, python_joins, python_starts
+from tracebraid.graph.hosts.thread_starts import autograd_starts, awaited_starts, python_joins, python_starts
 from tracebraid.model.graph.codes import EdgeKind
 from tracebraid.model.graph.rank_graph import EdgeList
 from tracebraid.model.linked_trace import LinkedTrace
@@ -37,7 +37,8 @@ def host_edges(
     communication = communication_edges(linked, activities, chains, times_ns)
     joins = python_joins(activities, chains, times_ns)
     found = EdgeList.joined([closest_hand_overs(others, chains), communication, joins])
-    for starts in (python_starts(activities, chains, times_ns), autograd_starts(others, chains)):
+    evidence = (python_starts(activities, chains, times_ns), autograd_starts(others, chains))
+    for starts in (*evidence, awaited_starts(found, chains)):
         found = at_thread_starts(found, chains)
         found = EdgeList.joined([found, starts[_without_cause(starts, found)]])
     return found

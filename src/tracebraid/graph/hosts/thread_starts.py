@@ -12,7 +12,7 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.graph.codes import ActivityKind, EdgeKind, Point
 from tracebraid.model.graph.rank_graph import EdgeList, moment
 
-__all__ = ["autograd_starts", "python_joins", "python_starts"]
+__all__ = ["autograd_starts", "awaited_starts", "python_joins", "python_starts"]
 
 _Ints = NDArray[np.int64]
 
@@ -20,7 +20,7 @@ _STARTS = r"(?:^|[/\\])threading\.py\(\d+\): start$"
 _JOINS = r"(?:^|[/\\])threading\.py\(\d+\): join$"
 """Frames of Python's `Thread.start` and `Thread.join`."""
 
-JOINED_WITHIN_NS = 5_000_000
+_JOINED_WITHIN_NS = 5_000_000
 """How long before the end of a join the joined thread's last moment lies at most: Python's switch interval."""
 
 
@@ -37,6 +37,24 @@ def autograd_starts(edges: EdgeList, chains: ThreadChains) -> EdgeList:
     forward, backward = chains.thread[before[known]], chains.thread[after[known]]
     threads = np.unique(np.stack([forward, backward], axis=1)[forward != backward], axis=0)
     return _started(chains, threads[:, 0], threads[:, 1])
+
+
+def awaited_starts(edges: EdgeList, chains: ThreadChains) -> EdgeList:
+    """To the start of each thread that another waits for later: from that one's last moment before.
+
+    Who waits for a thread gave it the work; of several the first to wait counts.
+
+    Args:
+        edges: those of `EdgeKind.THREAD` say who waits for whom.
+        chains: the moments of all threads.
+    """
+    waits = edges[edges.kind == EdgeKind.THREAD]
+    before, after = chains.position[waits.before], chains.position[waits.after]
+    known = np.flatnonzero((before >= 0) & (after >= 0))
+    known = known[np.argsort(chains.times_ns[after[known]], kind="stable")]
+    waited_for, waiter = chains.thread[before[known]], chains.thread[after[known]]
+    started, first = np.unique(waited_for[waited_for != waiter], return_index=True)
+    return _started(chains, waiter[waited_for != waiter][first], started)
 
 
 def python_starts(activities: RankActivities, chains: ThreadChains, times_ns: _Ints) -> EdgeList:
@@ -84,7 +102,7 @@ def python_joins(activities: RankActivities, chains: ThreadChains, times_ns: _In
     last = by_time[np.maximum(row, 0)]
     ended_ns = times_ns[last]
     inside = (row >= 0) & (ended_ns >= times_ns[moment(calls, Point.START)])
-    inside &= (joined_ns - ended_ns <= JOINED_WITHIN_NS) & (
+    inside &= (joined_ns - ended_ns <= _JOINED_WITHIN_NS) & (
         chains.thread[chains.position[last]] != _threads_of(calls, chains)
     )
     return _edges(last[inside], _first_after(calls[inside], ended_ns[inside], chains))

@@ -78,6 +78,8 @@ def joined_by_collectives(alone: Joined, ranks: LinkedRanks) -> Joined:
 
 def _members(alone: Joined, ranks: LinkedRanks) -> pl.DataFrame:
     """The members that were matched with another's, with the activity of each, by `number` of their collective."""
+    activities = alone.activities.select("rank", "event_id", "size_bytes").with_row_index("activity")
+    activities = alone.activities.select("rank", "event_id", as_text("kind")).with_row_index("activity")
     activities = alone.activities.select("rank", "event_id", "size_bytes", as_text("kind")).with_row_index(
         "activity"
     )

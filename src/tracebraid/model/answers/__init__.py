@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from tracebraid.model.answers.efficiency import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE, Bound, OpFamily
+from tracebraid.model.answers.graph.critical_path import (
+    PATH_HOPS,
+    PATH_SEGMENTS,
+    PATH_STABILITY,
+    PATH_STEPS,
+    PATH_TOTALS,
+    SLACK,
+    TotalsBy,
+)
 from tracebraid.model.answers.idle import (
     IDLE_BLAME,
     IDLE_CAUSES,
@@ -168,6 +177,11 @@ __all__ = [
     "OP_COSTS",
     "OP_KERNEL_SEQUENCES",
     "OVERLAP",
+    "PATH_HOPS",
+    "PATH_SEGMENTS",
+    "PATH_STABILITY",
+    "PATH_STEPS",
+    "PATH_TOTALS",
     "PYTHON_FRAMES",
     "QUEUE_LENGTHS",
     "QUEUE_SERIES",
@@ -176,6 +190,7 @@ __all__ = [
     "RECOMPUTATION",
     "ROOFLINE",
     "SHORT_KERNELS",
+    "SLACK",
     "STEPS",
     "STEP_OF_EVENT",
     "STEP_SPREAD",
@@ -217,6 +232,7 @@ __all__ = [
     "StepPart",
     "StreamGap",
     "SyncKind",
+    "TotalsBy",
     "TrainingPhase",
     "WaitMethod",
 ]
