@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.graph.activities import RankActivities
@@ -15,6 +14,8 @@ from tracebraid.model.linked_trace import LinkedTrace
 __all__ = ["recorded_waits"]
 
 _Ints = NDArray[np.int64]
+
+_NO_STREAM = -1
 
 
 def recorded_waits(linked: LinkedTrace, activities: RankActivities, works: DeviceWorks) -> EdgeList:
@@ -28,20 +29,22 @@ def recorded_waits(linked: LinkedTrace, activities: RankActivities, works: Devic
         activities: of the same rank.
         works: of the same rank.
     """
-    work = linked.timeline.device_work.filter(pl.col("wait_on_stream").is_not_null())
-    waits = activities.of_event[work.get_column("event_id").to_numpy()]
-    other = work.get_column("wait_on_stream").to_numpy()
-    stream = activities.table.get_column("stream").slice(works.first).fill_null(-1).to_numpy()
+    work = linked.timeline.device_work.select("event_id", "stream", "wait_on_stream")
+    stream = np.full(len(works), _NO_STREAM, dtype=np.int64)
+    other = stream.copy()
+    rows = activities.of_event[work.get_column("event_id").to_numpy()]
+    known = rows >= works.first
+    for column, array in (("stream", stream), ("wait_on_stream", other)):
+        array[rows[known] - works.first] = work.get_column(column).fill_null(_NO_STREAM).to_numpy()[known]
     before, after = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for number in np.unique(other[waits >= 0]).tolist():
-        asked = waits[(waits >= 0) & (other == number)] - works.first
+    for number in np.unique(other[other != _NO_STREAM]).tolist():
+        asked = np.flatnonzero(other == number)
         there = np.flatnonzero(stream == number)
         found = _last_to_end(works, there, works.end_ns[asked])
         waited = (found >= 0) & (works.end_ns[found] > works.start_ns[asked])
         before.append(found[waited])
         after.append(asked[waited])
-    ends = (moment(works.first + np.concatenate(rows), Point.END) for rows in (before, after))
-    first, second = ends
+    first, second = (moment(works.first + np.concatenate(part), Point.END) for part in (before, after))
     return EdgeList.of(first, second, EdgeKind.EVENT_WAIT, second // 2)
 
 
