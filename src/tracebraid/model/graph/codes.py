@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 
 __all__ = ["ActivityKind", "EdgeKind", "LatencySource", "Point", "Residual"]
+__all__ = ["ActivityKind", "EdgeKind", "Point", "Residual", "TimePart", "Track"]
 
 
 class ActivityKind(Enum):
@@ -104,3 +105,26 @@ class Residual(IntEnum):
     UNEXPLAINED = 8
     """It came later than all that it waited for, without a reason that is known: so much later than is usual that
     no latency explains it."""
+    """It came later than all that it waited for, without a reason that is known."""
+
+
+class TimePart(Enum):
+    """What a part of measured time is, in a graph's coverage."""
+
+    WORK = "work"
+    """What a thread or stream did."""
+    LATENCY = "latency"
+    """Usual latency."""
+    WAITING = "waiting"
+    """Until what was waited for had happened."""
+    RESIDUAL = "residual"
+    """What is not explained."""
+
+
+class Track(Enum):
+    """What the time in a graph's coverage is of."""
+
+    HOST = "host"
+    """Threads."""
+    DEVICE = "device"
+    """Streams."""

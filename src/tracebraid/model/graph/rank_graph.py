@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from typing import cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.model.compact import compact
 from tracebraid.model.finding import Finding
 from tracebraid.model.schema.graph import LATENCIES
 
@@ -59,6 +61,13 @@ class EdgeList:
             *(np.concatenate([getattr(part, entry.name) for part in parts]) for entry in fields(EdgeList))
         )
 
+    def packed(self) -> EdgeList:
+        """The same edges, with numbers of 32 bits instead of 64."""
+        before, after, activity = (
+            cast(_Ints, numbers.astype(np.int32)) for numbers in (self.before, self.after, self.activity)
+        )
+        return EdgeList(before, after, self.work_ns, self.kind, activity)
+
 
 @dataclass(frozen=True, eq=False)
 class RankGraph:
@@ -80,3 +89,7 @@ class RankGraph:
     edges: EdgeList
     latencies: pl.DataFrame = field(default_factory=LATENCIES.empty)
     findings: tuple[Finding, ...] = ()
+
+    def packed(self) -> RankGraph:
+        """The same in memory of its own, and less of it."""
+        return replace(self, activities=compact(self.activities), edges=self.edges.packed())

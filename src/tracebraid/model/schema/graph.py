@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracebraid.model.column import Column, Kind, Table
 
-__all__ = ["ACTIVITIES", "GRAPH_STEPS", "LATENCIES"]
+__all__ = ["ACTIVITIES", "GRAPH_COVERAGE", "GRAPH_STEPS", "LATENCIES"]
 
 _INT, _FLOAT, _NAME, _TEXT, _JSON = Kind.INT, Kind.FLOAT, Kind.NAME, Kind.TEXT, Kind.JSON
 
@@ -38,6 +38,26 @@ ACTIVITIES = Table(
         Column("step", _NAME, "the step in which it was issued; null: in none"),
         Column("start_ns", _INT, "start, on aligned clocks"),
         Column("end_ns", _INT, "end, on aligned clocks"),
+    ),
+)
+
+GRAPH_COVERAGE = Table(
+    "graph_coverage",
+    "One row per rank, step, track, part and kind of time that there is; rows of a rank, step and track add up to "
+    "the time of its threads or streams.",
+    (
+        Column("step", _TEXT, "the step; null: all of the graph"),
+        Column("rank", _INT, "the rank"),
+        Column("track", _NAME, "`host`: its threads, `device`: its streams (`Track`)"),
+        Column("part", _NAME, "`work`, `latency`, `waiting` or `residual` (`TimePart`)"),
+        Column(
+            "kind",
+            _NAME,
+            "of work what does it (`ActivityKind`, `transfer`, or `transfer_bound` where ranks are missing); of "
+            "latency and waiting the `EdgeKind`, of a residual the `Residual`, lower case",
+        ),
+        Column("ns", _INT, "how long, in ns"),
+        Column("share", _FLOAT, "of the time of the rank, step and track, 0 to 1"),
     ),
 )
 
