@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.graph.activities import rank_activities
+from tracebraid.graph.contradicted import forward_edges
 from tracebraid.graph.dependency_edges import dependency_edges
 from tracebraid.graph.devices.device_edges import device_edges
 from tracebraid.graph.devices.device_works import device_works
@@ -48,11 +49,10 @@ def rank_graph(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankGrap
         ]
     )
     _end_before_what_follows(others, times_ns, 2 * activities.first_device)
-    forward = times_ns[others.before] <= times_ns[others.after]
-    others = others[forward]
+    others, findings = forward_edges(others, times_ns, linked.timeline.path)
     edges = [without_waiting(threads, others, times_ns), device_edges(works, others, times_ns), others]
     learned = with_latencies(EdgeList.joined(edges), times_ns, activities.table)
-    return RankGraph(linked.rank, activities.table, times_ns, learned.edges, learned.latencies)
+    return RankGraph(linked.rank, activities.table, times_ns, learned.edges, learned.latencies, findings)
 
 
 def _end_before_what_follows(edges: EdgeList, times_ns: _Ints, first_of_device: int) -> None:
