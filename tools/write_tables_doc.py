@@ -5,6 +5,8 @@ Run `python tools/write_tables_doc.py` after a change of either.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +15,7 @@ from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.analysis.metrics.catalog import METRICS
 from tracebraid.model import answers, schema
+from tracebraid.model.answers import graph as graph_answers
 from tracebraid.model.column import Table
 from tracebraid.model.questions.analysis import Analysis, Family, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
@@ -62,11 +65,20 @@ def render() -> str:
         own = [table for table in dict.fromkeys(of_family) if table in answered]
         answered = [table for table in answered if table not in own]
         parts += _part(f"Answers: {family.value}", own)
+    own = [table for table in _tables_of_package(graph_answers) if table in answered]
+    answered = [table for table in answered if table not in own]
+    parts += _part("Answers: dependency graph", own)
     return "".join([*parts, *_part("Answers: advice, comparison, metrics", answered)])
 
 
 def _tables(module: ModuleType) -> list[Table]:
     return [value for name in module.__all__ if isinstance(value := getattr(module, name), Table)]
+
+
+def _tables_of_package(package: ModuleType) -> list[Table]:
+    names = [entry.name for entry in pkgutil.iter_modules(package.__path__)]
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    return [table for module in modules for table in _tables(module)]
 
 
 def _part(title: str, tables: list[Table]) -> list[str]:

@@ -88,6 +88,7 @@ from tracebraid.api.building import build_recorder
 from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
 from tracebraid.api.checking import check
 from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
+from tracebraid.api.critical_paths import DEFAULT_REPLAYS, critical_path, write_path_overlay
 from tracebraid.api.graphing import dependency_graph, graph_coverage
 from tracebraid.api.job.aligning import linked_parts, on_reference_clock, rank_parts
 from tracebraid.api.job.metric_ranks import Measured, TakenOfRank, measured, take_of_rank
@@ -95,6 +96,8 @@ from tracebraid.api.job.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
 from tracebraid.api.repairing import repair
+from tracebraid.api.straggling import straggler_metrics
+from tracebraid.api.sweeping import sweep
 from tracebraid.api.traces import (
     Progress,
     demo_path,
@@ -111,6 +114,7 @@ from tracebraid.api.user_metrics import metric
 
 __all__ = [
     "DEFAULT_MIN_SAVING",
+    "DEFAULT_REPLAYS",
     "Measured",
     "Progress",
     "RankAdvice",
@@ -146,6 +150,7 @@ __all__ = [
     "copy_bandwidth",
     "copy_bandwidth_series",
     "counters",
+    "critical_path",
     "demo_path",
     "dependency_graph",
     "detectors",
@@ -215,8 +220,10 @@ __all__ = [
     "step_spread",
     "step_times",
     "steps",
+    "straggler_metrics",
     "stragglers",
     "stream_idle",
+    "sweep",
     "sync_calls",
     "syncs",
     "take_of_rank",
@@ -225,5 +232,6 @@ __all__ = [
     "user_annotations",
     "validity",
     "write_et_plus",
+    "write_path_overlay",
     "write_trace_link_et",
 ]

@@ -37,6 +37,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "advise": {},
     "metrics": {},
     "diff": {},
+    "critical-path": {},
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},

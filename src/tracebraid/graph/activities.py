@@ -13,6 +13,8 @@ from tracebraid.analysis.event_columns import event_columns
 from tracebraid.analysis.host.host_rows import HostRows, events_of_rows, host_rows
 from tracebraid.analysis.host.surroundings import surroundings
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
+from tracebraid.graph.activity_columns import with_descriptions
+from tracebraid.graph.hosts.backend_ranges import backend_ranges
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.device_kind import COMMUNICATION, MEMORY
 from tracebraid.model.expressions import as_text
@@ -77,6 +79,7 @@ def rank_activities(linked: LinkedTrace, annotation: str) -> RankActivities:
         ACTIVITIES.conform(part.with_columns(rank=pl.lit(linked.rank)), fill_missing=True)
         for part in (on_host, threads, on_device)
     )
+    table = with_descriptions(table, linked, annotation)
     event = table.get_column("event_id")
     of_event = np.full(linked.timeline.events.height, -1, dtype=np.int64)
     known = event.is_not_null().to_numpy()
@@ -104,8 +107,15 @@ def _on_host(linked: LinkedTrace, host: HostRows, annotation: str) -> pl.DataFra
             "start_ns": start,
             "end_ns": host.end_ns,
         }
-    ).with_columns(
-        as_text("category").replace_strict(kinds, default=None, return_dtype=pl.String).alias("kind")
+    ).with_columns(_host_kinds(linked, kinds))
+
+
+def _host_kinds(linked: LinkedTrace, by_category: dict[str, str]) -> pl.Expr:
+    """The kinds of host events: those in which a backend communicates are that, whatever their category."""
+    communicates = pl.col("event_id").is_in(backend_ranges(linked).get_column("event_id").implode())
+    by_role = as_text("category").replace_strict(by_category, default=None, return_dtype=pl.String)
+    return (
+        pl.when(communicates).then(pl.lit(ActivityKind.COMMUNICATION.value)).otherwise(by_role).alias("kind")
     )
 
 

@@ -26,20 +26,24 @@ def blocking_calls(timeline: Timeline, issued: pl.DataFrame, moments: Moments) -
 
     Candidates are, on each stream, the last work issued before the call; for an event, the last to end inside the
     call, of what was issued before it. A call for the whole device waited for all of them, another for the one of
-    them that ended last: which stream it named is not in the trace.
+    them that ended last: which stream it named is not in the trace. Where clocks of host and device differ, the last
+    work of a device seems to outlast the call that waited for it: the last that did end inside it stands for it.
     """
     calls = _unrecorded(timeline)
     if calls.is_empty() or issued.is_empty():
         return _edges(pl.DataFrame(schema=dict.fromkeys(["before_event", "after_event"], pl.Int64())))
     streams = issued.select("device", "stream").drop_nulls().unique(maintain_order=True)
     of_event = pl.col("call_name").str.contains(_WAITS_FOR_EVENT)
+    of_all = pl.col("call_name").str.contains(_WAITS_FOR_ALL)
     asked = calls.join(streams, how="cross")
-    # For events the same search, by when work ended instead of when it was issued.
+    # The same search by when work ended, instead of when it was issued.
     by_end = issued.drop("issued_ns").with_columns(
         pl.Series("issued_ns", moments.end_position[issued.get_column("work_event").to_numpy()])
     )
     returned = pl.Series("returned", moments.end_position[asked.get_column("call_event").to_numpy()])
-    ended = last_before(asked.with_columns(returned).filter(of_event), "returned", by_end.sort("issued_ns"))
+    ended = last_before(
+        asked.with_columns(returned).filter(of_event | of_all), "returned", by_end.sort("issued_ns")
+    )
     found = pl.concat([last_before(asked.filter(~of_event), "called_ns", issued), ended], how="diagonal")
     inside = (
         found.filter(pl.col("work_event").is_not_null())
@@ -52,8 +56,10 @@ def blocking_calls(timeline: Timeline, issued: pl.DataFrame, moments: Moments) -
         < (moments.end_position[inside.get_column("call_event").to_numpy()])
     )
     inside = inside.filter(pl.Series(done)).sort("call_event", "end_ns", "work_event")
-    last = pl.col("call_event").is_last_distinct()
-    waited = inside.filter(pl.col("call_name").str.contains(_WAITS_FOR_ALL) | last)
+    last_of_stream = pl.struct("call_event", "device", "stream").is_last_distinct()
+    waited = inside.filter(
+        pl.when(of_all).then(last_of_stream).otherwise(pl.col("call_event").is_last_distinct())
+    )
     return _edges(waited.rename({"work_event": "before_event", "call_event": "after_event"}))
 
 

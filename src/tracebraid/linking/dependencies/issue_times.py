@@ -15,22 +15,45 @@ _STREAM = ["device", "stream"]
 def issued_work(timeline: Timeline, device_links: pl.DataFrame) -> pl.DataFrame:
     """Device work with `issued_ns`, in that order: when the call that launched it began.
 
-    Work without a call in the trace was issued before it started, and counts as issued then.
+    Correlations rise from call to call, on all threads. So work without a call in the trace was issued before the
+    first call with a higher correlation, and in any case before it started: the earlier counts. Where work does not
+    say its device (MTIA), its lane does.
     """
-    times = timeline.events.select("event_id", "ts_ns", (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"))
+    times = timeline.events.select(
+        "event_id", "lane", "ts_ns", (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns")
+    )
     called = timeline.events.select(
         pl.col("event_id").alias("call_event"), pl.col("ts_ns").alias("called_ns")
     )
     return (
-        timeline.device_work.select("event_id", *_STREAM)
+        timeline.device_work.select("event_id", *_STREAM, "correlation")
         .join(times, on="event_id")
+        .join(timeline.lanes.select("lane", "pid"), on="lane", how="left")
+        .with_columns(pl.coalesce("device", "pid"))
         .join(device_links.select("event_id", "call_event"), on="event_id", how="left")
         .join(called, on="call_event", how="left")
-        .with_columns(pl.coalesce("called_ns", "ts_ns").alias("issued_ns"))
+        .pipe(_before_later_calls, timeline)
+        .with_columns(pl.coalesce("called_ns", pl.min_horizontal("next_call_ns", "ts_ns")).alias("issued_ns"))
         .sort("issued_ns", "ts_ns", "event_id")
         .rename({"event_id": "work_event"})
         .select("work_event", *_STREAM, "issued_ns", "end_ns")
     )
+
+
+def _before_later_calls(work: pl.DataFrame, timeline: Timeline) -> pl.DataFrame:
+    """Work with `next_call_ns`: 1 ns before the first call with a higher correlation; null where work has its call."""
+    calls = calls_by_correlation(timeline).select("correlation", "called_ns")
+    unknown = pl.col("called_ns").is_null() & (pl.col("correlation") > 0)
+    if calls.is_empty() or not work.select(unknown.any()).item():
+        return work.with_columns(pl.lit(None, dtype=pl.Int64).alias("next_call_ns"))
+    earliest = calls.sort("correlation").select(
+        "correlation", (pl.col("called_ns").cum_min(reverse=True) - 1).alias("next_call_ns")
+    )
+    found = work.filter(unknown).select("event_id", "correlation").sort("correlation")
+    later = found.join_asof(
+        earliest, on="correlation", strategy="forward", allow_exact_matches=False, check_sortedness=False
+    )
+    return work.join(later.select("event_id", "next_call_ns"), on="event_id", how="left")
 
 
 def calls_by_correlation(timeline: Timeline) -> pl.DataFrame:

@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 from tracebraid.model.answers.efficiency import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE, Bound, OpFamily
+from tracebraid.model.answers.graph.critical_path import (
+    PATH_HOPS,
+    PATH_SEGMENTS,
+    PATH_STABILITY,
+    PATH_STEPS,
+    PATH_TOTALS,
+    SLACK,
+    TotalsBy,
+)
+from tracebraid.model.answers.graph.interference import INTERFERENCE
+from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
+from tracebraid.model.answers.graph.stragglers import STRAGGLER_METRICS, StragglerMetric
+from tracebraid.model.answers.graph.sweep import SWEEP, SweepBy, SweepScope
 from tracebraid.model.answers.idle import (
     IDLE_BLAME,
     IDLE_CAUSES,
@@ -144,6 +157,7 @@ __all__ = [
     "IDLE_CAUSES",
     "IDLE_GAPS",
     "INFERENCE_PHASES",
+    "INTERFERENCE",
     "KERNELS",
     "KERNELS_BY_OP",
     "KERNEL_DURATIONS",
@@ -168,20 +182,29 @@ __all__ = [
     "OP_COSTS",
     "OP_KERNEL_SEQUENCES",
     "OVERLAP",
+    "PATH_HOPS",
+    "PATH_SEGMENTS",
+    "PATH_STABILITY",
+    "PATH_STEPS",
+    "PATH_TOTALS",
     "PYTHON_FRAMES",
     "QUEUE_LENGTHS",
     "QUEUE_SERIES",
     "RANK_STEPS",
     "RANK_WAITS",
     "RECOMPUTATION",
+    "REPLAY_ERRORS",
     "ROOFLINE",
     "SHORT_KERNELS",
+    "SLACK",
     "STEPS",
     "STEP_OF_EVENT",
     "STEP_SPREAD",
     "STEP_TIMES",
     "STRAGGLERS",
+    "STRAGGLER_METRICS",
     "STREAM_IDLE",
+    "SWEEP",
     "SYNCS",
     "SYNC_CALLS",
     "TOKEN_TIMES",
@@ -215,8 +238,12 @@ __all__ = [
     "Phase",
     "PhaseEvidence",
     "StepPart",
+    "StragglerMetric",
     "StreamGap",
+    "SweepBy",
+    "SweepScope",
     "SyncKind",
+    "TotalsBy",
     "TrainingPhase",
     "WaitMethod",
 ]

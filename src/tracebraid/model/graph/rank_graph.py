@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import cast
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracebraid.model.compact import compact
 from tracebraid.model.finding import Finding
+from tracebraid.model.schema.graph import LATENCIES
 
 __all__ = ["EdgeList", "RankGraph", "moment"]
 
@@ -78,6 +79,7 @@ class RankGraph:
         times_ns: the time of each moment (see `moment`), on the rank's own clock, so that every edge goes forward
             by at least its work.
         edges: in any order.
+        latencies: `LATENCIES`.
         findings: what was noticed, such as evidence that time contradicts.
     """
 
@@ -85,6 +87,7 @@ class RankGraph:
     activities: pl.DataFrame
     times_ns: _Ints
     edges: EdgeList
+    latencies: pl.DataFrame = field(default_factory=LATENCIES.empty)
     findings: tuple[Finding, ...] = ()
 
     def packed(self) -> RankGraph:

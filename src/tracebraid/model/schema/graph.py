@@ -16,10 +16,18 @@ ACTIVITIES = Table(
         Column("event_id", _INT, "the event: its row in `events` of the rank's timeline; null: it has none"),
         Column("kind", _NAME, "what it is (`ActivityKind`)"),
         Column("name", _NAME, "name of the event, or of the thread; of a collective its type"),
-        Column("family", _NAME, "of device work: what kind of kernel it is (`KernelFamily`); else null"),
+        Column(
+            "family",
+            _NAME,
+            "what kind of kernel it is (`KernelFamily`), of an op: launches; null: neither, or unknown",
+        ),
         Column("op_event", _INT, "innermost op that it is or lies in, or that launched it; null: none"),
         Column("op", _NAME, "name of that op"),
-        Column("module", _NAME, "nn.Module in whose call it lies or was launched; null: none"),
+        Column(
+            "module",
+            _NAME,
+            "nn.Module in whose call it lies or was launched, of the backward that of the forward; null: none",
+        ),
         Column("lane", _INT, "thread or stream: its row in `lanes` of the rank's timeline"),
         Column("stream", _INT, "number of the stream; null: it is on no device"),
         Column("group", _TEXT, "process group of communication, as in `matched_collectives`; else null"),
@@ -71,14 +79,21 @@ GRAPH_STEPS = Table(
 
 LATENCIES = Table(
     "latencies",
-    "One row per latency that was learned from the traces, which edges have as their work.",
+    "One row per latency that was learned from a rank's own edges, which they have as their work.",
     (
+        Column("rank", _INT, "the rank"),
         Column("kind", _NAME, "the kind of edge (`EdgeKind`, lower case)"),
-        Column("key", _TEXT, "what tells apart several of a kind, such as the name of a call; null: none"),
+        Column(
+            "key",
+            _TEXT,
+            "what tells apart several of a kind: of a launch the call and the kind of work, of stream order the "
+            "kinds of both works, of a wait of the host the call; null: none",
+        ),
         Column("edges", _INT, "edges that have it"),
         Column("samples", _INT, "edges on which the moment waited for nothing else: what it is learned from"),
-        Column("typical_ns", _FLOAT, "median of the samples"),
-        Column("low_ns", _FLOAT, "their 10th percentile"),
+        Column("typical_ns", _FLOAT, "the work of these edges, or their own time where that is less"),
+        Column("low_ns", _FLOAT, "10th percentile of the samples; null: none"),
         Column("high_ns", _FLOAT, "their 90th percentile"),
+        Column("source", _NAME, "what `typical_ns` comes from (`LatencySource`)"),
     ),
 )

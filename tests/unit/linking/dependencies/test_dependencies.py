@@ -267,3 +267,34 @@ def test_parents_do_not_matter_to_dependencies() -> None:
     ]
     with_et = linked_of(events, et_of(node(20, "mm", 1001, rf_id=5)))
     assert with_et.dependencies.equals(linked_of(events).dependencies)
+
+
+def test_work_without_its_call_was_issued_before_the_first_call_with_a_higher_correlation() -> None:
+    """The window opens while the device runs what was launched before; a call waits for all of it."""
+    events = [
+        kernel("running", 0, 10, 3),
+        call("cudaDeviceSynchronize", 5, 100, 6),
+        kernel("queued", 10, 90, 4),
+    ]
+    waited = [("queued", "end", "cudaDeviceSynchronize", "end")]
+    assert found(events, "sync") == waited
+    later = [kernel("of another call", 10, 90, 7)]
+    assert found([*events[:2], *later], "sync") == [("running", "end", "cudaDeviceSynchronize", "end")]
+
+
+def test_the_last_work_to_end_in_a_call_for_the_device_stands_for_what_seems_to_outlast_it() -> None:
+    events = [
+        call("cudaLaunchKernel", 0, 1, 3),
+        call("cudaLaunchKernel", 2, 1, 4),
+        kernel("first", 10, 40, 3),
+        kernel("last", 50, 61, 4),
+    ]
+    device = call("cudaDeviceSynchronize", 5, 100, 6)
+    assert found([*events, device], "sync") == [("first", "end", "cudaDeviceSynchronize", "end")]
+    assert found([*events, call("cudaStreamSynchronize", 5, 100, 6)], "sync") == []
+
+
+def test_work_that_does_not_say_its_device_runs_on_that_of_its_lane() -> None:
+    events = [call("launch", 0, 1, 3), kernel("work", 10, 40, 3), call("synchronizeStream", 5, 50, 6)]
+    del events[1]["args"]["device"]
+    assert found(events, "sync") == [("work", "end", "synchronizeStream", "end")]

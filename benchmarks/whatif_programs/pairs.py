@@ -1,0 +1,148 @@
+"""Captures of a pair of programs in turn, and what a graph of the first predicts of the second."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+import tracebraid
+from benchmarks.measure import ROOT
+from benchmarks.whatif_programs.changes import CHANGES
+from tracebraid.api.graphing import dependency_graph
+from tracebraid.model.graph.dependency_graph import DependencyGraph
+from tracebraid.simulation.replay import replay
+from tracebraid.simulation.step_times import job_step_times, step_moments
+
+__all__ = ["WITHIN", "Pair", "capture_pair", "measured_pair"]
+
+WITHIN = 0.1
+"""By how much of the measured gain a prediction may be off, where the noise of the runs is not larger."""
+TIMEOUT_S = 120
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What was predicted and measured of a pair; times in ms, medians over the rounds.
+
+    Args:
+        name: the program.
+        change: what was changed.
+        rounds: how often both were captured.
+        step_ms: of a step without the change: the mean of the middle half of all steps.
+        predicted_ms: by how much shorter the graph of each capture without the change says that the step gets.
+        measured_ms: by how much shorter it is in the other capture of the round.
+        noise_ms: half of the spread of the measured gains over the rounds.
+        next_step: how far a step is off the step before, as a share of it: the median over all steps.
+        next_step_p95: the 95th percentile of the same.
+        recorded: how many times as long a step is with the profiler as without it.
+    """
+
+    name: str
+    change: str
+    rounds: int
+    step_ms: float
+    predicted_ms: float
+    measured_ms: float
+    noise_ms: float
+    next_step: float
+    next_step_p95: float
+    recorded: float
+
+    @property
+    def error_ms(self) -> float:
+        """The predicted gain less the measured."""
+        return self.predicted_ms - self.measured_ms
+
+    @property
+    def right(self) -> bool:
+        """Whether the prediction is within a tenth of the measured gain, or within the noise."""
+        return abs(self.error_ms) <= max(WITHIN * abs(self.measured_ms), self.noise_ms)
+
+
+def capture_pair(name: str, folder: Path, number: int) -> None:
+    """Capture a program without and with its change, in the order that the number of the round gives.
+
+    Raises:
+        RuntimeError: the program failed.
+    """
+    for changed in (False, True) if number % 2 else (True, False):
+        target = _folder(folder, name, changed, number)
+        if target.exists():
+            continue
+        words = [sys.executable, "-m", "benchmarks.whatif_programs.run", name, str(target)]
+        done = subprocess.run(
+            [*words, *(["--changed"] if changed else [])],
+            cwd=ROOT,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_S,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{name} failed:\n{done.stderr[-2000:]}")
+
+
+def measured_pair(name: str, folder: Path, rounds: int) -> Pair:
+    """Compare what the graphs of the captures without the change predict with what those with it took."""
+    change = CHANGES[name]
+    steps, predicted, measured, errors, recorded = [], [], [], [], []
+    for number in range(1, rounds + 1):
+        target = _folder(folder, name, False, number)
+        graph = _graph(target)
+        times = step_times_ms(graph)
+        steps.append(typical_ms(times))
+        predicted.append(steps[-1] - typical_ms(step_times_ms(change.apply(graph))))
+        measured.append(steps[-1] - typical_ms(step_times_ms(_graph(_folder(folder, name, True, number)))))
+        errors.append(np.abs(np.diff(times)) / times[1:])
+        recorded.append(steps[-1] / _untraced_ms(target))
+    off = np.concatenate(errors)
+    return Pair(
+        name,
+        change.text,
+        rounds,
+        median(steps),
+        median(predicted),
+        median(measured),
+        (max(measured) - min(measured)) / 2,
+        float(np.median(off)),
+        float(np.quantile(off, 0.95)),
+        median(recorded),
+    )
+
+
+def step_times_ms(graph: DependencyGraph) -> _Floats:
+    """The times of all steps but the first, from the end of the step before, as a replay has them."""
+    edges = graph.edges
+    times = replay(edges.first, edges.before, edges.work_ns, graph.moments.residual_ns)
+    return job_step_times(times, step_moments(graph.steps)).time_ns[1:] / 1e6
+
+
+def typical_ms(times_ms: _Floats) -> float:
+    """The mean of the middle half: steady, and right where steps alternate."""
+    ordered = np.sort(times_ms)
+    quarter = len(ordered) // 4
+    return float(ordered[quarter : len(ordered) - quarter].mean())
+
+
+def _untraced_ms(folder: Path) -> float:
+    ranks = [json.loads(path.read_text()) for path in sorted(folder.glob("untraced_*.json"))]
+    return typical_ms(np.array(ranks).mean(axis=0) * 1e3)
+
+
+def _graph(folder: Path) -> DependencyGraph:
+    return dependency_graph(tracebraid.open(folder))
+
+
+def _folder(folder: Path, name: str, changed: bool, number: int) -> Path:
+    return folder / name / f"{'changed' if changed else 'base'}_{number}"

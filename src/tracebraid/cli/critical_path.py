@@ -1,0 +1,95 @@
+"""`tracebraid critical-path`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracebraid import api
+from tracebraid.cli.output import output_width, progress, say, say_findings, say_json
+from tracebraid.cli.table_output import Format, Target, write_table
+from tracebraid.errors import ArgumentError
+from tracebraid.model.graph.critical_path import CriticalPath
+from tracebraid.model.job import Job
+from tracebraid.model.step import PROFILER_STEP
+from tracebraid.reports.critical_path import path_data, path_parts
+
+__all__ = ["critical_path"]
+
+_TOP = 10
+"""Rows of each table that are printed, if --top does not say otherwise."""
+
+
+def critical_path(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")],
+    step: Annotated[
+        str | None, typer.Option("--step", metavar="N", help="Only this step: its number, or its name.")
+    ] = None,
+    rank: Annotated[
+        int | None, typer.Option("--rank", help="The path within this rank, instead of over all ranks.")
+    ] = None,
+    top: Annotated[
+        int, typer.Option("--top", min=1, metavar="K", help="Print the first K rows of each table.")
+    ] = _TOP,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print all segments and the model's error as JSON.")
+    ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print all segments as CSV.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="OVERLAY",
+            help="Write the path and its arrows into this new file (.json or .json.gz), for Perfetto.",
+        ),
+    ] = None,
+    replays: Annotated[
+        int,
+        typer.Option(
+            "--replays",
+            min=0,
+            metavar="N",
+            help="Perturbed replays of each step, which say how stable its path is; 0: none.",
+        ),
+    ] = api.DEFAULT_REPLAYS,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            "--window", help="Of a capture with several windows only this, from 0; by default the last."
+        ),
+    ] = None,
+    annotation: Annotated[
+        str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
+    ] = PROFILER_STEP,
+) -> None:
+    """Say what each step's time is made of, end to end, over all ranks: what must be faster for it to be shorter."""
+    if json and csv:
+        raise typer.BadParameter("give one of --json and --csv")
+    Target(None, out).refuse_existing()
+    job = api.open(path, window=window)
+    with progress("reading"):
+        found = _found(job, step, rank, replays, annotation)
+    if out is not None:
+        api.write_path_overlay(found, out)
+    if json:
+        say_json(path_data(found))
+    elif csv:
+        write_table(found.segments, Target(Format.CSV, None))
+    else:
+        say(*path_parts(found, top, output_width()))
+    say_findings(found.findings)
+
+
+def _found(job: Job, step: str | None, rank: int | None, replays: int, annotation: str) -> CriticalPath:
+    """The path.
+
+    Raises:
+        BadParameter: there is no such step or rank.
+    """
+    try:
+        return api.critical_path(job, step=step, rank=rank, replays=replays, annotation=annotation)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from None

@@ -1,0 +1,82 @@
+"""What belongs to the activities of a rank: family, module, shapes, node, bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.event_columns import fetched, rows_of_events
+from tracebraid.analysis.host.host_rows import NO_ROW, host_rows, modules_of_rows
+from tracebraid.analysis.host.surroundings import surroundings
+from tracebraid.analysis.kernels.work import device_work
+from tracebraid.errors import InputError
+from tracebraid.model.graph.codes import ActivityKind
+from tracebraid.model.kernel_family import family_of_op
+from tracebraid.model.linked_trace import LinkedTrace
+
+__all__ = ["with_descriptions"]
+
+_NAME_TYPE = pl.Categorical()
+
+
+def with_descriptions(table: pl.DataFrame, linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+    """The activities of a rank with family, module, shapes, node and bytes.
+
+    Args:
+        table: `ACTIVITIES`: host events, a row for each of `host_tree`; threads; device work, a row for each device
+            event.
+        linked: the rank.
+        annotation: what marks a step.
+    """
+    event, op = table.get_column("event_id"), table.get_column("op_event")
+    host_ops, work = linked.timeline.host_ops, linked.timeline.device_work
+    return table.with_columns(
+        _families(table, linked),
+        modules_of_rows(linked, _module_rows(table.height, linked, annotation)).alias("module"),
+        _of_events(host_ops, op, "input_dims").alias("shapes"),
+        _nodes(linked, op),
+        _of_events(work, event, "size_bytes"),
+    )
+
+
+def _of_events(table: pl.DataFrame, events: pl.Series, column: str) -> pl.Series:
+    rows = rows_of_events(table.get_column("event_id"), events)
+    return fetched(table.select(column), rows).to_series()
+
+
+def _families(table: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
+    """Of device work that of its kernel, of ops that of the kernels that they launch; each name decided once."""
+    of_work = device_work(linked).get_column("family").cast(_NAME_TYPE)
+    host = table.head(table.height - len(of_work))
+    is_op = host.get_column("kind").cast(pl.String) == ActivityKind.OP.value
+    names = host.get_column("name").set(~is_op, None)
+    distinct = names.unique().drop_nulls()
+    decided = [family_of_op(name) for name in distinct.cast(pl.String).to_list()]
+    families = pl.Series([family and family.value for family in decided], dtype=pl.String).cast(_NAME_TYPE)
+    of_host = names.replace_strict(distinct, families, default=None, return_dtype=_NAME_TYPE)
+    return pl.concat([of_host, of_work]).alias("family")
+
+
+def _module_rows(count: int, linked: LinkedTrace, annotation: str) -> NDArray[np.int64]:
+    """The row of the module's call of each activity; of device work that of the call that launched it."""
+    host, module = host_rows(linked), surroundings(linked, annotation).module
+    found = np.full(count, NO_ROW, dtype=np.int64)
+    found[: len(host.event_id)] = module[:-1]
+    launch = device_events(linked).select(pl.coalesce("call_event", "op_event").fill_null(-1)).to_series()
+    if len(launch):
+        found[count - len(launch) :] = module[host.rows(launch.to_numpy())]
+    return found
+
+
+def _nodes(linked: LinkedTrace, op: pl.Series) -> pl.Series:
+    """The nodes of ops; null where there is no Execution Trace, or none that fits: the graph needs none."""
+    nothing = pl.Series("node_id", [None], dtype=pl.Int64).new_from_index(0, len(op))
+    if not linked.has_et:
+        return nothing
+    try:
+        links = linked.host_links
+    except InputError:
+        return nothing
+    return _of_events(links.sort("event_id"), op, "node_id")
