@@ -125,8 +125,8 @@ if _TYPE_CHECKING:
     from tracebraid.model.finding import Finding
     from tracebraid.model.finding_code import FindingCode
     from tracebraid.model.graph.critical_path import CriticalPath
-    from tracebraid.model.graph.replay_error import ReplayError
     from tracebraid.model.graph.dependency_graph import DependencyGraph
+    from tracebraid.model.graph.replay_error import ReplayError
     from tracebraid.model.job import Job
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import ChosenIterations, Matched
@@ -319,7 +319,6 @@ _HOMES = {
     "tracebraid.model.graph.critical_path": "CriticalPath",
     "tracebraid.model.graph.dependency_graph": "DependencyGraph",
     "tracebraid.model.graph.replay_error": "ReplayError",
-    "tracebraid.model.job": "Job",
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "ChosenIterations Matched",
     "tracebraid.model.matching": "Matching",

@@ -21,7 +21,7 @@ def matched_members(activities: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFram
     Of several members of a rank in one collective on one stream the last is taken: the rank has arrived with it.
 
     Columns:
-        activity: row of the activities.
+        activity, size_bytes: row of the activities, and its bytes.
         collective, rank, type, group, step: as in `MEMBERS`.
         sends, receives: whether it does; both where its root is unknown.
         tolerance_ns: by how much times of its members may contradict each other.
@@ -49,7 +49,7 @@ def matched_members(activities: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFram
             pl.col("is_bound").fill_null(value=True),
         )
     )
-    numbered = activities.select("rank", "event_id").with_row_index("activity")
+    numbered = activities.select("rank", "event_id", "size_bytes").with_row_index("activity")
     found = numbered.join(matched, on=["rank", "event_id"], how="inner")
     groups = ranks.collectives.select("collective", "group")
     return (
