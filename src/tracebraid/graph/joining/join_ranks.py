@@ -96,7 +96,7 @@ def _before_joining(parts: Sequence[RankGraph], ranks: LinkedRanks) -> tuple[pl.
     times = np.concatenate([np.empty(0, dtype=np.int64), *(part.times_ns for part in parts)])
     moments = pl.DataFrame({"rank": rank, "time_ns": times}, schema={"rank": pl.Int64, "time_ns": pl.Int64})
     aligned = ranks.aligned(moments, "time_ns").get_column("time_ns").to_numpy()
-    return ACTIVITIES.conform(activities), aligned
+    return with_communication(ACTIVITIES.conform(activities), ranks), aligned
 
 
 def _with_edges(parts: Sequence[RankGraph]) -> NDArray[np.bool_]:
@@ -114,7 +114,7 @@ def _with_collectives(
 ) -> tuple[pl.DataFrame, _Ints]:
     """All activities and times, those of collectives last."""
     return (
-        ACTIVITIES.conform(pl.concat([activities, collectives.activities])),
+        pl.concat([activities, collectives.activities]),
         np.concatenate([times_ns, collectives.times_ns]),
     )
 

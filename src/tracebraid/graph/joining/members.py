@@ -23,6 +23,7 @@ def matched_members(activities: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFram
     Columns:
         activity, size_bytes: row of the activities, and its bytes.
         collective, rank, type, group, step: as in `MEMBERS`.
+        size_bytes: as in `ACTIVITIES`.
         sends, receives: whether it does; both where its root is unknown.
         tolerance_ns: by how much times of its members may contradict each other.
         confidence: of the match.
