@@ -12,6 +12,8 @@ from tracebraid.model.answers.graph.critical_path import (
     SLACK,
     TotalsBy,
 )
+from tracebraid.model.answers.graph.interference import INTERFERENCE
+from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
 from tracebraid.model.answers.idle import (
     IDLE_BLAME,
     IDLE_CAUSES,
@@ -153,6 +155,7 @@ __all__ = [
     "IDLE_CAUSES",
     "IDLE_GAPS",
     "INFERENCE_PHASES",
+    "INTERFERENCE",
     "KERNELS",
     "KERNELS_BY_OP",
     "KERNEL_DURATIONS",
@@ -188,6 +191,7 @@ __all__ = [
     "RANK_STEPS",
     "RANK_WAITS",
     "RECOMPUTATION",
+    "REPLAY_ERRORS",
     "ROOFLINE",
     "SHORT_KERNELS",
     "SLACK",
