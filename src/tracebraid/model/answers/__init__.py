@@ -14,6 +14,8 @@ from tracebraid.model.answers.graph.critical_path import (
 )
 from tracebraid.model.answers.graph.interference import INTERFERENCE
 from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
+from tracebraid.model.answers.graph.stragglers import STRAGGLER_METRICS, StragglerMetric
+from tracebraid.model.answers.graph.sweep import SWEEP, SweepBy, SweepScope
 from tracebraid.model.answers.idle import (
     IDLE_BLAME,
     IDLE_CAUSES,
@@ -200,7 +202,9 @@ __all__ = [
     "STEP_SPREAD",
     "STEP_TIMES",
     "STRAGGLERS",
+    "STRAGGLER_METRICS",
     "STREAM_IDLE",
+    "SWEEP",
     "SYNCS",
     "SYNC_CALLS",
     "TOKEN_TIMES",
@@ -234,7 +238,10 @@ __all__ = [
     "Phase",
     "PhaseEvidence",
     "StepPart",
+    "StragglerMetric",
     "StreamGap",
+    "SweepBy",
+    "SweepScope",
     "SyncKind",
     "TotalsBy",
     "TrainingPhase",
