@@ -13,6 +13,7 @@ from tracebraid.model.answers.graph.critical_path import (
     TotalsBy,
 )
 from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
+from tracebraid.model.answers.graph.what_if import WHAT_IF_CHANGES, WHAT_IF_PATHS, WHAT_IF_STEPS
 from tracebraid.model.answers.idle import (
     IDLE_BLAME,
     IDLE_CAUSES,
@@ -204,6 +205,9 @@ __all__ = [
     "TOKEN_TIMES",
     "USER_ANNOTATIONS",
     "VALIDITY",
+    "WHAT_IF_CHANGES",
+    "WHAT_IF_PATHS",
+    "WHAT_IF_STEPS",
     "AllocatorCall",
     "Bound",
     "CaptureMatch",
