@@ -100,6 +100,7 @@ if _TYPE_CHECKING:
         token_times,
         user_annotations,
         validity,
+        what_if,
         write_et_plus,
         write_path_overlay,
     )
@@ -122,8 +123,10 @@ if _TYPE_CHECKING:
     from tracebraid.model.file_info import FileInfo
     from tracebraid.model.finding import Finding
     from tracebraid.model.finding_code import FindingCode
+    from tracebraid.model.graph.change import Change, Verb, Where
     from tracebraid.model.graph.critical_path import CriticalPath
     from tracebraid.model.graph.replay_error import ReplayError
+    from tracebraid.model.graph.what_if import WhatIf, WhatIfNote
     from tracebraid.model.job import Job
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import ChosenIterations, Matched
@@ -149,6 +152,7 @@ __all__ = [
     "CaptureWarning",
     "Caution",
     "CautionCode",
+    "Change",
     "Check",
     "CheckedRank",
     "ChoiceReason",
@@ -186,6 +190,10 @@ __all__ = [
     "Timeline",
     "TracebraidError",
     "Unit",
+    "Verb",
+    "WhatIf",
+    "WhatIfNote",
+    "Where",
     "WrongTraceError",
     "__version__",
     "activations",
@@ -275,6 +283,7 @@ __all__ = [
     "token_times",
     "user_annotations",
     "validity",
+    "what_if",
     "write_et_plus",
     "write_path_overlay",
 ]
@@ -292,7 +301,7 @@ _HOMES = {
         "open ops overlap python_frames queue_lengths queue_series rank_steps rank_waits "
         "read_execution_trace read_timeline recomputation repair roofline short_kernels step_spread "
         "step_times steps straggler_metrics stragglers stream_idle sweep sync_calls syncs token_times "
-        "user_annotations validity write_et_plus write_path_overlay"
+        "user_annotations validity what_if write_et_plus write_path_overlay"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
@@ -310,8 +319,10 @@ _HOMES = {
     "tracebraid.model.file_info": "FileInfo",
     "tracebraid.model.finding": "Finding",
     "tracebraid.model.finding_code": "FindingCode",
+    "tracebraid.model.graph.change": "Change Verb Where",
     "tracebraid.model.graph.critical_path": "CriticalPath",
     "tracebraid.model.graph.replay_error": "ReplayError",
+    "tracebraid.model.graph.what_if": "WhatIf WhatIfNote",
     "tracebraid.model.job": "Job",
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "ChosenIterations Matched",

@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 
 from tracebraid.graph.joining.collective_edges import Joined, joined_by_collectives
+from tracebraid.graph.joining.edges_in_order import edges_in_order
 from tracebraid.graph.joining.graph_steps import graph_steps
-from tracebraid.graph.joining.order import Order, order_of
+from tracebraid.graph.joining.order import order_of
 from tracebraid.graph.joining.residuals import residuals
-from tracebraid.model.graph.dependency_graph import DependencyGraph, Edges, Moments
+from tracebraid.model.graph.dependency_graph import DependencyGraph, Moments
 from tracebraid.model.graph.rank_graph import EdgeList, RankGraph
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.schema.graph import ACTIVITIES, LATENCIES
@@ -39,7 +40,7 @@ def join_ranks(
     edges = joined.edges[forward]
     order = order_of(joined.times_ns, edges)
     moment_of = order.position.astype(np.int32).reshape(-1, 2)
-    in_order = _edges(edges[order.forward], order)
+    in_order = edges_in_order(edges[order.forward], order)
     times_ns = joined.times_ns[order.moments]
     ready_ns = times_ns[in_order.before] + in_order.work_ns
     residual_ns, residual = residuals(in_order.first, ready_ns, in_order.kind, times_ns)
@@ -85,18 +86,3 @@ def _before_joining(parts: Sequence[RankGraph], ranks: LinkedRanks) -> Joined:
     nothing = np.empty(0, dtype=np.int64)
     none = EdgeList.of(nothing, nothing, 0, nothing)
     return Joined(ACTIVITIES.conform(activities), times_ns, EdgeList.joined([none, *edges]))
-
-
-def _edges(edges: EdgeList, order: Order) -> Edges:
-    """The edges by the moment that waits, with positions in the order."""
-    after = order.position[edges.after]
-    by_after = np.argsort(after, kind="stable")
-    first = np.zeros(len(order.moments) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(after, minlength=len(order.moments)), out=first[1:])
-    return Edges(
-        first,
-        order.position[edges.before][by_after].astype(np.int32),
-        edges.work_ns[by_after],
-        edges.kind[by_after],
-        edges.activity[by_after].astype(np.int32),
-    )
