@@ -48,7 +48,6 @@ def sweep_parts(swept: pl.DataFrame, top: int, width: int) -> list[Text | Table]
         Head("", "left"),
     )
     lines = [
-        "",
         "Gain of a step with 10 %, 50 %, 100 % of the work gone; groups overlap, so gains do not add up.",
         "launched: with calls in it and the device work that it launched. *: another path takes over.",
     ]
