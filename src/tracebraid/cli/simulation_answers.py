@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracebraid import api
-from tracebraid.api.graphing import dependency_graph
 from tracebraid.cli.output import output_width, progress, say, say_findings, say_json
 from tracebraid.cli.table_output import Format, Target, write_table
 from tracebraid.model.graph.dependency_graph import DependencyGraph
@@ -60,4 +59,4 @@ def say_stragglers(job: Job, annotation: str, shown: Shown) -> None:
 
 def _graph(job: Job, annotation: str) -> DependencyGraph:
     with progress("reading"):
-        return dependency_graph(job, annotation=annotation)
+        return api.dependency_graph(job, annotation=annotation)

@@ -12,6 +12,7 @@ from tracebraid.model.answers.graph.critical_path import (
     SLACK,
     TotalsBy,
 )
+from tracebraid.model.answers.graph.interference import INTERFERENCE
 from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
 from tracebraid.model.answers.graph.stragglers import STRAGGLER_METRICS, StragglerMetric
 from tracebraid.model.answers.graph.sweep import SWEEP, SweepBy, SweepScope
@@ -157,6 +158,7 @@ __all__ = [
     "IDLE_CAUSES",
     "IDLE_GAPS",
     "INFERENCE_PHASES",
+    "INTERFERENCE",
     "KERNELS",
     "KERNELS_BY_OP",
     "KERNEL_DURATIONS",

@@ -10,7 +10,6 @@ import pytest
 
 import tracebraid
 from tests.planted import Scene, Stream, Thread
-from tracebraid.api.graphing import dependency_graph
 
 STEPS = 3
 
