@@ -91,12 +91,14 @@ def _before_joining(parts: Sequence[RankGraph], ranks: LinkedRanks) -> tuple[pl.
             "choose fewer steps or ranks"
         )
     activities = pl.concat([ACTIVITIES.empty(), *(part.activities for part in parts)])
-    activities = ranks.aligned(activities, "start_ns", "end_ns")
+    # Of these columns alone: the others would be copied.
+    aligned = ranks.aligned(activities.select("rank", "start_ns", "end_ns"), "start_ns", "end_ns")
+    activities = activities.with_columns(aligned.get_column("start_ns"), aligned.get_column("end_ns"))
     rank = np.repeat([part.rank for part in parts], 2 * np.array(heights, dtype=np.int64))
     times = np.concatenate([np.empty(0, dtype=np.int64), *(part.times_ns for part in parts)])
     moments = pl.DataFrame({"rank": rank, "time_ns": times}, schema={"rank": pl.Int64, "time_ns": pl.Int64})
-    aligned = ranks.aligned(moments, "time_ns").get_column("time_ns").to_numpy()
-    return ACTIVITIES.conform(activities), aligned
+    times_ns = ranks.aligned(moments, "time_ns").get_column("time_ns").to_numpy()
+    return ACTIVITIES.conform(activities), times_ns
 
 
 def _with_edges(parts: Sequence[RankGraph]) -> NDArray[np.bool_]:
