@@ -9,7 +9,6 @@ from tracebraid.compiled import compiled
 from tracebraid.graph.joining.rows import Rows
 from tracebraid.graph.latencies.usual import LONGEST_NS
 from tracebraid.model.graph.codes import EdgeKind, Residual
-from tracebraid.model.graph.dependency_graph import Edges
 
 __all__ = ["latest_edges", "residuals"]
 
@@ -60,7 +59,7 @@ def latest_edges(first: _Ints, ready_ns: _Ints) -> _Ints:
     return found
 
 
-def residuals(edges: Rows | Edges, times_ns: _Ints) -> tuple[_Ints, _Codes]:
+def residuals(rows: Rows, times_ns: _Ints) -> tuple[_Ints, _Codes]:
     """The residual of each moment in ns, and its `Residual`.
 
     It has the name of the edge that the moment waited for the longest, if it can be a latency of that kind: one
@@ -68,46 +67,34 @@ def residuals(edges: Rows | Edges, times_ns: _Ints) -> tuple[_Ints, _Codes]:
     on its stream, waited for what is not in the graph.
 
     Args:
-        edges: what each moment waits for.
+        rows: the edges, by the moment that waits.
         times_ns: of each moment.
     """
-    is_latency = np.isin(_NAMES, [int(name) for name in _LATENCIES])
-    residual_ns, residual = np.empty(len(times_ns), dtype=np.int64), np.empty(len(times_ns), dtype=np.uint8)
-    given = (edges.first, edges.before, edges.work_ns, edges.kind)
-    _residuals(given, times_ns, (_NAMES, is_latency), (LONGEST_NS, _FAR_TIMES), (residual_ns, residual))
+    residual_ns, latest = _residuals((rows.first, rows.before, rows.work_ns), times_ns)
+    has_edges = latest >= 0
+    if not len(rows.kind):
+        return residual_ns, np.where(residual_ns == 0, Residual.NONE, Residual.BEFORE).astype(np.uint8)
+    kind = rows.kind[np.maximum(latest, 0)]
+    residual = _NAMES[kind]
+    far = (residual_ns > LONGEST_NS) & (residual_ns > _FAR_TIMES * rows.work_ns[np.maximum(latest, 0)])
+    residual[far & np.isin(residual, _LATENCIES)] = Residual.UNEXPLAINED
+    launched_alone = (np.diff(rows.first) == 1) & (kind == EdgeKind.LAUNCH)
+    residual[~has_edges | (far & launched_alone)] = Residual.BEFORE
+    residual[residual_ns == 0] = Residual.NONE
     return residual_ns, residual
 
 
 @compiled
-def _residuals(
-    edges: tuple[_Ints, _Ids, _Ints, _Codes],
-    times_ns: _Ints,
-    kinds: tuple[_Codes, NDArray[np.bool_]],
-    far: tuple[int, int],
-    into: tuple[_Ints, _Codes],
-) -> None:
-    first, before, work_ns, kind = edges
-    names, is_latency = kinds
-    residual_ns, residual = into
+def _residuals(edges: tuple[_Ints, _Ids, _Ints], times_ns: _Ints) -> tuple[_Ints, _Ints]:
+    """The residual of each moment, and the edge that it waited for the longest; -1: it waits for nothing."""
+    first, before, work_ns = edges
+    residual_ns, found = np.empty(len(times_ns), dtype=np.int64), np.full(len(times_ns), -1, dtype=np.int64)
     earliest = times_ns.min() if len(times_ns) else 0
     for moment in range(len(times_ns)):
-        latest, ready = -1, earliest
+        latest = earliest
         for edge in range(first[moment], first[moment + 1]):
-            at = times_ns[before[edge]] + work_ns[edge]
-            if latest < 0 or at > ready:
-                latest, ready = edge, at
-        later = times_ns[moment] - ready
-        residual_ns[moment] = later
-        if later == 0:
-            residual[moment] = Residual.NONE
-        elif latest < 0:
-            residual[moment] = Residual.BEFORE
-        else:
-            is_far = later > far[0] and later > far[1] * work_ns[latest]
-            alone = first[moment + 1] - first[moment] == 1
-            if is_far and alone and kind[latest] == EdgeKind.LAUNCH:
-                residual[moment] = Residual.BEFORE
-            elif is_far and is_latency[kind[latest]]:
-                residual[moment] = Residual.UNEXPLAINED
-            else:
-                residual[moment] = names[kind[latest]]
+            ready = times_ns[before[edge]] + work_ns[edge]
+            if found[moment] < 0 or ready > latest:
+                latest, found[moment] = ready, edge
+        residual_ns[moment] = times_ns[moment] - latest
+    return residual_ns, found
