@@ -39,11 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps({"pairs": found, "same_order": same_order(pairs)}, indent=2))
         return
     print(table(pairs))
+    tenth, right = sum(pair.within_a_tenth for pair in pairs), sum(pair.right for pair in pairs)
+    print(f"\nof {len(pairs)}, within 10 % of the gain: {tenth}; within that or the noise: {right}")
     print(
-        f"\n{sum(pair.right for pair in pairs)} of {len(pairs)} within 10 % of the gain or the noise; ",
-        end="",
+        f"two changes whose gains differ by more than the noise are in the right order: {same_order(pairs):.0%}"
     )
-    print(f"pairs of changes in the right order: {same_order(pairs):.0%}")
 
 
 def same_order(pairs: Sequence[Pair]) -> float:
