@@ -12,6 +12,10 @@ from tracebraid.model.answers.graph.critical_path import (
     SLACK,
     TotalsBy,
 )
+from tracebraid.model.answers.graph.interference import INTERFERENCE
+from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
+from tracebraid.model.answers.graph.stragglers import STRAGGLER_METRICS, StragglerMetric
+from tracebraid.model.answers.graph.sweep import SWEEP, SweepBy, SweepScope
 from tracebraid.model.answers.idle import (
     IDLE_BLAME,
     IDLE_CAUSES,
@@ -153,6 +157,7 @@ __all__ = [
     "IDLE_CAUSES",
     "IDLE_GAPS",
     "INFERENCE_PHASES",
+    "INTERFERENCE",
     "KERNELS",
     "KERNELS_BY_OP",
     "KERNEL_DURATIONS",
@@ -188,6 +193,7 @@ __all__ = [
     "RANK_STEPS",
     "RANK_WAITS",
     "RECOMPUTATION",
+    "REPLAY_ERRORS",
     "ROOFLINE",
     "SHORT_KERNELS",
     "SLACK",
@@ -196,7 +202,9 @@ __all__ = [
     "STEP_SPREAD",
     "STEP_TIMES",
     "STRAGGLERS",
+    "STRAGGLER_METRICS",
     "STREAM_IDLE",
+    "SWEEP",
     "SYNCS",
     "SYNC_CALLS",
     "TOKEN_TIMES",
@@ -230,7 +238,10 @@ __all__ = [
     "Phase",
     "PhaseEvidence",
     "StepPart",
+    "StragglerMetric",
     "StreamGap",
+    "SweepBy",
+    "SweepScope",
     "SyncKind",
     "TotalsBy",
     "TrainingPhase",
