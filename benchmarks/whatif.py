@@ -69,11 +69,16 @@ def table(pairs: Sequence[Pair]) -> str:
             f"| {pair.name} | {pair.change} | {pair.step_ms:.2f} ms | {pair.predicted_ms:.2f} ms "
             f"| {pair.measured_ms:.2f} ms | {pair.noise_ms:.2f} ms | {error:+.0%} | {'yes' if pair.right else 'no'} |"
         )
-    lines += ["", "| program | next step, median | 95 % | recorded / not recorded |", "|---|--:|--:|--:|"]
     lines += [
-        f"| {pair.name} | {pair.next_step:.1%} | {pair.next_step_p95:.1%} | {pair.recorded:.2f} |"
-        for pair in pairs
+        "",
+        "| program | replayed, median | 95 % | next step, median | 95 % | recorded / not recorded |",
+        "|---|--:|--:|--:|--:|--:|",
     ]
+    for pair in pairs:
+        shares = (pair.replayed, pair.replayed_p95, pair.next_step, pair.next_step_p95)
+        lines.append(
+            f"| {pair.name} | {' | '.join(f'{share:.1%}' for share in shares)} | {pair.recorded:.2f} |"
+        )
     return "\n".join(lines)
 
 

@@ -18,7 +18,9 @@ from benchmarks.measure import ROOT
 from benchmarks.whatif_programs.changes import CHANGES
 from tracebraid.api.graphing import dependency_graph
 from tracebraid.model.graph.dependency_graph import DependencyGraph
+from tracebraid.model.graph.replay_error import ReplayError
 from tracebraid.simulation.replay import replay
+from tracebraid.simulation.reproduction import replay_error, replay_errors
 from tracebraid.simulation.step_times import job_step_times, step_moments
 
 __all__ = ["WITHIN", "Pair", "capture_pair", "measured_pair"]
@@ -43,8 +45,11 @@ class Pair:
         measured_ms: by how much shorter it is in the other capture of the round.
         noise_ms: half of the range of the measured gains over the rounds.
         spread_ms: the distance of the quartiles of the steps, the larger of both captures.
-        next_step: how far a step is off the step before, as a share of it: the median over all steps.
-        next_step_p95: the 95th percentile of the same.
+        replayed: how far the steps of the graph are off the measured, replayed without measured starts: as a share, the
+            median over steps.
+        replayed_p95: their 95th percentile.
+        next_step: the same of a step that is predicted from the step before it alone.
+        next_step_p95: their 95th percentile.
         recorded: how many times as long a step is with the profiler as without it.
     """
 
@@ -56,6 +61,8 @@ class Pair:
     measured_ms: float
     noise_ms: float
     spread_ms: float
+    replayed: float
+    replayed_p95: float
     next_step: float
     next_step_p95: float
     recorded: float
@@ -78,9 +85,10 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class _Round:
-    """Of one round: the steps without the change; the rest as `Pair` has it."""
+    """Of one round: a step without the change, and its replay; the rest as `Pair` has it."""
 
-    steps_ms: _Floats
+    step_ms: float
+    replay: ReplayError
     predicted_ms: float
     measured_ms: float
     spread_ms: float
@@ -115,18 +123,20 @@ def measured_pair(name: str, folder: Path, rounds: int) -> Pair:
     """Compare what the graphs of the captures without the change predict with what those with it took."""
     found = [_round(name, folder, number) for number in range(1, rounds + 1)]
     gains = [each.measured_ms for each in found]
-    off = np.concatenate([np.abs(np.diff(each.steps_ms)) / each.steps_ms[1:] for each in found])
+    errors = [each.replay for each in found]
     return Pair(
         name,
         CHANGES[name].text,
         rounds,
-        step_ms=median(typical_ms(each.steps_ms) for each in found),
+        step_ms=median(each.step_ms for each in found),
         predicted_ms=median(each.predicted_ms for each in found),
         measured_ms=median(gains),
         noise_ms=(max(gains) - min(gains)) / 2,
         spread_ms=median(each.spread_ms for each in found),
-        next_step=float(np.median(off)),
-        next_step_p95=float(np.quantile(off, 0.95)),
+        replayed=median(each.median or 0.0 for each in errors),
+        replayed_p95=median(each.p95 or 0.0 for each in errors),
+        next_step=median(each.next_step_median or 0.0 for each in errors),
+        next_step_p95=median(each.next_step_p95 or 0.0 for each in errors),
         recorded=median(each.recorded for each in found),
     )
 
@@ -138,7 +148,8 @@ def _round(name: str, folder: Path, number: int) -> _Round:
     changed = step_times_ms(_graph(_folder(folder, name, True, number)))
     typical = typical_ms(base)
     return _Round(
-        base,
+        typical,
+        replay_error(replay_errors(graph)),
         typical - typical_ms(step_times_ms(CHANGES[name].apply(graph))),
         typical - typical_ms(changed),
         max(float(np.subtract(*np.quantile(times, [0.75, 0.25]))) for times in (base, changed)),
