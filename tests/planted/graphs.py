@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import polars as pl
 
 from tests.planted.jobs import PlannedJob
 from tracebraid.graph.joining.join_ranks import join_ranks
@@ -24,7 +25,7 @@ def graph_of(job: PlannedJob, missing: Sequence[int] = ()) -> DependencyGraph:
 
 
 def check_graph(graph: DependencyGraph) -> None:
-    """Check what holds of every graph: no cycle, nothing negative, measured times by replay, each row where it belongs."""
+    """Check what holds of every graph: no cycle, nothing negative, measured times by replay, rows in their order."""
     moments, edges = graph.moments, graph.edges
     assert len(moments) == 2 * graph.activities.height
     assert (edges.before < graph.after).all()
@@ -42,6 +43,7 @@ def check_graph(graph: DependencyGraph) -> None:
 def member_moments(graph: DependencyGraph, rank: int, event_id: int) -> tuple[int, int]:
     """The moments of the start and end of an event."""
     rows = graph.activities.with_row_index("activity")
-    activity = rows.row(by_predicate=(rows["rank"] == rank) & (rows["event_id"] == event_id), named=True)
+    is_it = (pl.col("rank") == rank) & (pl.col("event_id") == event_id)
+    activity = rows.row(by_predicate=is_it, named=True)
     start, end = graph.moment_of[activity["activity"]]
     return int(start), int(end)

@@ -88,8 +88,8 @@ def _error_lines(error: ReplayError) -> list[str]:
         return []
     line = f"A replay without measured starts misses the time of a step by {percent(error.median)} (median)"
     line += f", {percent(error.p95)} (95th percentile of {_count(error.steps, 'step')})"
-    if error.next_median is not None:
-        line += f"; a step predicted from the one before by {percent(error.next_median)}"
+    if error.next_step_median is not None:
+        line += f"; a step predicted from the one before by {percent(error.next_step_median)}"
     return [f"{line}."]
 
 

@@ -8,8 +8,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.graph.joining.communication import with_communication
-from tracebraid.model.expressions import as_text
 from tracebraid.graph.joining.arrivals import Arrivals, arrivals
 from tracebraid.graph.joining.members import LEAST_CONFIDENCE, matched_members
 from tracebraid.model.finding import Finding
@@ -23,9 +21,6 @@ __all__ = ["Collectives", "collective_edges"]
 
 _Ints = NDArray[np.int64]
 
-_DURING = (EdgeKind.DEVICE, EdgeKind.HOST)
-"""Edges that lead through a member: on a device, or on the host."""
-
 
 @dataclass(frozen=True, eq=False)
 class Collectives:
@@ -37,7 +32,6 @@ class Collectives:
         edges: between members and collectives.
         waiting: the members that wait, by their activities.
         arrival_ns: of each of these, the last arrival that it waits for.
-        member_of: `activity`, `group` and `collective` of all that were matched, joined or not.
         findings: what was left out, or is not known.
     """
 
@@ -46,7 +40,6 @@ class Collectives:
     edges: EdgeList
     waiting: _Ints
     arrival_ns: _Ints
-    member_of: pl.DataFrame
     findings: tuple[Finding, ...]
 
 
@@ -65,17 +58,6 @@ def collective_edges(
         joinable: of each activity; others are not joined: they are not in the chosen steps.
         ranks: the ranks, linked with each other.
     """
-    alone = replace(alone, activities=with_communication(alone.activities, ranks))
-    members = _members(alone, ranks)
-    if members.is_empty():
-        return alone
-    own = members.get_column("activity").to_numpy()
-    number = members.get_column("number").to_numpy()
-    count = int(number[-1]) + 1
-    collective = alone.activities.height + np.arange(count)
-    starts, ends = (alone.times_ns[moment(own, point)] for point in (Point.START, Point.END))
-    times = np.full(2 * count, np.iinfo(np.int64).min, dtype=np.int64)
-    np.maximum.at(times, 2 * number, starts)
     members = matched_members(activities, ranks)
     members = members.filter(pl.Series(joinable[members.get_column("activity").to_numpy()]))
     doubtful = pl.col("confidence") < LEAST_CONFIDENCE
@@ -93,39 +75,10 @@ def collective_edges(
         _edges(found, (own, collective), ends - np.maximum(starts, found.arrival_ns[number])),
         own[found.waits],
         found.arrival_ns[number[found.waits]],
-        members.select("activity", "group", "collective"),
         _findings(found, members.filter(doubtful)),
     )
 
 
-def _members(alone: Joined, ranks: LinkedRanks) -> pl.DataFrame:
-    """The members that were matched with another's, with the activity of each, by `number` of their collective."""
-    activities = alone.activities.select("rank", "event_id", "size_bytes").with_row_index("activity")
-    activities = alone.activities.select("rank", "event_id", as_text("kind")).with_row_index("activity")
-    activities = alone.activities.select("rank", "event_id", "size_bytes", as_text("kind")).with_row_index(
-        "activity"
-    )
-    activities = activities.filter(pl.col("kind") == ActivityKind.COMMUNICATION.value).drop("kind")
-    matched = ranks.members.filter(pl.col("collective").is_not_null())
-    matched = matched.filter(pl.len().over("collective") > 1)
-    found = matched.join(activities, on=["rank", "event_id"], how="inner", maintain_order="left")
-    found = found.with_columns(pl.col("size_bytes").max().over("collective"))
-    return found.sort("collective", "rank", maintain_order=True).with_columns(
-        pl.col("activity").cast(pl.Int64),
-        number=pl.col("collective").rank("dense").cast(pl.Int64) - 1,
-    )
-
-
-def _without_waiting(edges: EdgeList, members: _Ints) -> _Ints:
-    """The work of edges, of which those of members from start to end have none: they wait, then transfer."""
-    is_member = np.zeros(
-        int(max(edges.activity.max(initial=-1), members.max(initial=-1))) + 1, dtype=np.bool_
-    )
-    is_member[members] = True
-    return np.where(is_member[edges.activity] & np.isin(edges.kind, _DURING), 0, edges.work_ns)
-
-
-def _collectives(members: pl.DataFrame, times_ns: _Ints) -> pl.DataFrame:
 def _edges(found: Arrivals, numbers: tuple[_Ints, _Ints], transfer_ns: _Ints) -> EdgeList:
     own, whole = numbers
     arrives, waits = found.arrives, found.waits

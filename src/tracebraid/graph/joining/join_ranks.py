@@ -11,22 +11,16 @@ from numpy.typing import NDArray
 from tracebraid.compiled import compiled
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.joining.collective_edges import Collectives, collective_edges
+from tracebraid.graph.joining.communication import with_communication
 from tracebraid.graph.joining.graph_steps import graph_steps
 from tracebraid.graph.joining.order import order_of
 from tracebraid.graph.joining.residuals import residuals
-from tracebraid.graph.joining.rows import edge_rows
+from tracebraid.graph.joining.rows import edge_rows, in_order
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.graph.codes import EdgeKind
 from tracebraid.model.graph.dependency_graph import DependencyGraph, Edges, Moments
 from tracebraid.model.graph.rank_graph import RankGraph
-from tracebraid.graph.joining.collective_edges import Joined, joined_by_collectives
-from tracebraid.graph.joining.edges_in_order import edges_in_order
-from tracebraid.graph.joining.graph_steps import graph_steps
-from tracebraid.graph.joining.order import order_of
-from tracebraid.graph.joining.residuals import residuals
-from tracebraid.model.graph.dependency_graph import DependencyGraph, Moments
-from tracebraid.model.graph.rank_graph import EdgeList, RankGraph
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.schema.graph import ACTIVITIES, LATENCIES
 from tracebraid.model.step import PROFILER_STEP
@@ -56,16 +50,6 @@ def join_ranks(
         ArgumentError: there are too many moments for one graph.
     """
     ordered = sorted(parts, key=lambda part: part.rank)
-    joined = joined_by_collectives(_before_joining(ordered, ranks), ranks)
-    forward = (
-        joined.times_ns[joined.edges.before] + joined.edges.work_ns <= joined.times_ns[joined.edges.after]
-    )
-    edges = joined.edges[forward]
-    order = order_of(joined.times_ns, edges)
-    moment_of = order.position.astype(np.int32).reshape(-1, 2)
-    in_order = edges_in_order(edges[order.forward], order)
-    times_ns = joined.times_ns[order.moments]
-    residual_ns, residual = residuals(in_order, times_ns)
     activities, times_ns = _before_joining(ordered, ranks)
     collectives = collective_edges(activities, times_ns, _with_edges(ordered), ranks)
     activities, times_ns = _with_collectives(activities, times_ns, collectives)
@@ -89,10 +73,8 @@ def join_ranks(
         moments,
         Edges(rows.first, rows.before, rows.work_ns, rows.kind, rows.activity),
         moment_of,
-        graph_steps(joined.activities, moment_of, annotation),
-        pl.concat([LATENCIES.empty(), *(part.latencies for part in ordered)]),
         graph_steps(activities, moment_of, annotation, steps),
-        LATENCIES.empty(),
+        pl.concat([LATENCIES.empty(), *(part.latencies for part in ordered)]),
         ranks,
         _findings(ordered, ranks, collectives, dropped + rows.backward),
         is_whole=steps is None,
@@ -113,7 +95,7 @@ def _before_joining(parts: Sequence[RankGraph], ranks: LinkedRanks) -> tuple[pl.
     times = np.concatenate([np.empty(0, dtype=np.int64), *(part.times_ns for part in parts)])
     moments = pl.DataFrame({"rank": rank, "time_ns": times}, schema={"rank": pl.Int64, "time_ns": pl.Int64})
     aligned = ranks.aligned(moments, "time_ns").get_column("time_ns").to_numpy()
-    return ACTIVITIES.conform(activities), aligned
+    return with_communication(ACTIVITIES.conform(activities), ranks), aligned
 
 
 def _with_edges(parts: Sequence[RankGraph]) -> NDArray[np.bool_]:
@@ -129,18 +111,9 @@ def _with_edges(parts: Sequence[RankGraph]) -> NDArray[np.bool_]:
 def _with_collectives(
     activities: pl.DataFrame, times_ns: _Ints, collectives: Collectives
 ) -> tuple[pl.DataFrame, _Ints]:
-    """All activities and times, those of collectives last; members with their group and collective."""
-    row = np.full(activities.height, -1, dtype=np.int64)
-    row[collectives.member_of.get_column("activity").to_numpy()] = np.arange(collectives.member_of.height)
-    is_member = pl.Series(row >= 0)
-    member = collectives.member_of[np.maximum(row, 0)] if is_member.any() else None
-    if member is not None:
-        activities = activities.with_columns(
-            pl.when(is_member).then(member.get_column(name)).otherwise(name).alias(name)
-            for name in ("group", "collective")
-        )
+    """All activities and times, those of collectives last."""
     return (
-        ACTIVITIES.conform(pl.concat([activities, collectives.activities])),
+        pl.concat([activities, collectives.activities]),
         np.concatenate([times_ns, collectives.times_ns]),
     )
 
@@ -173,7 +146,3 @@ def _findings(
     contradicted = [Finding.of(FindingCode.GRAPH_EDGES_CONTRADICTED, count=dropped)] if dropped else []
     of_parts = (finding for part in parts for finding in part.findings)
     return (*ranks.findings, *of_parts, *collectives.findings, *contradicted)
-        first += part.activities.height
-    nothing = np.empty(0, dtype=np.int64)
-    none = EdgeList.of(nothing, nothing, 0, nothing)
-    return Joined(ACTIVITIES.conform(activities), times_ns, EdgeList.joined([none, *edges]))

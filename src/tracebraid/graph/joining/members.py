@@ -23,6 +23,7 @@ def matched_members(activities: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFram
     Columns:
         activity: row of the activities.
         collective, rank, type, group, step: as in `MEMBERS`.
+        size_bytes: as in `ACTIVITIES`.
         sends, receives: whether it does; both where its root is unknown.
         tolerance_ns: by how much times of its members may contradict each other.
         confidence: of the match.
@@ -49,7 +50,7 @@ def matched_members(activities: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFram
             pl.col("is_bound").fill_null(value=True),
         )
     )
-    numbered = activities.select("rank", "event_id").with_row_index("activity")
+    numbered = activities.select("rank", "event_id", "size_bytes").with_row_index("activity")
     found = numbered.join(matched, on=["rank", "event_id"], how="inner")
     groups = ranks.collectives.select("collective", "group")
     return (
