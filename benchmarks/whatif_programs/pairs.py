@@ -18,7 +18,9 @@ from benchmarks.measure import ROOT
 from benchmarks.whatif_programs.changes import CHANGES
 from tracebraid.api.graphing import dependency_graph
 from tracebraid.model.graph.dependency_graph import DependencyGraph
+from tracebraid.model.graph.replay_error import ReplayError
 from tracebraid.simulation.replay import replay
+from tracebraid.simulation.reproduction import replay_error, replay_errors
 from tracebraid.simulation.step_times import job_step_times, step_moments
 
 __all__ = ["WITHIN", "Pair", "capture_pair", "measured_pair"]
@@ -41,9 +43,13 @@ class Pair:
         step_ms: of a step without the change: the mean of the middle half of all steps.
         predicted_ms: by how much shorter the graph of each capture without the change says that the step gets.
         measured_ms: by how much shorter it is in the other capture of the round.
-        noise_ms: half of the spread of the measured gains over the rounds.
-        next_step: how far a step is off the step before, as a share of it: the median over all steps.
-        next_step_p95: the 95th percentile of the same.
+        noise_ms: half of the range of the measured gains over the rounds.
+        spread_ms: the distance of the quartiles of the steps, the larger of both captures.
+        replayed: how far the steps of the graph are off the measured, replayed without measured starts: as a share, the
+            median over steps.
+        replayed_p95: their 95th percentile.
+        next_step: the same of a step that is predicted from the step before it alone.
+        next_step_p95: their 95th percentile.
         recorded: how many times as long a step is with the profiler as without it.
     """
 
@@ -54,6 +60,9 @@ class Pair:
     predicted_ms: float
     measured_ms: float
     noise_ms: float
+    spread_ms: float
+    replayed: float
+    replayed_p95: float
     next_step: float
     next_step_p95: float
     recorded: float
@@ -64,9 +73,26 @@ class Pair:
         return self.predicted_ms - self.measured_ms
 
     @property
+    def within_a_tenth(self) -> bool:
+        """Whether the prediction is within a tenth of the measured gain."""
+        return abs(self.error_ms) <= WITHIN * abs(self.measured_ms)
+
+    @property
     def right(self) -> bool:
         """Whether the prediction is within a tenth of the measured gain, or within the noise."""
-        return abs(self.error_ms) <= max(WITHIN * abs(self.measured_ms), self.noise_ms)
+        return self.within_a_tenth or abs(self.error_ms) <= self.noise_ms
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """Of one round: a step without the change, and its replay; the rest as `Pair` has it."""
+
+    step_ms: float
+    replay: ReplayError
+    predicted_ms: float
+    measured_ms: float
+    spread_ms: float
+    recorded: float
 
 
 def capture_pair(name: str, folder: Path, number: int) -> None:
@@ -95,29 +121,39 @@ def capture_pair(name: str, folder: Path, number: int) -> None:
 
 def measured_pair(name: str, folder: Path, rounds: int) -> Pair:
     """Compare what the graphs of the captures without the change predict with what those with it took."""
-    change = CHANGES[name]
-    steps, predicted, measured, errors, recorded = [], [], [], [], []
-    for number in range(1, rounds + 1):
-        target = _folder(folder, name, False, number)
-        graph = _graph(target)
-        times = step_times_ms(graph)
-        steps.append(typical_ms(times))
-        predicted.append(steps[-1] - typical_ms(step_times_ms(change.apply(graph))))
-        measured.append(steps[-1] - typical_ms(step_times_ms(_graph(_folder(folder, name, True, number)))))
-        errors.append(np.abs(np.diff(times)) / times[1:])
-        recorded.append(steps[-1] / _untraced_ms(target))
-    off = np.concatenate(errors)
+    found = [_round(name, folder, number) for number in range(1, rounds + 1)]
+    gains = [each.measured_ms for each in found]
+    errors = [each.replay for each in found]
     return Pair(
         name,
-        change.text,
+        CHANGES[name].text,
         rounds,
-        median(steps),
-        median(predicted),
-        median(measured),
-        (max(measured) - min(measured)) / 2,
-        float(np.median(off)),
-        float(np.quantile(off, 0.95)),
-        median(recorded),
+        step_ms=median(each.step_ms for each in found),
+        predicted_ms=median(each.predicted_ms for each in found),
+        measured_ms=median(gains),
+        noise_ms=(max(gains) - min(gains)) / 2,
+        spread_ms=median(each.spread_ms for each in found),
+        replayed=median(each.median or 0.0 for each in errors),
+        replayed_p95=median(each.p95 or 0.0 for each in errors),
+        next_step=median(each.next_step_median or 0.0 for each in errors),
+        next_step_p95=median(each.next_step_p95 or 0.0 for each in errors),
+        recorded=median(each.recorded for each in found),
+    )
+
+
+def _round(name: str, folder: Path, number: int) -> _Round:
+    target = _folder(folder, name, False, number)
+    graph = _graph(target)
+    base = step_times_ms(graph)
+    changed = step_times_ms(_graph(_folder(folder, name, True, number)))
+    typical = typical_ms(base)
+    return _Round(
+        typical,
+        replay_error(replay_errors(graph)),
+        typical - typical_ms(step_times_ms(CHANGES[name].apply(graph))),
+        typical - typical_ms(changed),
+        max(float(np.subtract(*np.quantile(times, [0.75, 0.25]))) for times in (base, changed)),
+        typical / _untraced_ms(target),
     )
 
 
