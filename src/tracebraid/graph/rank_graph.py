@@ -6,11 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.graph.activities import rank_activities
+from tracebraid.graph.contradicted import forward_edges
 from tracebraid.graph.dependency_edges import dependency_edges
 from tracebraid.graph.devices.device_edges import device_edges
 from tracebraid.graph.devices.device_works import device_works
 from tracebraid.graph.devices.graph_launches import first_of_launches
+from tracebraid.graph.devices.inferred_waits import inferred_waits
 from tracebraid.graph.devices.queue_edges import queue_edges
+from tracebraid.graph.devices.recorded_waits import recorded_waits
 from tracebraid.graph.hosts.host_edges import host_edges
 from tracebraid.graph.hosts.thread_edges import thread_edges
 from tracebraid.graph.hosts.waits import without_waiting
@@ -38,14 +41,18 @@ def rank_graph(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankGrap
     others = host_edges(linked, activities, threads, others, times_ns)
     works = device_works(linked, activities, times_ns)
     others = EdgeList.joined(
-        [first_of_launches(others, works), queue_edges(works, activities.table, times_ns)]
+        [
+            first_of_launches(others, works),
+            queue_edges(works, activities.table, times_ns),
+            recorded_waits(linked, activities, works),
+            inferred_waits(linked, activities, works, times_ns),
+        ]
     )
     _end_before_what_follows(others, times_ns, 2 * activities.first_device)
-    forward = times_ns[others.before] <= times_ns[others.after]
-    others = others[forward]
-    edges = [without_waiting(threads, others, times_ns), device_edges(works, times_ns), others]
+    others, findings = forward_edges(others, times_ns, linked.timeline.path)
+    edges = [without_waiting(threads, others, times_ns), device_edges(works, others, times_ns), others]
     learned = with_latencies(EdgeList.joined(edges), times_ns, activities.table)
-    return RankGraph(linked.rank, activities.table, times_ns, learned.edges, learned.latencies)
+    return RankGraph(linked.rank, activities.table, times_ns, learned.edges, learned.latencies, findings)
 
 
 def _end_before_what_follows(edges: EdgeList, times_ns: _Ints, first_of_device: int) -> None:

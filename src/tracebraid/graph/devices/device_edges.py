@@ -14,16 +14,17 @@ __all__ = ["device_edges"]
 _Ints = NDArray[np.int64]
 
 
-def device_edges(works: DeviceWorks, times_ns: _Ints) -> EdgeList:
+def device_edges(works: DeviceWorks, others: EdgeList, times_ns: _Ints) -> EdgeList:
     """From the start of each work of a device to its end, and between works that overlap on a stream.
 
     A programmatic launch starts a kernel before the one before it has ended, when that allows it: from start to start,
     with a lag that belongs to the first. It goes on when the first has ended: from end to end, with what is left of
     it as work, which is all the work that it has of its own then. Works of one launch of a graph overlap because
-    they are branches: neither waits for the other.
+    they are branches: neither waits for the other. What is a wait for another stream has no work of its own.
 
     Args:
         works: of one rank.
+        others: all other edges of the rank.
         times_ns: of each moment.
     """
     before, after = _overlapping(works)
@@ -32,6 +33,7 @@ def device_edges(works: DeviceWorks, times_ns: _Ints) -> EdgeList:
     first, second = before[ends_later], after[ends_later]
     rest_ns = works.end_ns[second] - works.end_ns[first]
     own_ns[second] = np.minimum(own_ns[second], rest_ns)
+    own_ns[_waits(others) - works.first] = 0
     work = works.first + np.arange(len(works))
     start, end = moment(work, Point.START), moment(work, Point.END)
     lag_ns = works.start_ns[after] - works.start_ns[before]
@@ -45,6 +47,12 @@ def device_edges(works: DeviceWorks, times_ns: _Ints) -> EdgeList:
             EdgeList.of(end[first], end[second], EdgeKind.STREAM_END, work[second], rest_ns),
         ]
     )
+
+
+def _waits(others: EdgeList) -> _Ints:
+    """Device work whose end waits for other work: it is nothing but that wait."""
+    waits = (others.kind == EdgeKind.EVENT_WAIT) & (others.after % 2 == Point.END)
+    return others.after[waits] // 2
 
 
 def _overlapping(works: DeviceWorks) -> tuple[_Ints, _Ints]:

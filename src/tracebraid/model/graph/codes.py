@@ -55,7 +55,8 @@ class EdgeKind(IntEnum):
     STREAM_END = 7
     """From the end of a stream's work to the end of the next, which began before."""
     EVENT_WAIT = 8
-    """From the end of work that an event stands for to the start of work that waits for it on another stream."""
+    """From the end of work that an event stands for to the start of work that waits for it on another stream; or to
+    the end of the wait, where that is work of its own on the device (MTIA)."""
     SYNC = 9
     """From the end of device work to the end of the host's call that waits for it."""
     THREAD = 10

@@ -154,3 +154,49 @@ def test_every_edge_goes_forward_by_its_work_and_the_replay_gives_the_measured_t
     counted = graph.latencies.get_column("edges").sum()
     assert graph.latencies.select(pl.col("samples") <= pl.col("edges")).to_series().all()
     assert counted <= len(graph.edges)
+
+
+def waited_for(recorded: bool = False, late: int = 0, told: bool = True) -> bool:
+    """Whether the second kernel waits for the first."""
+    scene = Scene()
+    host = scene.thread()
+    first = host.launch(scene.stream(7), "first", 500_000)
+    event = host.record(scene.stream(7))
+    if told:
+        host.wait_event(scene.stream(8), event, recorded)
+    scene.stream(8).free = first.end + 2_000 + late
+    second = host.launch(scene.stream(8), "second", 1_000)
+    found = edges_of(dependency_graph(scene.linked()), EdgeKind.EVENT_WAIT)
+    pairs = [(before, after) for before, after, _, _ in found]
+    assert pairs in ([], [(first.event_id, second.event_id)])
+    return bool(pairs)
+
+
+def test_a_wait_that_is_not_recorded_is_proven_by_the_call_and_by_the_start() -> None:
+    assert waited_for(recorded=True)
+    assert waited_for(recorded=True, late=1_000_000)
+    assert waited_for(recorded=False)
+
+
+def test_without_a_call_or_long_after_the_other_work_nothing_is_proven() -> None:
+    assert not waited_for(told=False)
+    assert not waited_for(late=1_000_000)
+
+
+def test_a_wait_that_runs_on_the_device_has_no_work_of_its_own() -> None:
+    """As MTIA writes it: an event `event_wait` on the stream that waits, with the stream that it waits for."""
+    scene = Scene()
+    host = scene.thread()
+    first = host.launch(scene.stream(7), "pe_exe", 500_000)
+    call = host.call("enqueueCommand waitOnEvent")
+    end = first.end + 1_600
+    wait = scene.stream(8).run(
+        "event_wait", end - call.end, call=call, at=call.end, args={"wait_on_stream": 7}
+    )
+    graph = dependency_graph(scene.linked())
+    assert [row[:2] for row in edges_of(graph, EdgeKind.EVENT_WAIT)] == [(first.event_id, wait.event_id)]
+    assert (wait.event_id, wait.event_id, "DEVICE", 0) in edges_of(graph, EdgeKind.DEVICE)
+    times = replayed(graph, faster(graph, first, 0.5))
+    before = replayed(graph, graph.edges.work_ns)
+    gain = time_of(graph, before, wait, Point.END) - time_of(graph, times, wait, Point.END)
+    assert gain == 250_000

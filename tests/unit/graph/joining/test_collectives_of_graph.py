@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -61,22 +60,23 @@ def test_the_transfer_begins_when_the_last_member_arrives(
     assert codes(graph) == {}
 
 
-def test_time_before_the_last_arrival_is_no_work_so_a_faster_straggler_helps_all() -> None:
+def test_time_before_the_last_arrival_is_no_work_so_an_earlier_straggler_helps_all() -> None:
     job = planned(2)
     with job.step(1):
         job.compute(100_000)
-        job.compute(400_000, [1], name="straggler")
+        job.compute(400_000, [1])
         reduced = job.collective(transfer=50_000)
     graph = graph_of(job)
-    slow = graph.activities.with_row_index().filter(pl.col("name").cast(pl.String) == "straggler")
+    late = member_moments(graph, 1, reduced.event_ids[1])[0]
+    residual = graph.moments.residual_ns.copy()
+    residual[late] -= 300_000
+    assert residual[late] > 0
     edges = graph.edges
-    work = np.where(edges.activity == slow.item(0, "index"), 0, edges.work_ns)
-    times = replay(edges.first, edges.before, work, graph.moments.residual_ns)
+    times = replay(edges.first, edges.before, edges.work_ns, residual)
     before = graph.moments.time_ns - graph.moments.time_ns.min()
     for rank in (0, 1):
         end = member_moments(graph, rank, reduced.event_ids[rank])[1]
-        gained = int(before[end] - times[end])
-        assert 300_000 < gained <= 400_000
+        assert before[end] - times[end] == 300_000
 
 
 def test_missing_ranks_wait_for_whom_is_known_and_a_finding_counts_them() -> None:
@@ -138,30 +138,19 @@ def test_an_eager_send_waits_for_nothing_and_its_receiver_for_its_start() -> Non
     assert codes(graph) == {}
 
 
-@pytest.mark.parametrize(
-    ("early_ns", "code", "count"),
-    [
-        (40_000, FindingCode.GRAPH_ARRIVALS_CLAMPED, 1),
-        (400_000, FindingCode.GRAPH_COLLECTIVES_CONTRADICTED, 1),
-    ],
-)
-def test_a_member_that_ends_before_another_arrived_is_clamped_or_left_out(
-    early_ns: int, code: FindingCode, count: int
-) -> None:
+def test_a_member_that_ends_a_little_before_another_arrived_does_not_wait() -> None:
     job = planned(3)
-    with job.step(1):
-        job.compute(100_000)
-        job.compute(900_000, [2])
-        reduced = job.collective(transfer=50_000)
+    for number in range(1, 10):  # The clocks are known from all but the last.
+        with job.step(number):
+            job.compute(100_000)
+            job.compute(900_000, [2])
+            reduced = job.collective(transfer=50_000)
     (early,) = [event for event in job.scenes[0].events if event.event_id == reduced.event_ids[0]]
-    early.dur = reduced.arrival[2] - early_ns - early.ts
+    early.dur = reduced.arrival[2] - 40_000 - early.ts
     graph = graph_of(job)
     check_graph(graph)
-    assert codes(graph) == {code: count}
-    if code is FindingCode.GRAPH_ARRIVALS_CLAMPED:
-        assert transfers(graph, reduced) == {0: None, 1: 50_000, 2: 50_000}
-    else:
-        assert transfers(graph, reduced) == dict.fromkeys(range(3))
+    assert codes(graph) == {FindingCode.GRAPH_ARRIVALS_CLAMPED: 1}
+    assert transfers(graph, reduced) == {0: None, 1: 50_000, 2: 50_000}
 
 
 def test_the_demo_is_joined_by_all_of_its_collectives(demo: Path) -> None:
