@@ -20,20 +20,20 @@ __all__ = ["Interference", "InterferenceData", "interference_of", "replay_with_i
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 
-LEAST_SAMPLES = 3
+_LEAST_SAMPLES = 3
 """Kernels of a group that must have run beside communication, and without, for the group to count."""
 
-MOST_SPREAD = 0.25
+_MOST_SPREAD = 0.25
 """Spread of the durations without communication, 10th to 90th percentile, as share of their median, up to which
 kernels of a group do the same work. Name, op and shapes do not tell all apart, as where no shapes were recorded."""
 
-LEAST_SHARE = 0.5
+_LEAST_SHARE = 0.5
 """Share of its time from which a kernel ran beside communication; one without has none."""
 
-MOST_PASSES = 5
+_MOST_PASSES = 5
 """Replays of a graph at most: each moves kernels, and with that changes what they run beside."""
 
-SAME_SHARE = 0.01
+_SAME_SHARE = 0.01
 """Change of the share of a kernel's time that does not count as one."""
 
 _ALIKE = ("rank", "family", "name", "op", "shapes")
@@ -96,7 +96,7 @@ def interference_of(graph: DependencyGraph) -> Interference:
 
 def _groups(kernels: pl.DataFrame) -> pl.DataFrame:
     """The kernels that are alike, with how much slower they are beside communication."""
-    beside, alone = pl.col("share") >= LEAST_SHARE, pl.col("share") == 0
+    beside, alone = pl.col("share") >= _LEAST_SHARE, pl.col("share") == 0
     groups = kernels.group_by(_ALIKE, maintain_order=True).agg(
         beside.sum().alias("beside"),
         alone.sum().alias("alone"),
@@ -105,8 +105,8 @@ def _groups(kernels: pl.DataFrame) -> pl.DataFrame:
         pl.col("share").filter(beside).median(),
         spread_ns=pl.col("dur_ns").filter(alone).quantile(0.9) - pl.col("dur_ns").filter(alone).quantile(0.1),
     )
-    enough = (pl.col("beside") >= LEAST_SAMPLES) & (pl.col("alone") >= LEAST_SAMPLES)
-    same_work = pl.col("spread_ns") <= MOST_SPREAD * pl.col("alone_ns")
+    enough = (pl.col("beside") >= _LEAST_SAMPLES) & (pl.col("alone") >= _LEAST_SAMPLES)
+    same_work = pl.col("spread_ns") <= _MOST_SPREAD * pl.col("alone_ns")
     return groups.filter(enough & same_work).with_columns(
         slowdown=1 + ((pl.col("beside_ns") / pl.col("alone_ns") - 1) / pl.col("share")).clip(0)
     )
@@ -137,7 +137,7 @@ def _data(table: pl.DataFrame, kernels: pl.DataFrame) -> InterferenceData:
 def replay_with_interference(graph: DependencyGraph, interference: Interference) -> _Ints:
     """When each moment is, where kernels last as long as what they run beside lets them.
 
-    The graph is replayed up to `MOST_PASSES` times, each time with the durations that follow from the times before.
+    The graph is replayed up to `_MOST_PASSES` times, each time with the durations that follow from the times before.
 
     Args:
         graph: with changes; activities that were added come last.
@@ -154,12 +154,12 @@ def replay_with_interference(graph: DependencyGraph, interference: Interference)
     if not len(own):
         return times
     before = 1 + (slowdown[activity] - 1) * share[activity]
-    for _ in range(MOST_PASSES - 1):
+    for _ in range(_MOST_PASSES - 1):
         now = communication_shares(graph, times)
         work = edges.work_ns.copy()
         work[own] = np.rint(work[own] * (1 + (slowdown[activity] - 1) * now[activity]) / before)
         moved = replay(edges.first, edges.before, work, graph.moments.residual_ns)
-        unchanged = bool(np.abs(now - share).max(initial=0) < SAME_SHARE)
+        unchanged = bool(np.abs(now - share).max(initial=0) < _SAME_SHARE)
         times, share = moved, now
         if unchanged:
             break

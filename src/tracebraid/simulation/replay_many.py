@@ -58,22 +58,21 @@ def replay_many(
         # Of each group the factors of all scenarios lie side by side.
         factor = np.ascontiguousarray(scenarios.factor[low : low + together].T)
         times = np.zeros((len(residual_ns), factor.shape[1]), dtype=np.float64)
-        _replay(edges.first, edges.before, edges.work_ns, residual_ns, scenarios.group, factor, times)
+        arrays = (edges.first, edges.before, edges.work_ns, scenarios.group)
+        _replay(arrays, residual_ns, factor, times)
         found[low : low + together] = times[chosen].T
     return found
 
 
 @compiled
 def _replay(
-    first: _Ints,
-    before: NDArray[np.int32],
-    work_ns: _Ints,
+    edges: tuple[_Ints, NDArray[np.int32], _Ints, NDArray[np.int32]],
     residual_ns: _Ints,
-    group: NDArray[np.int32],
     factor: NDArray[np.float64],
     times: NDArray[np.float64],
 ) -> None:
     """Fill `times`, which are 0, moment by scenario. Whole numbers of ns are exact in floats below 104 days."""
+    first, before, work_ns, group = edges
     count = times.shape[1]
     for moment in range(len(residual_ns)):
         for edge in range(first[moment], first[moment + 1]):

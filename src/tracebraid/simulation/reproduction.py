@@ -9,6 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
+from tracebraid.graph.joining.residuals import latest_edges
 from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.graph.replay_error import ReplayError
@@ -129,37 +130,25 @@ def _relative(found: str, measured: str) -> pl.Expr:
 def _modelled_shares(graph: DependencyGraph, times: _Ints, moments: StepMoments) -> Iterator[float | None]:
     """The share of each step's replayed time that is residuals, along the chain that ends with the step."""
     found = job_step_times(times, moments)
+    edges = graph.edges
+    latest = latest_edges(edges.first, times[edges.before] + edges.work_ns)
+    waited = np.full(len(times), -1, dtype=np.int64)
+    waited[latest >= 0] = edges.before[latest[latest >= 0]]
     last = np.where(
         times[moments.host_end] >= times[moments.device_end], moments.host_end, moments.device_end
     )
     for step, (end, time) in enumerate(zip(found.end_ns, found.time_ns, strict=True)):
         ends = last[moments.step == step]
         moment = int(ends[np.argmax(times[ends])])
-        edges, residual_ns = graph.edges, graph.moments.residual_ns
-        lost = _residual_before(
-            edges.first, edges.before, edges.work_ns, residual_ns, times, moment, int(end - time)
-        )
+        lost = _residual_before(waited, graph.moments.residual_ns, times, moment, int(end - time))
         yield lost / int(time) if time > 0 else None
 
 
 @compiled
-def _residual_before(
-    first: _Ints,
-    before: NDArray[np.int32],
-    work_ns: _Ints,
-    residual_ns: _Ints,
-    times: _Ints,
-    moment: int,
-    until: int,
-) -> int:
-    """The residuals along the latest chain of edges that ends at a moment, back to a time."""
+def _residual_before(waited: _Ints, residual_ns: _Ints, times: _Ints, moment: int, until: int) -> int:
+    """The residuals along the chain of what each moment waited for the longest, back to a time."""
     lost = 0
     while moment >= 0 and times[moment] > until:
         lost += min(residual_ns[moment], times[moment] - until)
-        latest, ready = -1, times[moment] - residual_ns[moment]
-        for edge in range(first[moment], first[moment + 1]):
-            if times[before[edge]] + work_ns[edge] == ready:
-                latest = before[edge]
-                break
-        moment = latest
+        moment = waited[moment]
     return lost

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import tracebraid
-from tests.planted import PlannedJob, Scene
+from tests.planted import Cause, PlannedJob, Scene
 from tests.unit.simulation.test_residual_choice import measured, replayed, steps
 from tracebraid.api.graphing import dependency_graph
 from tracebraid.model.answers import REPLAY_ERRORS
@@ -44,7 +44,7 @@ def test_each_rank_has_its_errors(tmp_path: Path) -> None:
     job = PlannedJob(2)
     for number in (1, 2, 3):
         with job.step(number):
-            job.compute(100_000, ranks=[1])
+            job.delay(1, Cause.OP, 100_000)
             job.collective("allreduce", transfer=50_000)
     errors = replay_errors(dependency_graph(tracebraid.open(job.write(tmp_path))))
     assert errors.get_column("rank").to_list() == [None, None, None, 0, 1, 0, 1, 0, 1]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tracebraid
-from tests.planted import LATENCY_NS, PlannedJob, Scene
+from tests.planted import LATENCY_NS, Cause, PlannedJob, Scene
 from tests.planted.scenes import clean
 from tracebraid.api.graphing import dependency_graph
 from tracebraid.model.graph.dependency_graph import DependencyGraph
@@ -92,7 +92,7 @@ def test_ranks_begin_as_they_did(tmp_path: Path) -> None:
     job = PlannedJob(2)
     for number in (1, 2, 3):
         with job.step(number):
-            job.compute(100_000, ranks=[1])
+            job.delay(1, Cause.OP, 100_000)
             job.collective("allreduce", transfer=50_000)
     graph = dependency_graph(tracebraid.open(job.write(tmp_path)))
     assert replayed(with_residuals(graph, Residuals.MODELLED)) == measured(graph)
