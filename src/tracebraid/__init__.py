@@ -319,10 +319,7 @@ _HOMES = {
     "tracebraid.model.graph.critical_path": "CriticalPath",
     "tracebraid.model.graph.dependency_graph": "DependencyGraph",
     "tracebraid.model.graph.replay_error": "ReplayError",
-<<<<<<< HEAD
-=======
     "tracebraid.model.job": "Job",
->>>>>>> main
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "ChosenIterations Matched",
     "tracebraid.model.matching": "Matching",

@@ -25,11 +25,7 @@ def graph_of(job: PlannedJob, missing: Sequence[int] = ()) -> DependencyGraph:
 
 
 def check_graph(graph: DependencyGraph) -> None:
-<<<<<<< HEAD
-    """Check what holds of every graph: no cycle, nothing negative, and the measured times by replay."""
-=======
     """Check what holds of every graph: no cycle, nothing negative, measured times by replay, rows in their order."""
->>>>>>> main
     moments, edges = graph.moments, graph.edges
     assert len(moments) == 2 * graph.activities.height
     assert (edges.before < graph.after).all()
@@ -46,13 +42,8 @@ def check_graph(graph: DependencyGraph) -> None:
 
 def member_moments(graph: DependencyGraph, rank: int, event_id: int) -> tuple[int, int]:
     """The moments of the start and end of an event."""
-<<<<<<< HEAD
-    is_event = (pl.col("rank") == rank) & (pl.col("event_id") == event_id)
-    start, end = graph.moment_of[graph.activities.with_row_index().row(by_predicate=is_event)[0]]
-=======
     rows = graph.activities.with_row_index("activity")
     is_it = (pl.col("rank") == rank) & (pl.col("event_id") == event_id)
     activity = rows.row(by_predicate=is_it, named=True)
     start, end = graph.moment_of[activity["activity"]]
->>>>>>> main
     return int(start), int(end)

@@ -59,11 +59,7 @@ def latest_edges(first: _Ints, ready_ns: _Ints) -> _Ints:
     return found
 
 
-<<<<<<< HEAD
-def residuals(edges: Rows | Edges, times_ns: _Ints) -> tuple[_Ints, _Codes]:
-=======
 def residuals(rows: Rows, times_ns: _Ints) -> tuple[_Ints, _Codes]:
->>>>>>> main
     """The residual of each moment in ns, and its `Residual`.
 
     It has the name of the edge that the moment waited for the longest, if it can be a latency of that kind: one
@@ -71,15 +67,6 @@ def residuals(rows: Rows, times_ns: _Ints) -> tuple[_Ints, _Codes]:
     on its stream, waited for what is not in the graph.
 
     Args:
-<<<<<<< HEAD
-        edges: what each moment waits for.
-        times_ns: of each moment.
-    """
-    is_latency = np.isin(_NAMES, [int(name) for name in _LATENCIES])
-    residual_ns, residual = np.empty(len(times_ns), dtype=np.int64), np.empty(len(times_ns), dtype=np.uint8)
-    given = (edges.first, edges.before, edges.work_ns, edges.kind)
-    _residuals(given, times_ns, (_NAMES, is_latency), (LONGEST_NS, _FAR_TIMES), (residual_ns, residual))
-=======
         rows: the edges, by the moment that waits.
         times_ns: of each moment.
     """
@@ -94,45 +81,10 @@ def residuals(rows: Rows, times_ns: _Ints) -> tuple[_Ints, _Codes]:
     launched_alone = (np.diff(rows.first) == 1) & (kind == EdgeKind.LAUNCH)
     residual[~has_edges | (far & launched_alone)] = Residual.BEFORE
     residual[residual_ns == 0] = Residual.NONE
->>>>>>> main
     return residual_ns, residual
 
 
 @compiled
-<<<<<<< HEAD
-def _residuals(
-    edges: tuple[_Ints, _Ids, _Ints, _Codes],
-    times_ns: _Ints,
-    kinds: tuple[_Codes, NDArray[np.bool_]],
-    far: tuple[int, int],
-    into: tuple[_Ints, _Codes],
-) -> None:
-    first, before, work_ns, kind = edges
-    names, is_latency = kinds
-    residual_ns, residual = into
-    earliest = times_ns.min() if len(times_ns) else 0
-    for moment in range(len(times_ns)):
-        latest, ready = -1, earliest
-        for edge in range(first[moment], first[moment + 1]):
-            at = times_ns[before[edge]] + work_ns[edge]
-            if latest < 0 or at > ready:
-                latest, ready = edge, at
-        later = times_ns[moment] - ready
-        residual_ns[moment] = later
-        if later == 0:
-            residual[moment] = Residual.NONE
-        elif latest < 0:
-            residual[moment] = Residual.BEFORE
-        else:
-            is_far = later > far[0] and later > far[1] * work_ns[latest]
-            alone = first[moment + 1] - first[moment] == 1
-            if is_far and alone and kind[latest] == EdgeKind.LAUNCH:
-                residual[moment] = Residual.BEFORE
-            elif is_far and is_latency[kind[latest]]:
-                residual[moment] = Residual.UNEXPLAINED
-            else:
-                residual[moment] = names[kind[latest]]
-=======
 def _residuals(edges: tuple[_Ints, _Ids, _Ints], times_ns: _Ints) -> tuple[_Ints, _Ints]:
     """The residual of each moment, and the edge that it waited for the longest; -1: it waits for nothing."""
     first, before, work_ns = edges
@@ -146,4 +98,3 @@ def _residuals(edges: tuple[_Ints, _Ids, _Ints], times_ns: _Ints) -> tuple[_Ints
                 latest, found[moment] = ready, edge
         residual_ns[moment] = times_ns[moment] - latest
     return residual_ns, found
->>>>>>> main
