@@ -25,7 +25,7 @@ from tracebraid.reports.units import duration, percent
 
 __all__ = ["path_data", "path_parts"]
 
-_RESIDUAL_WORTH_A_LOOK = 0.05
+_NOTABLE_RESIDUAL = 0.05
 """Share of a step: with more than this on the path unexplained, totals may mislead."""
 
 
@@ -105,7 +105,7 @@ def _next_lines(path: CriticalPath) -> list[str]:
     lines.append("  tracebraid what-if PATH --sweep   what each op, kernel family and collective would gain")
     residual = int(path.steps.get_column("residual_ns").sum())
     span = int(path.steps.get_column("span_ns").sum())
-    if residual > _RESIDUAL_WORTH_A_LOOK * span:
+    if residual > _NOTABLE_RESIDUAL * span:
         lines.append("  tracebraid check PATH   whether the capture lacks what would explain the residuals")
     if path.rank is None and len(path.ranks) > 1:
         slow = path.segments.group_by("rank").agg(pl.col("duration_ns").sum()).drop_nulls("rank")

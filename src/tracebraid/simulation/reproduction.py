@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -37,19 +37,17 @@ def replay_errors(graph: DependencyGraph) -> pl.DataFrame:
         return REPLAY_ERRORS.empty()
     moments = step_moments(graph.steps)
     modelled = with_residuals(graph, Residuals.MODELLED)
-    times = [
-        graph.moments.time_ns,
-        _replayed(modelled),
-        _replayed(with_residuals(graph, Residuals.MODELLED_ALONE)),
-    ]
+    replayed, alone = _replayed(modelled), _replayed(with_residuals(graph, Residuals.MODELLED_ALONE))
+    times = (graph.moments.time_ns, replayed, alone)
     names = np.array(moments.names, dtype=object)
-    job = _compared(*(job_step_times(each, moments) for each in times), np.zeros(len(names), dtype=np.int64))
-    job = job.with_columns(
+    of_job = [job_step_times(each, moments) for each in times]
+    job = _compared(of_job, np.zeros(len(names), dtype=np.int64)).with_columns(
         pl.Series("step", names, dtype=pl.String),
         pl.lit(None, dtype=pl.Int64).alias("rank"),
-        pl.Series("modelled_share", list(_modelled_shares(modelled, times[1], moments)), dtype=pl.Float64),
+        pl.Series("modelled_share", list(_modelled_shares(modelled, replayed, moments)), dtype=pl.Float64),
     )
-    ranks = _compared(*(rank_step_times(each, moments) for each in times), moments.rank).with_columns(
+    of_ranks = [rank_step_times(each, moments) for each in times]
+    ranks = _compared(of_ranks, moments.rank).with_columns(
         pl.Series("step", names[moments.step], dtype=pl.String),
         pl.Series("rank", np.array(moments.ranks)[moments.rank]),
         pl.lit(None, dtype=pl.Float64).alias("modelled_share"),
@@ -88,8 +86,14 @@ def _replayed(graph: DependencyGraph) -> _Ints:
     return replay(edges.first, edges.before, edges.work_ns, graph.moments.residual_ns)
 
 
-def _compared(measured: StepTimes, replayed: StepTimes, alone: StepTimes, rank: _Ints) -> pl.DataFrame:
-    """The times of steps beside each other, with what the step before of the same rank says."""
+def _compared(times: Sequence[StepTimes], rank: _Ints) -> pl.DataFrame:
+    """The times of steps beside each other, with what the step before of the same rank says.
+
+    Args:
+        times: measured, replayed, and replayed with the residuals of each step alone.
+        rank: of each step.
+    """
+    measured, replayed, alone = times
     frame = pl.DataFrame(
         {
             "rank": rank,

@@ -18,6 +18,9 @@ _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 _Bools = NDArray[np.bool_]
 
+_MOST_GAPS = 16
+"""Possible keys per key up to which they are counted, instead of sorted."""
+
 _LIKE = ("rank", "lane", "kind", "op")
 """What activities have in common whose moments are alike."""
 
@@ -125,15 +128,23 @@ def _keys(graph: DependencyGraph) -> _Keys:
         numbers.get_column(column).to_numpy()[activity] for column in ("alike", "kind", "step")
     )
     alike, kind = 2 * alike + point, 2 * kind + point
-    return _Keys(step, _number_of(alike, _occurrences(alike, step)), _number_of(alike), _number_of(kind))
+    occurrence = _occurrences(alike, step)
+    same = alike * (int(occurrence.max(initial=0)) + 1) + occurrence
+    return _Keys(step, same, _number_of(alike), _number_of(kind))
 
 
 def _number_of(*keys: _Ints) -> _Ints:
-    """Numbers from 0 without gaps, equal where all keys are."""
+    """Numbers from 0 without gaps, equal where all keys are; keys are at least -1."""
     numbers = np.zeros(len(keys[0]), dtype=np.int64)
     for key in keys:
-        numbers = np.unique(numbers * (int(key.max(initial=0)) + 2) + key + 1, return_inverse=True)[1]
+        numbers = _without_gaps(numbers * (int(key.max(initial=0)) + 2) + key + 1)
     return numbers
+
+
+def _without_gaps(keys: _Ints) -> _Ints:
+    if int(keys.max(initial=0)) > _MOST_GAPS * len(keys):
+        return np.unique(keys, return_inverse=True)[1]
+    return (np.cumsum(np.bincount(keys) > 0) - 1)[keys]
 
 
 def _occurrences(alike: _Ints, step: _Ints) -> _Ints:

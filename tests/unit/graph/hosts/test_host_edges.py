@@ -100,3 +100,49 @@ def test_python_functions_say_when_a_thread_resumed() -> None:
     graph = rank_graph(scene.linked())
     assert {(call.ts, call.ts + 25_000), (call.end - 30_000, call.end)} <= thread_edges_of(graph)
     assert host_work(graph, lane_of=call) == 120_000
+
+
+def test_a_thread_waits_for_the_last_lock_that_another_frees() -> None:
+    scene = Scene(devices=[])
+    host, other = scene.thread(), scene.thread("worker")
+    with host.frame("train.py(1): step", 10_000):
+        with host.frame("<built-in method acquire of _thread.lock object at 0x7f01>") as wait:
+            other.until(host.now)
+            other.run("aten::mm", 3_000_000)
+            with other.frame("<built-in method release of _thread.lock object at 0x7f02>", 1_000):
+                pass
+            with other.frame("<built-in method release of _thread.lock object at 0x7f01>", 1_000) as free:
+                pass
+            other.run("aten::add", 50_000)
+            host.until(free.end + 20_000)
+        host.run("aten::mm", 40_000)
+    graph = rank_graph(scene.linked())
+    assert (free.ts, wait.end) in thread_edges_of(graph)
+    assert host_work(graph, lane_of=wait) == 50_000
+
+
+def test_a_thread_that_keeps_the_interpreter_is_waited_for_until_it_waits_itself() -> None:
+    scene = Scene(devices=[])
+    host, other = scene.thread(), scene.thread("worker")
+    with other.frame("<built-in method get of _queue.SimpleQueue object at 0x7f01>") as wait:
+        host.spend(50_000)
+        with host.frame("<built-in method put of _queue.SimpleQueue object at 0x7f01>", 1_000) as free:
+            pass
+        host.run("aten::mm", 900_000)
+        with host.frame("<built-in method acquire of _thread.lock object at 0x7f02>", 500_000) as blocked:
+            pass
+        other.until(blocked.ts + 10_000)
+    other.run("aten::mm", 100_000)
+    graph = rank_graph(scene.linked())
+    assert {(free.ts, wait.end), (blocked.ts, wait.end)} <= thread_edges_of(graph)
+
+
+def test_a_lock_that_was_freed_long_before_is_not_what_a_thread_waited_for() -> None:
+    scene = Scene(devices=[])
+    host, other = scene.thread(), scene.thread("worker")
+    with host.frame("<built-in method acquire of _thread.lock object at 0x7f01>", 1_000):
+        with other.frame("<built-in method release of _thread.lock object at 0x7f01>", 1_000):
+            pass
+        other.run("aten::mm", 9_000_000)
+        host.spend(5_000_000)
+    assert thread_edges_of(rank_graph(scene.linked())) == set()
