@@ -102,6 +102,7 @@ if _TYPE_CHECKING:
         token_times,
         user_annotations,
         validity,
+        what_if,
         write_et_plus,
         write_path_overlay,
     )
@@ -124,9 +125,11 @@ if _TYPE_CHECKING:
     from tracebraid.model.file_info import FileInfo
     from tracebraid.model.finding import Finding
     from tracebraid.model.finding_code import FindingCode
+    from tracebraid.model.graph.change import Change, Verb, Where
     from tracebraid.model.graph.critical_path import CriticalPath
     from tracebraid.model.graph.dependency_graph import DependencyGraph
     from tracebraid.model.graph.replay_error import ReplayError
+    from tracebraid.model.graph.what_if import WhatIf, WhatIfNote
     from tracebraid.model.job import Job
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import ChosenIterations, Matched
@@ -152,6 +155,7 @@ __all__ = [
     "CaptureWarning",
     "Caution",
     "CautionCode",
+    "Change",
     "Check",
     "CheckedRank",
     "ChoiceReason",
@@ -190,6 +194,10 @@ __all__ = [
     "Timeline",
     "TracebraidError",
     "Unit",
+    "Verb",
+    "WhatIf",
+    "WhatIfNote",
+    "Where",
     "WrongTraceError",
     "__version__",
     "activations",
@@ -281,6 +289,7 @@ __all__ = [
     "token_times",
     "user_annotations",
     "validity",
+    "what_if",
     "write_et_plus",
     "write_path_overlay",
 ]
@@ -298,7 +307,7 @@ _HOMES = {
         "mfu modules op_costs op_kernel_sequences open ops overlap python_frames queue_lengths queue_series "
         "rank_steps rank_waits read_execution_trace read_timeline recomputation repair roofline "
         "short_kernels step_spread step_times steps straggler_metrics stragglers stream_idle sweep "
-        "sync_calls syncs token_times user_annotations validity write_et_plus write_path_overlay"
+        "sync_calls syncs token_times user_annotations validity what_if write_et_plus write_path_overlay"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
@@ -316,9 +325,11 @@ _HOMES = {
     "tracebraid.model.file_info": "FileInfo",
     "tracebraid.model.finding": "Finding",
     "tracebraid.model.finding_code": "FindingCode",
+    "tracebraid.model.graph.change": "Change Verb Where",
     "tracebraid.model.graph.critical_path": "CriticalPath",
     "tracebraid.model.graph.dependency_graph": "DependencyGraph",
     "tracebraid.model.graph.replay_error": "ReplayError",
+    "tracebraid.model.graph.what_if": "WhatIf WhatIfNote",
     "tracebraid.model.job": "Job",
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "ChosenIterations Matched",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from tracebraid.analysis.collectives.bandwidth.bus_factors import size_of
@@ -36,8 +37,17 @@ def with_communication(activities: pl.DataFrame, ranks: LinkedRanks) -> pl.DataF
         size_of().alias("size_bytes"),
         pl.lit(ActivityKind.COMMUNICATION.value).cast(pl.Categorical()).alias("kind"),
     ).unique(_KEY, keep="first", maintain_order=True)
-    kept = activities.drop("group", "collective")
-    found = kept.join(members, on=_KEY, how="left", maintain_order="left", suffix="_member")
-    return ACTIVITIES.conform(
-        found.with_columns(pl.coalesce(f"{name}_member", name).alias(name) for name in ("kind", "size_bytes"))
-    )
+    rows = activities.select(_KEY).with_row_index("_row").join(members, on=_KEY, how="inner")
+    # Column by column: joined to all activities, these would be copied as a whole.
+    member = np.full(activities.height, -1, dtype=np.int64)
+    member[rows.get_column("_row").to_numpy()] = np.arange(rows.height)
+    is_member = pl.Series(member >= 0)
+    if rows.is_empty():
+        return activities
+    values = rows.select("kind", "group", "collective", "size_bytes")[np.maximum(member, 0)]
+    known = [pl.when(is_member).then(values.get_column(name)).alias(name) for name in values.columns]
+    found = [
+        pl.coalesce(value, name).alias(name) if name in ("kind", "size_bytes") else value
+        for name, value in zip(values.columns, known, strict=True)
+    ]
+    return ACTIVITIES.conform(activities.with_columns(found))

@@ -21,7 +21,7 @@ def matched_members(activities: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFram
     Of several members of a rank in one collective on one stream the last is taken: the rank has arrived with it.
 
     Columns:
-        activity: row of the activities.
+        activity, size_bytes: row of the activities, and its bytes.
         collective, rank, type, group, step: as in `MEMBERS`.
         size_bytes: as in `ACTIVITIES`.
         sends, receives: whether it does; both where its root is unknown.
