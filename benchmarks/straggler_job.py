@@ -54,7 +54,7 @@ def straggler_job(folder: Path) -> StragglerJob:
     ops = _operations(ops)
     members = _members(ops, groups)
     steps = ops.get_column("step").unique(maintain_order=True)
-    whole = int(members.get_column("number").max() or 0) + 1 if members.height else 0
+    whole = members.get_column("number").n_unique()
     first_step = ops.height + whole
     found = EdgeList.joined(
         [
@@ -103,7 +103,8 @@ def _members(ops: pl.DataFrame, groups: pl.DataFrame) -> pl.DataFrame:
 
 
 def _column(frame: pl.DataFrame, name: str) -> _Ints:
-    return frame.get_column(name).cast(pl.Int64).to_numpy()
+    found: _Ints = frame.get_column(name).cast(pl.Int64).to_numpy()
+    return found
 
 
 def _works(ops: pl.DataFrame, members: pl.DataFrame) -> EdgeList:

@@ -24,6 +24,7 @@ EXCEPTIONS: set[str] = {
     "metrics.metrics",
     "summary.summary",
     "trace_link.trace_link",
+    "what_if.what_if",
 }
 """`module.function` that break a rule on purpose: the options of a command, or of a profiler, are its parameters."""
 

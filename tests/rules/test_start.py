@@ -80,6 +80,7 @@ def test_every_command_is_in_the_list() -> None:
         "matching",
         "output",
         "ranks",
+        "simulation_answers",
         "table_output",
     }
     modules = {path.stem for path in Path(tracebraid.cli.__file__).parent.glob("*.py")}

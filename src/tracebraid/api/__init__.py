@@ -95,6 +95,7 @@ from tracebraid.api.job.metric_ranks import Measured, TakenOfRank, measured, tak
 from tracebraid.api.job.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
+from tracebraid.api.predicting import what_if
 from tracebraid.api.repairing import repair
 from tracebraid.api.straggling import straggler_metrics
 from tracebraid.api.sweeping import sweep
@@ -231,6 +232,7 @@ __all__ = [
     "trace_files",
     "user_annotations",
     "validity",
+    "what_if",
     "write_et_plus",
     "write_path_overlay",
     "write_trace_link_et",

@@ -38,6 +38,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "metrics": {},
     "diff": {},
     "critical-path": {},
+    "what-if": {},
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},

@@ -93,7 +93,8 @@ def _places(graph: DependencyGraph, found: Intervals) -> pl.DataFrame:
 
 def _codes(codes: NDArray[np.uint8], names: type[EdgeKind] | type[Residual]) -> pl.Series:
     listed = pl.Series([name.name.lower() for name in names], dtype=pl.String).cast(pl.Categorical())
-    return listed.gather(pl.Series(codes).cast(pl.UInt32))
+    found: pl.Series = listed.gather(pl.Series(codes).cast(pl.UInt32))
+    return found
 
 
 def _owners(graph: DependencyGraph, edge: _Ints, kind: NDArray[np.uint8]) -> pl.Series:

@@ -73,4 +73,5 @@ def _tracks(activities: pl.DataFrame) -> _Ints:
     lanes = activities.select("rank", "lane")
     known = lanes.drop_nulls().unique().sort("rank", "lane").with_row_index("track")
     found = lanes.join(known, on=["rank", "lane"], how="left", maintain_order="left")
-    return found.get_column("track").cast(pl.Int64).fill_null(-1).to_numpy()
+    tracks: _Ints = found.get_column("track").cast(pl.Int64).fill_null(-1).to_numpy()
+    return tracks

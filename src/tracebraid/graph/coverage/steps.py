@@ -28,7 +28,7 @@ def steps_of_intervals(graph: DependencyGraph, found: Intervals, on_device: NDAr
     """
     names = graph.steps.get_column("step").drop_nulls().unique(maintain_order=True)
     if names.is_empty():
-        return pl.Series([None], dtype=pl.String).new_from_index(0, len(found.moment))
+        return pl.Series([None] * len(found.moment), dtype=pl.String)
     number = np.full(len(found.moment), -1, dtype=np.int64)
     numbers = {name: index for index, name in enumerate(names)}
     _on_host(graph, found, number, numbers)

@@ -103,20 +103,15 @@ def _edges(found: Arrivals, numbers: tuple[_Ints, _Ints], transfer_ns: _Ints) ->
 
 
 def _activities(members: pl.DataFrame, times_ns: _Ints) -> pl.DataFrame:
-    most = pl.col("size_bytes").max().over("number")
-    rows = (
-        members.with_columns(most)
-        .unique("number", keep="first", maintain_order=True)
-        .select(
-            pl.lit(ActivityKind.COLLECTIVE.value).alias("kind"),
-            pl.col("type").alias("name"),
-            "group",
-            "collective",
-            "size_bytes",
-            "step",
-            pl.Series("start_ns", times_ns[::2], dtype=pl.Int64),
-            pl.Series("end_ns", times_ns[1::2], dtype=pl.Int64),
-        )
+    rows = members.unique("number", keep="first", maintain_order=True).select(
+        pl.lit(ActivityKind.COLLECTIVE.value).alias("kind"),
+        pl.col("type").alias("name"),
+        "group",
+        "collective",
+        "size_bytes",
+        "step",
+        pl.Series("start_ns", times_ns[::2], dtype=pl.Int64),
+        pl.Series("end_ns", times_ns[1::2], dtype=pl.Int64),
     )
     return ACTIVITIES.conform(rows, fill_missing=True)
 

@@ -13,7 +13,7 @@ from tracebraid.errors import ArgumentError
 from tracebraid.graph.joining.collective_edges import Collectives, collective_edges
 from tracebraid.graph.joining.communication import with_communication
 from tracebraid.graph.joining.graph_steps import graph_steps
-from tracebraid.graph.joining.order import order_of_rows
+from tracebraid.graph.joining.order import order_of
 from tracebraid.graph.joining.residuals import residuals
 from tracebraid.graph.joining.rows import edge_rows, in_order
 from tracebraid.model.finding import Finding
@@ -51,20 +51,19 @@ def join_ranks(
     """
     ordered = sorted(parts, key=lambda part: part.rank)
     activities, times_ns = _before_joining(ordered, ranks)
-    activities = with_communication(activities, ranks)
     collectives = collective_edges(activities, times_ns, _with_edges(ordered), ranks)
     activities, times_ns = _with_collectives(activities, times_ns, collectives)
     firsts = np.cumsum([0, *(part.activities.height for part in ordered)])[:-1].tolist()
     rows = edge_rows([*(part.edges for part in ordered), collectives.edges], [*firsts, 0], times_ns)
     _drop_waiting(rows.first, rows.before, rows.work_ns, rows.kind, _waits(collectives, times_ns))
-    ordered_moments, position = order_of_rows(times_ns, rows.first, rows.before)
-    dropped, rows = rows.backward, in_order(rows, ordered_moments, position)
-    times_ns = times_ns[ordered_moments]
+    order = order_of(times_ns, rows.first, rows.before)
+    dropped, rows = rows.backward, in_order(rows, order.moments, order.position)
+    times_ns = times_ns[order.moments]
     residual_ns, residual = residuals(rows, times_ns)
-    moment_of = position.reshape(-1, 2)
+    moment_of = order.position.reshape(-1, 2)
     moments = Moments(
-        (ordered_moments // 2).astype(np.int64),
-        (ordered_moments % 2).astype(np.uint8),
+        (order.moments // 2).astype(np.int64),
+        (order.moments % 2).astype(np.uint8),
         times_ns,
         residual_ns,
         residual,
@@ -91,7 +90,9 @@ def _before_joining(parts: Sequence[RankGraph], ranks: LinkedRanks) -> tuple[pl.
             "choose fewer steps or ranks"
         )
     activities = pl.concat([ACTIVITIES.empty(), *(part.activities for part in parts)])
-    activities = ranks.aligned(activities, "start_ns", "end_ns")
+    # Of these columns alone: the others would be copied.
+    spans = ranks.aligned(activities.select("rank", "start_ns", "end_ns"), "start_ns", "end_ns")
+    activities = activities.with_columns(spans.get_column("start_ns"), spans.get_column("end_ns"))
     rank = np.repeat([part.rank for part in parts], 2 * np.array(heights, dtype=np.int64))
     times = np.concatenate([np.empty(0, dtype=np.int64), *(part.times_ns for part in parts)])
     moments = pl.DataFrame({"rank": rank, "time_ns": times}, schema={"rank": pl.Int64, "time_ns": pl.Int64})

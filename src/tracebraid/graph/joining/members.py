@@ -21,7 +21,7 @@ def matched_members(activities: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFram
     Of several members of a rank in one collective on one stream the last is taken: the rank has arrived with it.
 
     Columns:
-        activity, size_bytes: row of the activities, and its bytes.
+        activity: row of the activities.
         collective, rank, type, group, step: as in `MEMBERS`.
         size_bytes: as in `ACTIVITIES`.
         sends, receives: whether it does; both where its root is unknown.

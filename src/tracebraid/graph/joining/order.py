@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
-from tracebraid.model.graph.rank_graph import EdgeList
 
-__all__ = ["Order", "order_of", "order_of_rows"]
+__all__ = ["Order", "order_of"]
 
 _Ints = NDArray[np.int64]
 _Ids = NDArray[np.int32]
@@ -23,29 +22,14 @@ class Order:
     Args:
         moments: the moments in order.
         position: where in it each moment stands.
-        forward: whether each edge goes forward in it: those that do not would close a cycle.
     """
 
     moments: _Ids
     position: _Ids
-    forward: NDArray[np.bool_]
 
 
-def order_of(times_ns: _Ints, edges: EdgeList) -> Order:
+def order_of(times_ns: _Ints, first: _Ints, before: _Ids) -> Order:
     """Order moments by time, and those of one time by what they wait for.
-
-    Args:
-        times_ns: of each moment.
-        edges: in any order.
-    """
-    by_after = np.argsort(edges.after, kind="stable")
-    first = np.searchsorted(edges.after[by_after], np.arange(len(times_ns) + 1))
-    moments, position = order_of_rows(times_ns, first, edges.before[by_after].astype(np.int32))
-    return Order(moments, position, position[edges.before] < position[edges.after])
-
-
-def order_of_rows(times_ns: _Ints, first: _Ints, before: _Ids) -> tuple[_Ids, _Ids]:
-    """The moments in order, and where in it each stands, as `order_of`.
 
     Args:
         times_ns: of each moment.
@@ -56,7 +40,7 @@ def order_of_rows(times_ns: _Ints, first: _Ints, before: _Ids) -> tuple[_Ids, _I
     moments = _ordered(by_time, first, before)
     position = np.empty(len(moments), dtype=np.int32)
     position[moments] = np.arange(len(moments), dtype=np.int32)
-    return moments, position
+    return Order(moments, position)
 
 
 @compiled

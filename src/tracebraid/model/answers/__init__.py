@@ -16,6 +16,7 @@ from tracebraid.model.answers.graph.interference import INTERFERENCE
 from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
 from tracebraid.model.answers.graph.stragglers import STRAGGLER_METRICS, StragglerMetric
 from tracebraid.model.answers.graph.sweep import SWEEP, SweepBy, SweepScope
+from tracebraid.model.answers.graph.what_if import WHAT_IF_CHANGES, WHAT_IF_PATHS, WHAT_IF_STEPS
 from tracebraid.model.answers.idle import (
     IDLE_BLAME,
     IDLE_CAUSES,
@@ -210,6 +211,9 @@ __all__ = [
     "TOKEN_TIMES",
     "USER_ANNOTATIONS",
     "VALIDITY",
+    "WHAT_IF_CHANGES",
+    "WHAT_IF_PATHS",
+    "WHAT_IF_STEPS",
     "AllocatorCall",
     "Bound",
     "CaptureMatch",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.model.graph.change import Change, Verb
+from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.simulation.changes.as_median import as_median
 from tracebraid.simulation.changes.communication import of_group_size, with_bandwidth, with_latency
@@ -45,6 +47,9 @@ _WITH_VALUE: dict[Verb, Callable[[DependencyGraph, _Bools, float], DependencyGra
     Verb.RANKS: of_group_size,
 }
 
+_OF_COMMUNICATION = (Verb.BANDWIDTH, Verb.LATENCY, Verb.MERGE, Verb.EARLY, Verb.RANKS)
+"""Changes of communication alone, whatever else is selected."""
+
 
 def changed(graph: DependencyGraph, change: Change) -> tuple[DependencyGraph, _Bools]:
     """The changed graph, and which activities were selected.
@@ -58,6 +63,9 @@ def changed(graph: DependencyGraph, change: Change) -> tuple[DependencyGraph, _B
     """
     change = checked(change)
     chosen = selected(graph, change.where)
+    if change.verb in _OF_COMMUNICATION:
+        kinds = graph.activities.get_column("kind").cast(pl.String)
+        chosen &= (kinds == ActivityKind.COMMUNICATION.value).to_numpy()
     if change.verb is Verb.FUSE:
         factor = 1.0 if change.factor is None else change.factor
         return fused(graph, chosen, change.value or 0.0, factor), chosen

@@ -30,7 +30,7 @@ def host_moments(graph: DependencyGraph) -> tuple[_Ints, _Ints]:
 
 def with_nested(graph: DependencyGraph, chosen: _Bools) -> _Bools:
     """The chosen activities, all that host events among them call, and the device work that is launched there."""
-    moments, _thread = host_moments(graph)
+    moments = host_moments(graph)[0]
     activity = graph.moments.activity[moments]
     is_start = graph.moments.point[moments] == Point.START
     opens = np.where(chosen[activity], np.where(is_start, 1, -1), 0)

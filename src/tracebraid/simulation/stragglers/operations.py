@@ -55,14 +55,14 @@ def ideal_work(graph: DependencyGraph, operations: Operations) -> _Ints:
     """
     edges = np.flatnonzero(is_own_work(graph) & (operations.operation[graph.edges.activity] >= 0))
     activity, work = graph.edges.activity[edges], graph.edges.work_ns[edges]
-    own = np.bincount(activity, work, minlength=graph.activities.height)
+    own = np.bincount(activity, work, minlength=graph.activities.height).astype(np.float64)
     ideal = _ideal(own, np.unique(activity), operations)
     # Of an activity without work that should have some, the first edge gets it.
     empty = own[activity] == 0
     first = np.zeros(len(edges), dtype=np.bool_)
     first[np.unique(activity, return_index=True)[1]] = True
     share = np.where(empty, first, work / np.where(empty, 1, own[activity]))
-    found = graph.edges.work_ns.copy()
+    found: _Ints = graph.edges.work_ns.copy()
     found[edges] = np.rint(share * ideal[activity]).astype(np.int64)
     return found
 
@@ -81,6 +81,6 @@ def _ideal(own: NDArray[np.float64], present: _Ints, operations: Operations) -> 
         .then(pl.col("own").median().over("operation"))
         .otherwise(pl.col("own").mean().over("operation"))
     )
-    found = own.copy()
+    found: NDArray[np.float64] = own.copy()
     found[present] = equal.to_series().to_numpy()
     return found

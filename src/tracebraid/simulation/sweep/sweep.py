@@ -169,7 +169,8 @@ def _replayed(base: _Base, partition: Partition, codes: _Ints) -> _Ints:
     scenarios = Scenarios(group, factor.reshape(-1, len(codes) + 1))
     graph = base.graph
     times = replay_many(graph.edges, graph.moments.residual_ns, scenarios, base.end)
-    return (base.end_ns - times.max(axis=1)).reshape(len(codes), len(_GONE))
+    gains: _Ints = base.end_ns - times.max(axis=1)
+    return gains.reshape(len(codes), len(_GONE))
 
 
 def _table(base: _Base, rows: pl.DataFrame) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -18,8 +19,8 @@ from tracebraid.simulation.replay import replay
 NEAR_AND_FAR = (Host("a"), Host("b", ahead_ns=5_000_000_000))
 
 
-def planned(ranks: int = 4, **options: object) -> PlannedJob:
-    return PlannedJob(ranks, **options)  # type: ignore[arg-type]
+def planned(ranks: int = 4, **options: Any) -> PlannedJob:
+    return PlannedJob(ranks, **options)
 
 
 def edges_into(graph: DependencyGraph, moment: int) -> dict[EdgeKind, int]:
@@ -43,7 +44,7 @@ def codes(graph: DependencyGraph) -> dict[FindingCode, int]:
 def test_the_transfer_begins_when_the_last_member_arrives(
     devices: tuple[()] | None, hosts: tuple[Host, ...]
 ) -> None:
-    job = planned(hosts=hosts, **({} if devices is None else {"devices": devices}))
+    job = planned(4, hosts=hosts, **({} if devices is None else {"devices": devices}))
     for number in (1, 2, 3):
         with job.step(number):
             job.compute(100_000)

@@ -1,0 +1,70 @@
+"""A sweep for people: what to optimise first; and for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from tracebraid.reports.fitted_table import Head, fitted_table
+from tracebraid.reports.machine import rows_data
+from tracebraid.reports.text import shortened
+from tracebraid.reports.units import duration, percent
+
+__all__ = ["sweep_data", "sweep_parts"]
+
+_NAME_WIDTH = 60
+_GONE = (10, 50, 100)
+_TAKEN_OVER = 1.9
+"""Gain of all work over that of half of it: below, another path has taken over, which the report points out."""
+
+
+def sweep_data(swept: pl.DataFrame) -> dict[str, Any]:
+    """All groups for JSON."""
+    return {"groups": rows_data(swept)}
+
+
+def sweep_parts(swept: pl.DataFrame, top: int, width: int) -> list[Text | Table]:
+    """The texts and tables of a sweep.
+
+    Args:
+        swept: `SWEEP`.
+        top: rows of the table.
+        width: characters in a line.
+    """
+    if swept.is_empty():
+        return [Text("There is no work in the steps of these traces that could be faster.")]
+    rows = [_cells(row) for row in swept.head(top).iter_rows(named=True)]
+    heads = (
+        Head("what", "left"),
+        Head("name", "left", shortens=True),
+        *(Head(f"-{gone} %") for gone in _GONE),
+        Head("gain at -50 %"),
+        Head("on the path"),
+        Head("own time"),
+        Head("", "left"),
+    )
+    lines = [
+        "Gain of a step with 10 %, 50 %, 100 % of the work gone; groups overlap, so gains do not add up.",
+        "launched: with calls in it and the device work that it launched. *: another path takes over.",
+    ]
+    table = fitted_table("What to optimise first", heads, rows, width, kept=5)
+    return [table, *map(Text, lines)]
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    scope = "" if row["scope"] == "self" else f" {row['scope']}"
+    gains = ["" if row[f"gain_{gone}"] is None else percent(row[f"gain_{gone}"]) for gone in _GONE]
+    half, whole = row["gain_50_ns"], row["gain_100_ns"]
+    return [
+        f"{row['group_by']}{scope}",
+        shortened(row["name"], _NAME_WIDTH),
+        *gains,
+        "" if half is None else duration(half),
+        percent(row["on_path"]),
+        duration(row["total_ns"]),
+        "*" if half is not None and 0 < whole < _TAKEN_OVER * half else "",
+    ]

@@ -1,0 +1,122 @@
+"""What changes would bring, for people: the gain, by step and rank, what the paths are made of; and for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from tracebraid.model.graph.what_if import WhatIf, WhatIfNote
+from tracebraid.reports.machine import rows_data
+from tracebraid.reports.text import cell, printable
+from tracebraid.reports.units import duration, percent
+
+__all__ = ["what_if_data", "what_if_parts"]
+
+_SENTENCES = {
+    WhatIfNote.NO_INTERFERENCE: "Interference is not modelled: work that newly overlaps would slow each other down.",
+    WhatIfNote.RESIDUALS_STAY: "What nothing explains stays as it was measured.",
+    WhatIfNote.LATENCY_UNKNOWN: (
+        "Of some communication no latency is known: all of its time is taken to be that of its size."
+    ),
+    WhatIfNote.ALONE: (
+        "Some communication is matched with no other rank's: its time holds waiting, which was changed as if it were "
+        "transfer. Traces of all ranks mend that."
+    ),
+    WhatIfNote.NO_STEPS: "No step is marked: the whole trace counts as a single one.",
+    WhatIfNote.NO_GAIN: "Nothing is gained: what was changed is not on the critical path.",
+}
+
+
+def what_if_data(found: WhatIf) -> dict[str, Any]:
+    """The answer for JSON."""
+    return {
+        "before_ns": found.before_ns,
+        "after_ns": found.after_ns,
+        "gain_ns": found.gain_ns,
+        "gain": found.gain,
+        "gain_low_ns": found.gain_low_ns,
+        "gain_high_ns": found.gain_high_ns,
+        "changes": rows_data(found.changes),
+        "steps": rows_data(found.steps),
+        "paths": rows_data(found.paths),
+        "replay_error": asdict(found.replay_error),
+        "notes": [note.value for note in found.notes],
+    }
+
+
+def what_if_parts(found: WhatIf, top: int) -> list[Text | Table]:
+    """The texts and tables of an answer.
+
+    Args:
+        found: the answer.
+        top: rows of each table.
+    """
+    tables = [_changes(found), _ranks(found, top), _paths(found, top)]
+    notes = [Text(_SENTENCES[note]) for note in found.notes]
+    return [*(Text(line) for line in _head(found)), Text(""), *tables, *notes]
+
+
+def _head(found: WhatIf) -> list[str]:
+    steps = found.steps.get_column("step").n_unique()
+    what = f"a step (mean of {steps:,})" if steps > 1 else "the step"
+    verb = "faster" if found.gain_ns >= 0 else "slower"
+    lines = [
+        f"{duration(found.before_ns)} -> {duration(found.after_ns)}: {what} is {percent(abs(found.gain))} {verb}.",
+        f"Gain {duration(found.gain_ns)}; over steps and models of what is unexplained "
+        f"{duration(found.gain_low_ns)} to {duration(found.gain_high_ns)}.",
+    ]
+    error = found.replay_error
+    if error.median is not None and error.p95 is not None:
+        lines.append(
+            f"Without measured starts the model misses the steps of this trace by {percent(error.median)} (median), "
+            f"{percent(error.p95)} (95th percentile)."
+        )
+    return lines
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
+    return table
+
+
+def _changes(found: WhatIf) -> Table:
+    table = _table("Changes", "change", "activities", "own time", "after it")
+    for row in found.changes.iter_rows(named=True):
+        table.add_row(
+            cell(printable(row["change"])),
+            f"{row['activities']:,}",
+            duration(row["before_ns"]),
+            duration(row["after_ns"]),
+        )
+    return table
+
+
+def _ranks(found: WhatIf, top: int) -> Table:
+    """By rank the mean of its steps; of a single rank its steps."""
+    if len(found.ranks) > 1:
+        rows = found.steps.drop_nulls("rank").group_by("rank").agg(pl.col("before_ns", "after_ns").mean())
+        rows = rows.with_columns(gain_ns=pl.col("before_ns") - pl.col("after_ns"))
+        rows = rows.sort(pl.col("gain_ns").abs(), "rank", descending=[True, False])
+        title, key = "By rank, mean of its steps", "rank"
+    else:
+        rows, key = found.steps.filter(pl.col("rank").is_null()), "step"
+        title = "By step"
+    table = _table(title, key, "before", "after", "gain")
+    for row in rows.head(top).iter_rows(named=True):
+        name = "all" if row[key] is None else str(row[key])
+        times = [duration(row[column]) for column in ("before_ns", "after_ns", "gain_ns")]
+        table.add_row(cell(printable(name)), *times)
+    return table
+
+
+def _paths(found: WhatIf, top: int) -> Table:
+    table = _table("On the critical paths of all steps", "kind", "before", "after")
+    for row in found.paths.head(top).iter_rows(named=True):
+        table.add_row(row["kind"], duration(row["before_ns"]), duration(row["after_ns"]))
+    return table
