@@ -182,7 +182,7 @@ def _error(graph: DependencyGraph) -> ReplayError:
     found = replay_error(errors)
     following = errors.filter(pl.col("rank").is_null()).get_column("next_error").drop_nulls()
     return ReplayError(
-        found.steps, found.median, found.p95, len(following), found.next_median, found.next_p95
+        found.steps, found.median, found.p95, len(following), found.next_step_median, found.next_step_p95
     )
 
 

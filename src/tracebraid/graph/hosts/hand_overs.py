@@ -71,7 +71,7 @@ def at_thread_starts(edges: EdgeList, chains: ThreadChains) -> EdgeList:
 @compiled
 def _longest_silence(since: _Ints, until: _Ints, times_ns: _Ints) -> _Ints:
     """The position that ends the longest time without a moment, between two positions; the last of equals."""
-    found = until.copy()
+    found: _Ints = until.copy()
     for index in range(len(since)):
         longest = -1
         for position in range(since[index] + 1, until[index] + 1):

@@ -47,7 +47,7 @@ def thread_edges(activities: RankActivities, times_ns: _Ints) -> EdgeList:
 def _thread_of_moments(moments: _Ints, thread: _Ints, first_thread: int) -> _Ints:
     """The activity of the thread that each moment is on."""
     activity = moments // 2
-    found = activity.copy()
+    found: _Ints = activity.copy()
     of_host = activity < first_thread
     found[of_host] = thread[activity[of_host]]
     return found
