@@ -119,11 +119,11 @@ def _activities(members: pl.DataFrame, times_ns: _Ints) -> pl.DataFrame:
 def _findings(found: Arrivals, doubtful: pl.DataFrame) -> tuple[Finding, ...]:
     code = FindingCode
     bound = found.members.filter("is_bound").get_column("collective").n_unique()
-    unsure = doubtful.get_column("collective").n_unique()
+    uncertain = doubtful.get_column("collective").n_unique()
     counts = {
         code.GRAPH_COLLECTIVES_INCOMPLETE: bound,
         code.GRAPH_COLLECTIVES_CONTRADICTED: len(found.contradicted),
-        code.GRAPH_COLLECTIVES_DOUBTFUL: unsure,
+        code.GRAPH_COLLECTIVES_DOUBTFUL: uncertain,
         code.GRAPH_ARRIVALS_CLAMPED: found.clamped,
     }
     return tuple(Finding.of(code, count=count) for code, count in counts.items() if count)
