@@ -35,14 +35,14 @@ def graph_coverage(graph: DependencyGraph) -> pl.DataFrame:
     edge = np.maximum(found.edge, 0)
     has_edges = len(graph.edges) > 0
     kind = graph.edges.kind[edge] if has_edges else np.zeros(len(edge), dtype=np.uint8)
-    places = _places(graph, found)
+    origins = _origins(graph, found)
     by_edge = _codes(kind, EdgeKind)
     rows = [
-        _part(places, TimePart.WORK, _owners(graph, edge, kind) if has_edges else by_edge, found.work_ns),
-        _part(places, TimePart.LATENCY, by_edge, found.latency_ns),
-        _part(places, TimePart.WAITING, by_edge, found.waiting_ns),
+        _part(origins, TimePart.WORK, _owners(graph, edge, kind) if has_edges else by_edge, found.work_ns),
+        _part(origins, TimePart.LATENCY, by_edge, found.latency_ns),
+        _part(origins, TimePart.WAITING, by_edge, found.waiting_ns),
         _part(
-            places,
+            origins,
             TimePart.RESIDUAL,
             _codes(graph.moments.residual[found.moment], Residual),
             found.residual_ns,
@@ -63,10 +63,10 @@ def graph_coverage(graph: DependencyGraph) -> pl.DataFrame:
     )
 
 
-def _part(places: pl.DataFrame, part: TimePart, kind: pl.Series, ns: _Ints) -> pl.DataFrame:
+def _part(origins: pl.DataFrame, part: TimePart, kind: pl.Series, ns: _Ints) -> pl.DataFrame:
     """The sums of a part of the intervals."""
     return (
-        places.with_columns(kind.alias("kind"), pl.Series("ns", ns))
+        origins.with_columns(kind.alias("kind"), pl.Series("ns", ns))
         .filter(pl.col("ns") > 0)
         .group_by("step", "rank", "track", "kind")
         .agg(pl.col("ns").sum())
@@ -74,7 +74,7 @@ def _part(places: pl.DataFrame, part: TimePart, kind: pl.Series, ns: _Ints) -> p
     )
 
 
-def _places(graph: DependencyGraph, found: Intervals) -> pl.DataFrame:
+def _origins(graph: DependencyGraph, found: Intervals) -> pl.DataFrame:
     """Step, rank and track of each interval."""
     activity = graph.moments.activity[found.moment]
     rank = graph.activities.get_column("rank").to_numpy()[activity]
