@@ -9,7 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.graph.joining.order import order_of
+from tracebraid.graph.joining.edges_in_order import edges_in_order
+from tracebraid.graph.joining.order import Order
+from tracebraid.graph.joining.rows import Rows
 from tracebraid.model.graph.codes import ActivityKind, EdgeKind, Point, Residual
 from tracebraid.model.graph.dependency_graph import DependencyGraph, Edges, Moments
 from tracebraid.model.graph.rank_graph import EdgeList, moment
@@ -63,10 +65,10 @@ def straggler_job(folder: Path) -> StragglerJob:
         ]
     )
     activities = _activities(ops, members, steps)
-    order = order_of(np.zeros(2 * activities.height, dtype=np.int64), found)
-    if not order.forward.all():
+    order, rows = edges_in_order(np.zeros(2 * activities.height, dtype=np.int64), found)
+    if rows.backward:
         raise ValueError(f"{folder}: the dependencies form a cycle")
-    return StragglerJob(_graph(ops, activities, found, order.moments), _labels(ops, activities.height))
+    return StragglerJob(_graph(ops, activities, order, rows), _labels(ops, activities.height))
 
 
 def _operations(ops: pl.DataFrame) -> pl.DataFrame:
@@ -176,32 +178,21 @@ def _activities(ops: pl.DataFrame, members: pl.DataFrame, steps: pl.Series) -> p
     return ACTIVITIES.conform(pl.concat(list(parts)).with_columns(start_ns=0, end_ns=0))
 
 
-def _graph(ops: pl.DataFrame, activities: pl.DataFrame, edges: EdgeList, moments: _Ints) -> DependencyGraph:
-    position = np.empty(len(moments), dtype=np.int64)
-    position[moments] = np.arange(len(moments))
-    after = position[edges.after]
-    by_after = np.argsort(after, kind="stable")
-    first = np.zeros(len(moments) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(after, minlength=len(moments)), out=first[1:])
-    delay = np.zeros(len(moments), dtype=np.int64)
-    delay[position[moment(_column(ops, "activity"), Point.START)]] = _column(ops, "launch_delay_ns")
-    moment_of = position.astype(np.int32).reshape(-1, 2)
+def _graph(ops: pl.DataFrame, activities: pl.DataFrame, order: Order, rows: Rows) -> DependencyGraph:
+    count = len(order.moments)
+    delay = np.zeros(count, dtype=np.int64)
+    delay[order.position[moment(_column(ops, "activity"), Point.START)]] = _column(ops, "launch_delay_ns")
+    moment_of = order.position.reshape(-1, 2)
     return DependencyGraph(
         activities,
         Moments(
-            moments // 2,
-            (moments % 2).astype(np.uint8),
-            np.zeros(len(moments), dtype=np.int64),
+            (order.moments // 2).astype(np.int64),
+            (order.moments % 2).astype(np.uint8),
+            np.zeros(count, dtype=np.int64),
             delay,
             np.where(delay != 0, Residual.LAUNCH, Residual.NONE).astype(np.uint8),
         ),
-        Edges(
-            first,
-            position[edges.before][by_after].astype(np.int32),
-            edges.work_ns[by_after],
-            edges.kind[by_after],
-            edges.activity[by_after].astype(np.int32),
-        ),
+        Edges(rows.first, rows.before, rows.work_ns, rows.kind, rows.activity),
         moment_of,
         _steps(activities, moment_of),
         LATENCIES.empty(),

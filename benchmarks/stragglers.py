@@ -94,8 +94,9 @@ def _lines(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
     lines.append(_line("S", found["S"], expected.get("blocking_slowdown")))
     for by in _BY:
         published = expected.get(f"blocking_decompose_by_{by}", {})
-        for label in dict.fromkeys([*found["S_by"][by], *published]):
-            lines.append(_line(f"S {by} {label}", found["S_by"][by].get(label), published.get(label)))
+        own = found["S_by"][by]
+        labels = dict.fromkeys([*own, *published])
+        lines += [_line(f"S {by} {label}", own.get(label), published.get(label)) for label in labels]
     lines.append(_line("M_S", found["M_S"], expected.get("Ms")))
     lines.append(_line("M_W", found["M_W"], expected.get("Mw")))
     return [*lines, f"{'seconds':<40} {found['seconds']:9.3f}"]

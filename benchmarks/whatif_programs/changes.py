@@ -170,8 +170,8 @@ CHANGES: dict[str, Change] = {
     ),
     "second_thread": Change("`make targets` removed", scaled(_named("make targets"), 0.0)),
     "optimizer_foreach": Change(
-        "Python time of Adam's step divided by its parameters",
-        scaled(_named("Optimizer.step#Adam.step"), 1 / _FOREACH),
+        "Python time of the optimizer's step divided by its parameters",
+        scaled(_named("Optimizer.step#SGD.step"), 1 / _FOREACH),
     ),
     "layer_removed": Change(f"ops with a size of {WIDE} removed", scaled(_shaped(WIDE), 0.0)),
     "loader_ahead": Change("`load` moved to a thread of its own", loaded_ahead),

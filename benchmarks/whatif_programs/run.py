@@ -18,7 +18,7 @@ import torch
 from torch import distributed, multiprocessing
 
 import tracebraid
-from benchmarks.whatif_programs.single_rank import SINGLE_RANK, Step
+from benchmarks.whatif_programs.single_rank import SINGLE_RANK, WITH_STACKS, Step
 from benchmarks.whatif_programs.two_ranks import TWO_RANKS
 
 __all__: list[str] = []
@@ -37,7 +37,7 @@ def main() -> None:
     if given.program in SINGLE_RANK:
         torch.set_num_threads(1)
         torch.manual_seed(0)
-        captured(SINGLE_RANK[given.program](given.changed), given.folder, 0)
+        captured(SINGLE_RANK[given.program](given.changed), given.folder, 0, given.program in WITH_STACKS)
         return
     with tempfile.TemporaryDirectory() as store:
         arguments = (given.program, given.folder, given.changed, Path(store) / "store")
@@ -53,11 +53,11 @@ def rank_of_two(rank: int, program: str, folder: Path, changed: bool, store: Pat
     distributed.destroy_process_group()
 
 
-def captured(step: Step, folder: Path, rank: int) -> None:
+def captured(step: Step, folder: Path, rank: int, stacks: bool = False) -> None:
     """Run the loop."""
     seconds = []
     with tracebraid.capture(
-        folder, skip_first=SKIPPED, wait=STEPS, warmup=WARMUP, active=STEPS, check=False
+        folder, skip_first=SKIPPED, wait=STEPS, warmup=WARMUP, active=STEPS, check=False, stacks=stacks
     ) as capture:
         for _ in range(SKIPPED + STEPS + WARMUP + STEPS):
             start = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +11,15 @@ import torch
 from torch.profiler import record_function
 from torch.utils.data import DataLoader, Dataset
 
-__all__ = ["SINGLE_RANK", "Step", "trained"]
+__all__ = ["SINGLE_RANK", "WITH_STACKS", "Step", "trained"]
 
 Step = Callable[[], None]
 
 FEATURES, BATCH, SAMPLES = 256, 4, 4096
 READ_S = 0.001
 """What it takes to read a sample from a remote disk."""
+TARGETS_S = 0.02
+"""What it takes to make targets."""
 WIDE = 1536
 """A width that only the layers have which a change is about."""
 PRODUCT = 512
@@ -92,18 +95,19 @@ def second_thread(changed: bool) -> Step:
     """Another thread makes the targets while the model computes, and the loop waits for it; changed, none are made."""
     model = mlp()
     optimizer, batch = sgd(model), torch.randn(64, FEATURES)
-    pool = ThreadPoolExecutor(1)
+    made: list[torch.Tensor] = []
 
-    def targets() -> torch.Tensor:
+    def targets() -> None:
         with record_function("make targets"):
-            time.sleep(0.0 if changed else 0.02)
-            return torch.zeros(1)
+            time.sleep(0.0 if changed else TARGETS_S)
+            made.append(torch.zeros(1))
 
     def step() -> None:
-        waiting = pool.submit(targets)
+        thread = threading.Thread(target=targets)
+        thread.start()
         loss = model(batch).square().mean()
-        loss = loss + waiting.result().sum()
-        loss.backward()
+        thread.join()
+        (loss + made.pop()).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -111,9 +115,9 @@ def second_thread(changed: bool) -> Step:
 
 
 def optimizer_foreach(changed: bool) -> Step:
-    """Adam over many small parameters, one after the other; changed, in one call for all."""
+    """SGD over many small parameters, one after the other; changed, in one call for all."""
     model = mlp(width=32, layers=24)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, foreach=changed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=0.01, foreach=changed)
     batch = torch.randn(16, FEATURES)
     return lambda: trained(model, optimizer, batch)
 
@@ -148,6 +152,9 @@ def loader_ahead(changed: bool) -> Step:
 
     return step
 
+
+WITH_STACKS = ("second_thread",)
+"""Programs whose Python functions are recorded: they say which thread is waited for."""
 
 SINGLE_RANK: dict[str, Callable[[bool], Step]] = {
     make.__name__: make

@@ -39,10 +39,12 @@ if _TYPE_CHECKING:
         counters,
         critical_path,
         demo_path,
+        dependency_graph,
         detectors,
         diff,
         exposed_collectives,
         full_queue,
+        graph_coverage,
         graph_kernels,
         graph_replays,
         idle_blame,
@@ -91,8 +93,10 @@ if _TYPE_CHECKING:
         step_spread,
         step_times,
         steps,
+        straggler_metrics,
         stragglers,
         stream_idle,
+        sweep,
         sync_calls,
         syncs,
         token_times,
@@ -123,6 +127,7 @@ if _TYPE_CHECKING:
     from tracebraid.model.finding_code import FindingCode
     from tracebraid.model.graph.change import Change, Verb, Where
     from tracebraid.model.graph.critical_path import CriticalPath
+    from tracebraid.model.graph.dependency_graph import DependencyGraph
     from tracebraid.model.graph.replay_error import ReplayError
     from tracebraid.model.graph.what_if import WhatIf, WhatIfNote
     from tracebraid.model.job import Job
@@ -159,6 +164,7 @@ __all__ = [
     "Coverage",
     "CoverageError",
     "CriticalPath",
+    "DependencyGraph",
     "Detector",
     "Diagnosis",
     "ExecutionTrace",
@@ -220,10 +226,12 @@ __all__ = [
     "counters",
     "critical_path",
     "demo_path",
+    "dependency_graph",
     "detectors",
     "diff",
     "exposed_collectives",
     "full_queue",
+    "graph_coverage",
     "graph_kernels",
     "graph_replays",
     "idle_blame",
@@ -272,8 +280,10 @@ __all__ = [
     "step_spread",
     "step_times",
     "steps",
+    "straggler_metrics",
     "stragglers",
     "stream_idle",
+    "sweep",
     "sync_calls",
     "syncs",
     "token_times",
@@ -289,15 +299,15 @@ _HOMES = {
         "activations advise allocations allocator allocator_calls analyses analyze annotation_kernels "
         "batch_sizes breakdown build_recorder capture check clocks collective_bandwidth collective_fit "
         "collective_imbalance collective_ranks collective_totals collectives copies copy_bandwidth "
-        "copy_bandwidth_series counters critical_path demo_path detectors diff exposed_collectives "
-        "full_queue graph_kernels graph_replays idle_blame idle_causes idle_gaps inference_phases info "
-        "kernel_durations kernel_families kernel_pace kernel_sequences kernels kernels_by_op late_arrivals "
-        "launch_bound launch_events launchers launches link matched_groups memory_at_peak memory_growth "
-        "memory_kept memory_peak memory_timeline metric metrics mfu modules op_costs op_kernel_sequences "
-        "open ops overlap python_frames queue_lengths queue_series rank_steps rank_waits "
-        "read_execution_trace read_timeline recomputation repair roofline short_kernels step_spread "
-        "step_times steps stragglers stream_idle sync_calls syncs token_times user_annotations validity "
-        "what_if write_et_plus write_path_overlay"
+        "copy_bandwidth_series counters critical_path demo_path dependency_graph detectors diff "
+        "exposed_collectives full_queue graph_coverage graph_kernels graph_replays idle_blame idle_causes "
+        "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
+        "kernels kernels_by_op late_arrivals launch_bound launch_events launchers launches link "
+        "matched_groups memory_at_peak memory_growth memory_kept memory_peak memory_timeline metric metrics "
+        "mfu modules op_costs op_kernel_sequences open ops overlap python_frames queue_lengths queue_series "
+        "rank_steps rank_waits read_execution_trace read_timeline recomputation repair roofline "
+        "short_kernels step_spread step_times steps straggler_metrics stragglers stream_idle sweep "
+        "sync_calls syncs token_times user_annotations validity what_if write_et_plus write_path_overlay"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
@@ -317,6 +327,7 @@ _HOMES = {
     "tracebraid.model.finding_code": "FindingCode",
     "tracebraid.model.graph.change": "Change Verb Where",
     "tracebraid.model.graph.critical_path": "CriticalPath",
+    "tracebraid.model.graph.dependency_graph": "DependencyGraph",
     "tracebraid.model.graph.replay_error": "ReplayError",
     "tracebraid.model.graph.what_if": "WhatIf WhatIfNote",
     "tracebraid.model.job": "Job",

@@ -89,6 +89,7 @@ from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, 
 from tracebraid.api.checking import check
 from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
 from tracebraid.api.critical_paths import DEFAULT_REPLAYS, critical_path, write_path_overlay
+from tracebraid.api.graphing import dependency_graph, graph_coverage
 from tracebraid.api.job.aligning import linked_parts, on_reference_clock, rank_parts
 from tracebraid.api.job.metric_ranks import Measured, TakenOfRank, measured, take_of_rank
 from tracebraid.api.job.whole_job import RankOfJob, answer_of_ranks, rank_of_job
@@ -96,6 +97,8 @@ from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
 from tracebraid.api.predicting import what_if
 from tracebraid.api.repairing import repair
+from tracebraid.api.straggling import straggler_metrics
+from tracebraid.api.sweeping import sweep
 from tracebraid.api.traces import (
     Progress,
     demo_path,
@@ -150,12 +153,14 @@ __all__ = [
     "counters",
     "critical_path",
     "demo_path",
+    "dependency_graph",
     "detectors",
     "diff",
     "diff_of_profiles",
     "export_reports",
     "exposed_collectives",
     "full_queue",
+    "graph_coverage",
     "graph_kernels",
     "graph_replays",
     "idle_blame",
@@ -216,8 +221,10 @@ __all__ = [
     "step_spread",
     "step_times",
     "steps",
+    "straggler_metrics",
     "stragglers",
     "stream_idle",
+    "sweep",
     "sync_calls",
     "syncs",
     "take_of_rank",

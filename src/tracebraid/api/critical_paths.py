@@ -10,10 +10,10 @@ from tracebraid.files import write_whole
 from tracebraid.graph.critical_path.find_path import DEFAULT_REPLAYS, PathOptions, find_path
 from tracebraid.model.graph.critical_path import CriticalPath
 from tracebraid.model.graph.dependency_graph import DependencyGraph
-from tracebraid.model.graph.replay_error import ReplayError
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
+from tracebraid.simulation.reproduction import replay_error, replay_errors
 
 __all__ = ["DEFAULT_REPLAYS", "critical_path", "critical_path_of_graph", "write_path_overlay"]
 
@@ -65,7 +65,7 @@ def critical_path_of_graph(graph: DependencyGraph, options: PathOptions | None =
     Raises:
         ArgumentError: there is no such step or rank.
     """
-    return find_path(graph, options or PathOptions(), ReplayError())
+    return find_path(graph, options or PathOptions(), replay_error(replay_errors(graph)))
 
 
 def write_path_overlay(path: CriticalPath, target: str | Path) -> int:

@@ -65,7 +65,7 @@ def critical_path(
         str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
 ) -> None:
-    """Say what the time of each step is made of, end to end, over all ranks: what must be faster for it to be shorter."""
+    """Say what each step's time is made of, end to end, over all ranks: what must be faster for it to be shorter."""
     if json and csv:
         raise typer.BadParameter("give one of --json and --csv")
     Target(None, out).refuse_existing()

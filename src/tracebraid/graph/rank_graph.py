@@ -8,9 +8,13 @@ from numpy.typing import NDArray
 from tracebraid.graph.activities import rank_activities
 from tracebraid.graph.dependency_edges import dependency_edges
 from tracebraid.graph.devices.device_edges import device_edges
+from tracebraid.graph.devices.device_works import device_works
+from tracebraid.graph.devices.graph_launches import first_of_launches
+from tracebraid.graph.devices.queue_edges import queue_edges
 from tracebraid.graph.hosts.host_edges import host_edges
 from tracebraid.graph.hosts.thread_edges import thread_edges
 from tracebraid.graph.hosts.waits import without_waiting
+from tracebraid.graph.latencies.latencies import with_latencies
 from tracebraid.model.graph.rank_graph import EdgeList, RankGraph
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -32,11 +36,16 @@ def rank_graph(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankGrap
     threads = thread_edges(activities, times_ns)
     others = dependency_edges(linked.dependencies, activities)
     others = host_edges(linked, activities, threads, others, times_ns)
+    works = device_works(linked, activities, times_ns)
+    others = EdgeList.joined(
+        [first_of_launches(others, works), queue_edges(works, activities.table, times_ns)]
+    )
     _end_before_what_follows(others, times_ns, 2 * activities.first_device)
     forward = times_ns[others.before] <= times_ns[others.after]
     others = others[forward]
-    edges = [without_waiting(threads, others, times_ns), device_edges(activities, times_ns), others]
-    return RankGraph(linked.rank, activities.table, times_ns, EdgeList.joined(edges))
+    edges = [without_waiting(threads, others, times_ns), device_edges(works, times_ns), others]
+    learned = with_latencies(EdgeList.joined(edges), times_ns, activities.table)
+    return RankGraph(linked.rank, activities.table, times_ns, learned.edges, learned.latencies)
 
 
 def _end_before_what_follows(edges: EdgeList, times_ns: _Ints, first_of_device: int) -> None:

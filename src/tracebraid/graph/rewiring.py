@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.joining.edges_in_order import edges_in_order
-from tracebraid.graph.joining.order import Order, order_of
+from tracebraid.graph.joining.order import Order
+from tracebraid.graph.joining.rows import Rows
 from tracebraid.model.graph.codes import Residual
 from tracebraid.model.graph.dependency_graph import DependencyGraph, Edges, Moments
 from tracebraid.model.graph.rank_graph import EdgeList
@@ -43,8 +44,11 @@ def without_edges(graph: DependencyGraph, dropped: _Bools) -> DependencyGraph:
     edges = graph.edges
     first = np.zeros(len(graph.moments) + 1, dtype=np.int64)
     np.cumsum(np.bincount(graph.after[~dropped], minlength=len(graph.moments)), out=first[1:])
-    columns = (column[~dropped] for column in (edges.before, edges.work_ns, edges.kind, edges.activity))
-    return replace(graph, edges=Edges(first, *columns))
+    kept = ~dropped
+    return replace(
+        graph,
+        edges=Edges(first, edges.before[kept], edges.work_ns[kept], edges.kind[kept], edges.activity[kept]),
+    )
 
 
 def with_edges(graph: DependencyGraph, added: EdgeList) -> DependencyGraph:
@@ -58,15 +62,16 @@ def with_edges(graph: DependencyGraph, added: EdgeList) -> DependencyGraph:
         ArgumentError: the edges close a cycle: something would have to wait for itself.
     """
     edges = EdgeList.joined([edge_list(graph), added])
-    order = order_of(np.arange(len(graph.moments)), edges)
-    if not order.forward.all():
-        edge = int(np.flatnonzero(~order.forward)[0])
+    order, rows = edges_in_order(np.arange(len(graph.moments)), edges)
+    if rows.backward:
+        forward = order.position[edges.before] < order.position[edges.after]
+        edge = int(np.flatnonzero(~forward)[0])
         waits, for_this = (_name(graph, int(moment)) for moment in (edges.after[edge], edges.before[edge]))
         raise ArgumentError(
             f"this cannot be: {waits} would wait for {for_this}, which itself waits for it. "
             "Select less, or events that do not depend on each other"
         )
-    return _reordered(graph, edges, order)
+    return _reordered(graph, rows, order)
 
 
 def with_activities(graph: DependencyGraph, rows: pl.DataFrame) -> DependencyGraph:
@@ -103,7 +108,7 @@ def _name(graph: DependencyGraph, moment: int) -> str:
     return f"{row['kind']} {row['name']}{rank}"
 
 
-def _reordered(graph: DependencyGraph, edges: EdgeList, order: Order) -> DependencyGraph:
+def _reordered(graph: DependencyGraph, rows: Rows, order: Order) -> DependencyGraph:
     position, moments = order.position, graph.moments
     numbers = pl.Series(position, dtype=pl.Int64)
     columns = [
@@ -113,18 +118,13 @@ def _reordered(graph: DependencyGraph, edges: EdgeList, order: Order) -> Depende
     return replace(
         graph,
         moments=Moments(
-            *(
-                column[order.moments]
-                for column in (
-                    moments.activity,
-                    moments.point,
-                    moments.time_ns,
-                    moments.residual_ns,
-                    moments.residual,
-                )
-            )
+            moments.activity[order.moments],
+            moments.point[order.moments],
+            moments.time_ns[order.moments],
+            moments.residual_ns[order.moments],
+            moments.residual[order.moments],
         ),
-        edges=edges_in_order(edges, order),
+        edges=Edges(rows.first, rows.before, rows.work_ns, rows.kind, rows.activity),
         moment_of=position.astype(np.int32)[graph.moment_of],
         steps=graph.steps.with_columns(columns),
     )

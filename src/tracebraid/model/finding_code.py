@@ -85,6 +85,12 @@ class FindingCode(str, Enum):
     COLLECTIVES_DISORDERED = "collectives-disordered"
     COLLECTIVES_UNMATCHED = "collectives-unmatched"
     NO_COLLECTIVES = "no-collectives"
+    # The dependency graph
+    GRAPH_ARRIVALS_CLAMPED = "graph-arrivals-clamped"
+    GRAPH_COLLECTIVES_CONTRADICTED = "graph-collectives-contradicted"
+    GRAPH_COLLECTIVES_DOUBTFUL = "graph-collectives-doubtful"
+    GRAPH_COLLECTIVES_INCOMPLETE = "graph-collectives-incomplete"
+    GRAPH_EDGES_CONTRADICTED = "graph-edges-contradicted"
     # The window
     NO_STEPS = "no-steps"
     WARMUP_CAUGHT = "warmup-caught"

@@ -147,23 +147,27 @@ class Job:
         self,
         questions: Questions,
         progress: Progress | None = None,
+        once: Questions | None = None,
     ) -> Iterator[dict[Hashable, Any]]:
         """The answers of all ranks to several questions, as `each`, but kept: a rank is read only for what is new.
 
         Args:
             questions: each by a key that tells it apart; what they return is kept with the job, so it should be small.
             progress: as in `each`.
+            once: questions whose answers are not kept, so that they may be large.
 
         Raises:
             InputError: a file cannot be read.
         """
         for rank in self.ranks:
             new = {key: ask for key, ask in questions.items() if (rank, key) not in self._taken}
-            if new:
+            answers: dict[Hashable, Any] = {}
+            if new or once:
                 linked = self._linked(rank, progress)
                 self._taken.update({(rank, key): answer for key, answer in answers_of(linked, new).items()})
+                answers = answers_of(linked, once or {})
                 del linked
-            yield {key: self._taken[rank, key] for key in questions}
+            yield {**{key: self._taken[rank, key] for key in questions}, **answers}
 
     def derived(self, key: Hashable, compute: Callable[[], T]) -> T:
         """What is made of the answers of all ranks, computed when it is first asked for, and kept.

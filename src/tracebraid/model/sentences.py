@@ -169,6 +169,25 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     ),
     _CODE.COLLECTIVES_UNMATCHED: "nothing that rank {rank} communicates was matched with another rank",
     _CODE.NO_COLLECTIVES: "rank {rank} communicates nothing, and {others} of the other ranks do",
+    # The dependency graph
+    _CODE.GRAPH_ARRIVALS_CLAMPED: (
+        "members of collectives ended before the last one arrived, by less than the clocks may err: they are not made "
+        "to wait for it"
+    ),
+    _CODE.GRAPH_COLLECTIVES_CONTRADICTED: (
+        "collectives are left out of the dependency graph: a member ended before another had arrived; their members "
+        "keep their own durations"
+    ),
+    _CODE.GRAPH_COLLECTIVES_DOUBTFUL: (
+        "collectives are left out of the dependency graph: it is too uncertain that their members belong together"
+    ),
+    _CODE.GRAPH_COLLECTIVES_INCOMPLETE: (
+        "collectives lack ranks, which may have arrived later: they wait for the ranks that are known, and their "
+        "transfer may be too long"
+    ),
+    _CODE.GRAPH_EDGES_CONTRADICTED: (
+        "dependencies are left out of the dependency graph: what waits was earlier than what it waits for"
+    ),
     # The window
     _CODE.NO_STEPS: "there is no ProfilerStep annotation",
     _CODE.WARMUP_CAUGHT: "{step} took {times:.1f} times as long as the median of the steps after it",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from tracebraid.compiled import compiled
 from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
 from tracebraid.model.graph.dependency_graph import DependencyGraph
+from tracebraid.model.graph.replay_error import ReplayError
 from tracebraid.simulation.replay import replay
 from tracebraid.simulation.residual_choice import Residuals, with_residuals
 from tracebraid.simulation.step_times import (
@@ -22,30 +22,9 @@ from tracebraid.simulation.step_times import (
     step_moments,
 )
 
-__all__ = ["ReplayError", "replay_error", "replay_errors"]
+__all__ = ["replay_error", "replay_errors"]
 
 _Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class ReplayError:
-    """The errors of the steps of a job, without their signs, as shares of the measured times; None: no step has any.
-
-    Args:
-        steps: their number.
-        median: of the replay of each step.
-        p95: their 95th percentile.
-        next_median: of what each step says about the next.
-        next_p95: their 95th percentile.
-        modelled_share: median share of the time that is residuals.
-    """
-
-    steps: int
-    median: float | None
-    p95: float | None
-    next_median: float | None
-    next_p95: float | None
-    modelled_share: float | None
 
 
 def replay_errors(graph: DependencyGraph) -> pl.DataFrame:
@@ -90,9 +69,10 @@ def replay_error(errors: pl.DataFrame, rank: int | None = None) -> ReplayError:
     error, following = (rows.get_column(name).abs().drop_nulls() for name in ("error", "next_error"))
     share = rows.get_column("modelled_share").median()
     return ReplayError(
-        rows.height,
+        len(error),
         _quantile(error, 0.5),
         _quantile(error, 0.95),
+        len(following),
         _quantile(following, 0.5),
         _quantile(following, 0.95),
         float(share) if isinstance(share, float) else None,

@@ -171,6 +171,18 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _WARNING,
         "Was that rank recorded while it trained? Capture all ranks in the same steps",
     ),
+    # The dependency graph
+    _CODE.GRAPH_ARRIVALS_CLAMPED: (_NOTE, "Nothing: the clocks of hosts are not known better"),
+    _CODE.GRAPH_COLLECTIVES_CONTRADICTED: (
+        _WARNING,
+        "Are all traces of the same run? Waiting for other ranks is not known in these collectives",
+    ),
+    _CODE.GRAPH_COLLECTIVES_DOUBTFUL: (
+        _WARNING,
+        "Capture with a torch that names groups and numbers collectives",
+    ),
+    _CODE.GRAPH_COLLECTIVES_INCOMPLETE: (_NOTE, "Capture all ranks in the same steps"),
+    _CODE.GRAPH_EDGES_CONTRADICTED: (_NOTE, "Distrust the times of events that seem to go backwards"),
     # The window
     _CODE.NO_STEPS: (
         _NOTE,

@@ -12,7 +12,8 @@ from tests.planted import PlannedJob, Scene
 from tests.unit.simulation.test_residual_choice import measured, replayed, steps
 from tracebraid.api.graphing import dependency_graph
 from tracebraid.model.answers import REPLAY_ERRORS
-from tracebraid.simulation.reproduction import ReplayError, replay_error, replay_errors
+from tracebraid.model.graph.replay_error import ReplayError
+from tracebraid.simulation.reproduction import replay_error, replay_errors
 from tracebraid.simulation.residual_choice import Residuals, with_residuals
 
 
@@ -59,13 +60,13 @@ def test_a_trace_without_steps_is_one_row() -> None:
         host.spend(1_000)
     errors = replay_errors(dependency_graph(scene.linked()))
     assert errors.filter(pl.col("rank").is_null()).select("step", "error").rows() == [(None, 0.0)]
-    assert replay_error(errors).next_median is None
+    assert replay_error(errors).next_step_median is None
 
 
 def test_nothing_was_recorded() -> None:
     errors = replay_errors(dependency_graph(Scene().linked()))
     assert errors.equals(REPLAY_ERRORS.empty())
-    assert replay_error(errors) == ReplayError(0, None, None, None, None, None)
+    assert replay_error(errors) == ReplayError()
 
 
 @pytest.mark.traces

@@ -26,7 +26,8 @@ _SEED = 20_140
 
 
 class _Window(NamedTuple):
-    """The part of a graph that a step's path lies in, numbered from 0; what lies before keeps its measured times.
+    """The part of a graph that a step's path lies in, numbered from 0; what is not later than the
+    start of the step keeps its measured times.
 
     Args:
         first: where the edges of each moment begin.
@@ -70,8 +71,11 @@ def replays_on_path(
         allowed: the edges that the path may take.
         replays: how many.
     """
-    lowest = int(np.searchsorted(graph.moments.time_ns, bounds.start_ns))
-    highest = int(bounds.ends.max()) + 1
+    lowest = int(np.searchsorted(graph.moments.time_ns, bounds.start_ns, side="right"))
+    ends = bounds.ends[bounds.ends >= lowest]
+    if not len(ends):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    highest = int(ends.max()) + 1
     edges = slice(int(graph.edges.first[lowest]), int(graph.edges.first[highest]))
     activities, number = np.unique(graph.edges.activity[edges], return_inverse=True)
     before = graph.edges.before[edges]
@@ -85,7 +89,7 @@ def replays_on_path(
         graph.moments.time_ns[lowest:highest],
         graph.moments.time_ns[before],
         graph.moments.residual_ns[lowest:highest],
-        bounds.ends - lowest,
+        ends - lowest,
         np.array([bounds.start_ns, replays], dtype=np.int64),
     )
     groups = (drawn.first[activities], drawn.count[activities], drawn.own_ns[activities])

@@ -1,19 +1,57 @@
-"""Work on devices: each takes its duration, from its start to its end."""
+"""Work on devices: each takes its duration; what overlaps on a stream waits for the start and the end of the first."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.graph.activities import RankActivities
+from tracebraid.graph.devices.device_works import DeviceWorks
 from tracebraid.model.graph.codes import EdgeKind, Point
 from tracebraid.model.graph.rank_graph import EdgeList, moment
 
 __all__ = ["device_edges"]
 
+_Ints = NDArray[np.int64]
 
-def device_edges(activities: RankActivities, times_ns: NDArray[np.int64]) -> EdgeList:
-    """From the start of each work of a device to its end."""
-    work = activities.first_device + np.arange(len(activities.device_events))
+
+def device_edges(works: DeviceWorks, times_ns: _Ints) -> EdgeList:
+    """From the start of each work of a device to its end, and between works that overlap on a stream.
+
+    A programmatic launch starts a kernel before the one before it has ended, when that allows it: from start to start,
+    with a lag that belongs to the first. It goes on when the first has ended: from end to end, with what is left of
+    it as work, which is all the work that it has of its own then. Works of one launch of a graph overlap because
+    they are branches: neither waits for the other.
+
+    Args:
+        works: of one rank.
+        times_ns: of each moment.
+    """
+    before, after = _overlapping(works)
+    own_ns = works.end_ns - works.start_ns
+    ends_later = works.end_ns[after] >= works.end_ns[before]
+    first, second = before[ends_later], after[ends_later]
+    rest_ns = works.end_ns[second] - works.end_ns[first]
+    own_ns[second] = np.minimum(own_ns[second], rest_ns)
+    work = works.first + np.arange(len(works))
     start, end = moment(work, Point.START), moment(work, Point.END)
-    return EdgeList.of(start, end, EdgeKind.DEVICE, work, times_ns[end] - times_ns[start])
+    lag_ns = works.start_ns[after] - works.start_ns[before]
+    # The lag is what it waited for only if its launch had come by the time that the first work began.
+    called = np.where(works.call[after] >= 0, times_ns[2 * works.call[after]], works.start_ns[before])
+    lag_ns = np.where(called <= works.start_ns[before], lag_ns, 0)
+    return EdgeList.joined(
+        [
+            EdgeList.of(start, end, EdgeKind.DEVICE, work, own_ns),
+            EdgeList.of(start[before], start[after], EdgeKind.STREAM_OVERLAP, work[before], lag_ns),
+            EdgeList.of(end[first], end[second], EdgeKind.STREAM_END, work[second], rest_ns),
+        ]
+    )
+
+
+def _overlapping(works: DeviceWorks) -> tuple[_Ints, _Ints]:
+    """Pairs of works of different launches, of which one starts on a stream while the one before it runs."""
+    order = np.lexsort((np.arange(len(works)), works.start_ns, works.lane))
+    before, after = order[:-1], order[1:]
+    overlap = (works.lane[before] == works.lane[after]) & (works.start_ns[after] < works.end_ns[before])
+    together = (works.call[before] == works.call[after]) & (works.call[after] >= 0)
+    pairs = overlap & ~together
+    return before[pairs], after[pairs]

@@ -93,19 +93,16 @@ def python_joins(activities: RankActivities, chains: ThreadChains, times_ns: _In
         times_ns: of each moment.
     """
     calls = _frames(activities, _JOINS)
-    if not len(calls):
-        return _edges(calls, calls)
     ends = chains.moments[chains.first[1:] - 1]
-    by_time = ends[np.argsort(times_ns[ends], kind="stable")]
-    joined_ns = times_ns[moment(calls, Point.END)]
-    row = np.searchsorted(times_ns[by_time], joined_ns, side="right") - 1
-    last = by_time[np.maximum(row, 0)]
-    ended_ns = times_ns[last]
-    inside = (row >= 0) & (ended_ns >= times_ns[moment(calls, Point.START)])
+    ended_ns, joined_ns = times_ns[ends], times_ns[moment(calls, Point.END)][:, None]
+    inside = (ended_ns >= times_ns[moment(calls, Point.START)][:, None]) & (ended_ns <= joined_ns)
     inside &= (joined_ns - ended_ns <= _JOINED_WITHIN_NS) & (
-        chains.thread[chains.position[last]] != _threads_of(calls, chains)
+        np.arange(len(ends)) != _threads_of(calls, chains)[:, None]
     )
-    return _edges(last[inside], _first_after(calls[inside], ended_ns[inside], chains))
+    last = np.where(inside, ended_ns, np.iinfo(np.int64).min).argmax(axis=1)
+    joined = inside.any(axis=1)
+    last = last[joined]
+    return _edges(ends[last], _first_after(calls[joined], ended_ns[last], chains))
 
 
 def _first_after(calls: _Ints, times_ns: _Ints, chains: ThreadChains) -> _Ints:

@@ -1,31 +1,28 @@
-"""Edges by the moment that waits, in an order of moments."""
+"""Moments in an order that suits any edges, and the edges by the moment that waits."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tracebraid.graph.joining.order import Order
-from tracebraid.model.graph.dependency_graph import Edges
+from tracebraid.graph.joining.order import Order, order_of
+from tracebraid.graph.joining.rows import Rows, in_order
 from tracebraid.model.graph.rank_graph import EdgeList
 
 __all__ = ["edges_in_order"]
 
 
-def edges_in_order(edges: EdgeList, order: Order) -> Edges:
-    """The edges by the moment that waits, with positions in the order.
+def edges_in_order(times_ns: NDArray[np.int64], edges: EdgeList) -> tuple[Order, Rows]:
+    """An order of the moments, and the edges in it, by the moment that waits; `backward` of them close a cycle.
 
     Args:
-        edges: all go forward in the order.
-        order: of the moments.
+        times_ns: of each moment; edges may go against it.
+        edges: by the numbers of moments.
     """
-    after = order.position[edges.after]
-    by_after = np.argsort(after, kind="stable")
-    first = np.zeros(len(order.moments) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(after, minlength=len(order.moments)), out=first[1:])
-    return Edges(
-        first,
-        order.position[edges.before][by_after].astype(np.int32),
-        edges.work_ns[by_after],
-        edges.kind[by_after],
-        edges.activity[by_after].astype(np.int32),
-    )
+    by_after = edges[np.argsort(edges.after, kind="stable")]
+    first = np.zeros(len(times_ns) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(edges.after, minlength=len(times_ns)), out=first[1:])
+    before, owner = by_after.before.astype(np.int32), by_after.activity.astype(np.int32)
+    order = order_of(times_ns, first, before)
+    rows = Rows(first, before, by_after.work_ns, by_after.kind, owner)
+    return order, in_order(rows, order.moments, order.position)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -16,13 +18,19 @@ __all__ = ["graph_steps"]
 _ON_DEVICE = [ActivityKind.KERNEL.value, ActivityKind.COPY.value, ActivityKind.COMMUNICATION.value]
 
 
-def graph_steps(activities: pl.DataFrame, moment_of: NDArray[np.int32], annotation: str) -> pl.DataFrame:
+def graph_steps(
+    activities: pl.DataFrame,
+    moment_of: NDArray[np.int32],
+    annotation: str,
+    steps: Sequence[str] | None = None,
+) -> pl.DataFrame:
     """`GRAPH_STEPS`.
 
     Args:
         activities: `ACTIVITIES`.
         moment_of: the moment of the start and the end of each.
         annotation: what marks a step.
+        steps: the names of the steps that are listed; None: all.
     """
     rows = activities.filter(pl.col("rank").is_not_null()).select(
         "rank", as_text("kind", "name", "step"), "start_ns", "end_ns", "stream"
@@ -32,6 +40,8 @@ def graph_steps(activities: pl.DataFrame, moment_of: NDArray[np.int32], annotati
         pl.Series("end_moment", moment_of[: rows.height, 1], dtype=pl.Int64),
     )
     marks = rows.filter(is_step_name(pl.col("name"), annotation) & pl.col("kind").is_in(["annotation", "op"]))
+    if steps is not None:
+        marks = marks.filter(pl.col("name").is_in(list(steps)))
     if marks.is_empty():
         return _whole(rows)
     ends = _last_of_device(rows, "rank", "step")

@@ -8,50 +8,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
-from tracebraid.model.graph.rank_graph import EdgeList
 
 __all__ = ["Order", "order_of"]
 
 _Ints = NDArray[np.int64]
+_Ids = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """An order of moments, and the edges that go forward in it.
+    """An order of moments.
 
     Args:
         moments: the moments in order.
         position: where in it each moment stands.
-        forward: whether each edge goes forward: those that do not would close a cycle.
     """
 
-    moments: _Ints
-    position: _Ints
-    forward: NDArray[np.bool_]
+    moments: _Ids
+    position: _Ids
 
 
-def order_of(times_ns: _Ints, edges: EdgeList) -> Order:
+def order_of(times_ns: _Ints, first: _Ints, before: _Ids) -> Order:
     """Order moments by time, and those of one time by what they wait for.
 
     Args:
         times_ns: of each moment.
-        edges: none goes back in time.
+        first: where the edges of each moment begin, as in `Edges`.
+        before: the moment that each edge waits for; none of them is later.
     """
-    by_after = np.argsort(edges.after, kind="stable")
-    first = np.searchsorted(edges.after[by_after], np.arange(len(times_ns) + 1))
-    moments = _ordered(np.argsort(times_ns, kind="stable"), first, edges.before[by_after])
-    position = np.empty(len(moments), dtype=np.int64)
-    position[moments] = np.arange(len(moments))
-    return Order(moments, position, position[edges.before] < position[edges.after])
+    by_time = np.argsort(times_ns, kind="stable").astype(np.int32)
+    moments = _ordered(by_time, first, before)
+    position = np.empty(len(moments), dtype=np.int32)
+    position[moments] = np.arange(len(moments), dtype=np.int32)
+    return Order(moments, position)
 
 
 @compiled
-def _ordered(by_time: _Ints, first: _Ints, before: _Ints) -> _Ints:
+def _ordered(by_time: _Ids, first: _Ints, before: _Ids) -> _Ids:
     """Moments by time, each after what it waits for; where these form a cycle, one of its edges goes back."""
     count = len(by_time)
     placed = np.zeros(count, dtype=np.int8)
-    ordered = np.empty(count, dtype=np.int64)
-    stack, edge = np.empty(count + 1, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
+    ordered = np.empty(count, dtype=np.int32)
+    # The moments that wait for each other, and the next edge of each. Only those of one time can.
+    room = 1024
+    stack, edge = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
     position = 0
     for moment in by_time:
         if placed[moment]:
@@ -65,6 +65,10 @@ def _ordered(by_time: _Ints, first: _Ints, before: _Ints) -> _Ints:
                 edge[depth] += 1
                 if not placed[waited]:
                     depth += 1
+                    if depth == room:
+                        room *= 2
+                        stack = np.append(stack, np.empty(depth, dtype=np.int64))
+                        edge = np.append(edge, np.empty(depth, dtype=np.int64))
                     stack[depth], edge[depth], placed[waited] = waited, first[waited], 1
             else:
                 ordered[position] = current

@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracebraid.compiled import compiled
+from tracebraid.graph.joining.rows import Rows
+from tracebraid.graph.latencies.usual import LONGEST_NS
 from tracebraid.model.graph.codes import EdgeKind, Residual
 
 __all__ = ["latest_edges", "residuals"]
 
 _Ints = NDArray[np.int64]
+_Ids = NDArray[np.int32]
+_Codes = NDArray[np.uint8]
 
 _RESIDUAL = {
     EdgeKind.LAUNCH: Residual.LAUNCH,
@@ -18,6 +23,7 @@ _RESIDUAL = {
     EdgeKind.STREAM_END: Residual.STREAM,
     EdgeKind.EVENT_WAIT: Residual.EVENT_WAIT,
     EdgeKind.SYNC: Residual.SYNC,
+    EdgeKind.QUEUE: Residual.SYNC,
     EdgeKind.THREAD: Residual.THREAD,
     EdgeKind.DATA: Residual.THREAD,
     EdgeKind.FORWARD_BACKWARD: Residual.THREAD,
@@ -27,6 +33,17 @@ _RESIDUAL = {
 }
 
 
+_LATENCIES = (Residual.LAUNCH, Residual.STREAM, Residual.EVENT_WAIT, Residual.SYNC)
+"""Residuals that are a latency which is longer than usual."""
+
+_FAR_TIMES = 10
+"""How many times what is usual a latency hardly is."""
+
+_NAMES = np.array([_RESIDUAL.get(kind, Residual.UNEXPLAINED) for kind in EdgeKind], dtype=np.uint8)
+"""`Residual` by the `EdgeKind` of the latest edge."""
+
+
+@compiled
 def latest_edges(first: _Ints, ready_ns: _Ints) -> _Ints:
     """The edge that each moment waited for the longest; the first of equals, -1 for moments without edges.
 
@@ -35,37 +52,49 @@ def latest_edges(first: _Ints, ready_ns: _Ints) -> _Ints:
         ready_ns: the time of the moment before plus the work, of each edge.
     """
     found = np.full(len(first) - 1, -1, dtype=np.int64)
-    has_edges = np.flatnonzero(np.diff(first))
-    if not len(has_edges):
-        return found
-    starts = first[has_edges]
-    latest = np.repeat(np.maximum.reduceat(ready_ns, starts), np.diff(first)[has_edges])
-    moment = np.repeat(has_edges, np.diff(first)[has_edges])
-    edges = np.flatnonzero(ready_ns == latest)[::-1]
-    found[moment[edges]] = edges
+    for moment in range(len(found)):
+        for edge in range(first[moment], first[moment + 1]):
+            if found[moment] < 0 or ready_ns[edge] > ready_ns[found[moment]]:
+                found[moment] = edge
     return found
 
 
-def residuals(
-    first: _Ints, ready_ns: _Ints, kind: NDArray[np.uint8], times_ns: _Ints
-) -> tuple[_Ints, NDArray[np.uint8]]:
+def residuals(rows: Rows, times_ns: _Ints) -> tuple[_Ints, _Codes]:
     """The residual of each moment in ns, and its `Residual`.
 
+    It has the name of the edge that the moment waited for the longest, if it can be a latency of that kind: one
+    above `LONGEST_NS` and above 10 times the usual is unexplained; and work that waits for its launch alone, the first
+    on its stream, waited for what is not in the graph.
+
     Args:
-        first: see `Edges`.
-        ready_ns: the time of the moment before plus the work, of each edge.
-        kind: of each edge.
+        rows: the edges, by the moment that waits.
         times_ns: of each moment.
     """
-    latest = latest_edges(first, ready_ns)
+    residual_ns, latest = _residuals((rows.first, rows.before, rows.work_ns), times_ns)
     has_edges = latest >= 0
-    earliest = times_ns.min(initial=np.iinfo(np.int64).max)
-    edge = np.maximum(latest, 0)
-    ready = ready_ns[edge] if len(ready_ns) else np.zeros(len(times_ns), dtype=np.int64)
-    residual_ns = times_ns - np.where(has_edges, ready, earliest)
-    names = np.full(len(EdgeKind), Residual.UNEXPLAINED, dtype=np.uint8)
-    for edge_kind, name in _RESIDUAL.items():
-        names[edge_kind] = name
-    by_edge = names[kind[edge]] if len(kind) else np.zeros(len(times_ns), dtype=np.uint8)
-    residual = np.where(has_edges, by_edge, Residual.BEFORE).astype(np.uint8)
-    return residual_ns, np.where(residual_ns == 0, Residual.NONE, residual).astype(np.uint8)
+    if not len(rows.kind):
+        return residual_ns, np.where(residual_ns == 0, Residual.NONE, Residual.BEFORE).astype(np.uint8)
+    kind = rows.kind[np.maximum(latest, 0)]
+    residual = _NAMES[kind]
+    far = (residual_ns > LONGEST_NS) & (residual_ns > _FAR_TIMES * rows.work_ns[np.maximum(latest, 0)])
+    residual[far & np.isin(residual, _LATENCIES)] = Residual.UNEXPLAINED
+    launched_alone = (np.diff(rows.first) == 1) & (kind == EdgeKind.LAUNCH)
+    residual[~has_edges | (far & launched_alone)] = Residual.BEFORE
+    residual[residual_ns == 0] = Residual.NONE
+    return residual_ns, residual
+
+
+@compiled
+def _residuals(edges: tuple[_Ints, _Ids, _Ints], times_ns: _Ints) -> tuple[_Ints, _Ints]:
+    """The residual of each moment, and the edge that it waited for the longest; -1: it waits for nothing."""
+    first, before, work_ns = edges
+    residual_ns, found = np.empty(len(times_ns), dtype=np.int64), np.full(len(times_ns), -1, dtype=np.int64)
+    earliest = times_ns.min() if len(times_ns) else 0
+    for moment in range(len(times_ns)):
+        latest = earliest
+        for edge in range(first[moment], first[moment + 1]):
+            ready = times_ns[before[edge]] + work_ns[edge]
+            if found[moment] < 0 or ready > latest:
+                latest, found[moment] = ready, edge
+        residual_ns[moment] = times_ns[moment] - latest
+    return residual_ns, found

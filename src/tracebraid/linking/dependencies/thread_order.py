@@ -109,8 +109,13 @@ def _signs(timeline: Timeline, tree: pl.DataFrame, moments: Moments) -> pl.DataF
     host = host.filter(pl.col("lane").is_in(with_ops.implode()))
     enclosing = events.select(pl.col("event_id").alias("op_event"), pl.col("kind").alias("enclosing"))
     starts = host.with_columns(pl.lit(START).alias("moment"), (pl.col("kind") != "range").alias("busy"))
-    ends = host.join(enclosing, on="op_event", how="left").with_columns(
-        pl.lit(END).alias("moment"), (pl.col("enclosing") == "op").fill_null(False).alias("busy")
+    ended = host.join(enclosing, on="op_event", how="left", maintain_order="left")
+    # An op that ends at the same time as what lies in it is over, too.
+    event, outer = (ended.get_column(name) for name in ("event_id", "op_event"))
+    goes_on = moments.end_ns[outer.fill_null(event).to_numpy()] > moments.end_ns[event.to_numpy()]
+    ends = ended.with_columns(
+        pl.lit(END).alias("moment"),
+        ((pl.col("enclosing") == "op") & pl.Series(goes_on)).fill_null(False).alias("busy"),
     )
     signs = pl.concat(
         rows.select("event_id", "lane", "moment", "busy").with_columns(

@@ -12,7 +12,10 @@ from tracebraid.model.answers.graph.critical_path import (
     SLACK,
     TotalsBy,
 )
+from tracebraid.model.answers.graph.interference import INTERFERENCE
 from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
+from tracebraid.model.answers.graph.stragglers import STRAGGLER_METRICS, StragglerMetric
+from tracebraid.model.answers.graph.sweep import SWEEP, SweepBy, SweepScope
 from tracebraid.model.answers.graph.what_if import WHAT_IF_CHANGES, WHAT_IF_PATHS, WHAT_IF_STEPS
 from tracebraid.model.answers.idle import (
     IDLE_BLAME,
@@ -155,6 +158,7 @@ __all__ = [
     "IDLE_CAUSES",
     "IDLE_GAPS",
     "INFERENCE_PHASES",
+    "INTERFERENCE",
     "KERNELS",
     "KERNELS_BY_OP",
     "KERNEL_DURATIONS",
@@ -199,7 +203,9 @@ __all__ = [
     "STEP_SPREAD",
     "STEP_TIMES",
     "STRAGGLERS",
+    "STRAGGLER_METRICS",
     "STREAM_IDLE",
+    "SWEEP",
     "SYNCS",
     "SYNC_CALLS",
     "TOKEN_TIMES",
@@ -236,7 +242,10 @@ __all__ = [
     "Phase",
     "PhaseEvidence",
     "StepPart",
+    "StragglerMetric",
     "StreamGap",
+    "SweepBy",
+    "SweepScope",
     "SyncKind",
     "TotalsBy",
     "TrainingPhase",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
-__all__ = ["ActivityKind", "EdgeKind", "Point", "Residual"]
+__all__ = ["ActivityKind", "EdgeKind", "LatencySource", "Point", "Residual"]
+__all__ = ["ActivityKind", "EdgeKind", "Point", "Residual", "TimePart", "Track"]
 
 
 class ActivityKind(Enum):
@@ -69,6 +70,18 @@ class EdgeKind(IntEnum):
     """From the start of device work to the end of a call that waited for room in the queue."""
 
 
+class LatencySource(Enum):
+    """What a latency was learned from."""
+
+    GROUP = "group"
+    """The median of the samples of its own kind and key."""
+    KIND = "kind"
+    """The median of all samples of the kind of edge: its own key has too few."""
+    LOWEST = "lowest"
+    """The lowest of few samples, or without any the least time that any such edge took: it cannot be more.
+    0 where that is too long for a latency."""
+
+
 class Residual(IntEnum):
     """Why a moment is later than all that it is known to wait for; mostly by the kind of the latest of these."""
 
@@ -86,6 +99,31 @@ class Residual(IntEnum):
     COMMUNICATION = 6
     """After communication, or between arrival and transfer."""
     BEFORE = 7
-    """It waits for nothing in the graph: what it waited for lies before the window, or was not recorded."""
+    """It waits for nothing in the graph, or for its launch alone and starts long after that: what it waited for lies
+    before the window, or was not recorded."""
     UNEXPLAINED = 8
+    """It came later than all that it waited for, without a reason that is known: so much later than is usual that
+    no latency explains it."""
     """It came later than all that it waited for, without a reason that is known."""
+
+
+class TimePart(Enum):
+    """What a part of measured time is, in a graph's coverage."""
+
+    WORK = "work"
+    """What a thread or stream did."""
+    LATENCY = "latency"
+    """Usual latency."""
+    WAITING = "waiting"
+    """Until what was waited for had happened."""
+    RESIDUAL = "residual"
+    """What is not explained."""
+
+
+class Track(Enum):
+    """What the time in a graph's coverage is of."""
+
+    HOST = "host"
+    """Threads."""
+    DEVICE = "device"
+    """Streams."""

@@ -62,7 +62,7 @@ class Edges:
         return len(self.before)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DependencyGraph:
     """What of a job waited for what.
 
@@ -78,6 +78,7 @@ class DependencyGraph:
         latencies: `LATENCIES`.
         ranks: the ranks, linked with each other.
         findings: what was noticed while it was built.
+        is_whole: whether it has all that the traces have; else it has some steps.
     """
 
     activities: pl.DataFrame
@@ -88,6 +89,15 @@ class DependencyGraph:
     latencies: pl.DataFrame
     ranks: LinkedRanks
     findings: tuple[Finding, ...] = ()
+    is_whole: bool = True
+
+    def __repr__(self) -> str:
+        """What it is, in brief."""
+        steps = self.steps.get_column("step").n_unique()
+        return (
+            f"DependencyGraph(ranks={self.ranks.ranks.height}, steps={steps}, activities={self.activities.height}, "
+            f"moments={len(self.moments)}, edges={len(self.edges)}, findings={len(self.findings)})"
+        )
 
     @property
     def after(self) -> NDArray[np.int32]:

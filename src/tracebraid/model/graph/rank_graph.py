@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
+from typing import cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.model.compact import compact
 from tracebraid.model.finding import Finding
+from tracebraid.model.schema.graph import LATENCIES
 
 __all__ = ["EdgeList", "RankGraph", "moment"]
 
@@ -58,6 +61,13 @@ class EdgeList:
             *(np.concatenate([getattr(part, entry.name) for part in parts]) for entry in fields(EdgeList))
         )
 
+    def packed(self) -> EdgeList:
+        """The same edges, with numbers of 32 bits instead of 64."""
+        before, after, activity = (
+            cast(_Ints, numbers.astype(np.int32)) for numbers in (self.before, self.after, self.activity)
+        )
+        return EdgeList(before, after, self.work_ns, self.kind, activity)
+
 
 @dataclass(frozen=True, eq=False)
 class RankGraph:
@@ -69,6 +79,7 @@ class RankGraph:
         times_ns: the time of each moment (see `moment`), on the rank's own clock, so that every edge goes forward
             by at least its work.
         edges: in any order.
+        latencies: `LATENCIES`.
         findings: what was noticed, such as evidence that time contradicts.
     """
 
@@ -76,4 +87,9 @@ class RankGraph:
     activities: pl.DataFrame
     times_ns: _Ints
     edges: EdgeList
+    latencies: pl.DataFrame = field(default_factory=LATENCIES.empty)
     findings: tuple[Finding, ...] = ()
+
+    def packed(self) -> RankGraph:
+        """The same in memory of its own, and less of it."""
+        return replace(self, activities=compact(self.activities), edges=self.edges.packed())

@@ -18,6 +18,8 @@ class ReplayError:
         next_steps: how many steps were predicted from the step before them.
         next_step_median: the same median of these predictions; None: no step was predicted.
         next_step_p95: their 95th percentile.
+        modelled_share: median share of the replayed time that is residuals, along the chain that ends with each step;
+            None: of a single rank.
     """
 
     steps: int = 0
@@ -26,3 +28,4 @@ class ReplayError:
     next_steps: int = 0
     next_step_median: float | None = None
     next_step_p95: float | None = None
+    modelled_share: float | None = None

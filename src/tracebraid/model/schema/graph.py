@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracebraid.model.column import Column, Kind, Table
 
-__all__ = ["ACTIVITIES", "GRAPH_STEPS", "LATENCIES"]
+__all__ = ["ACTIVITIES", "GRAPH_COVERAGE", "GRAPH_STEPS", "LATENCIES"]
 
 _INT, _FLOAT, _NAME, _TEXT, _JSON = Kind.INT, Kind.FLOAT, Kind.NAME, Kind.TEXT, Kind.JSON
 
@@ -41,6 +41,26 @@ ACTIVITIES = Table(
     ),
 )
 
+GRAPH_COVERAGE = Table(
+    "graph_coverage",
+    "One row per rank, step, track, part and kind of time that there is; rows of a rank, step and track add up to "
+    "the time of its threads or streams.",
+    (
+        Column("step", _TEXT, "the step; null: all of the graph"),
+        Column("rank", _INT, "the rank"),
+        Column("track", _NAME, "`host`: its threads, `device`: its streams (`Track`)"),
+        Column("part", _NAME, "`work`, `latency`, `waiting` or `residual` (`TimePart`)"),
+        Column(
+            "kind",
+            _NAME,
+            "of work what does it (`ActivityKind`, `transfer`, or `transfer_bound` where ranks are missing); of "
+            "latency and waiting the `EdgeKind`, of a residual the `Residual`, lower case",
+        ),
+        Column("ns", _INT, "how long, in ns"),
+        Column("share", _FLOAT, "of the time of the rank, step and track, 0 to 1"),
+    ),
+)
+
 GRAPH_STEPS = Table(
     "graph_steps",
     "One row per step and rank; where there are no steps, one row per rank, of all that there is.",
@@ -59,14 +79,21 @@ GRAPH_STEPS = Table(
 
 LATENCIES = Table(
     "latencies",
-    "One row per latency that was learned from the traces, which edges have as their work.",
+    "One row per latency that was learned from a rank's own edges, which they have as their work.",
     (
+        Column("rank", _INT, "the rank"),
         Column("kind", _NAME, "the kind of edge (`EdgeKind`, lower case)"),
-        Column("key", _TEXT, "what tells apart several of a kind, such as the name of a call; null: none"),
+        Column(
+            "key",
+            _TEXT,
+            "what tells apart several of a kind: of a launch the call and the kind of work, of stream order the "
+            "kinds of both works, of a wait of the host the call; null: none",
+        ),
         Column("edges", _INT, "edges that have it"),
         Column("samples", _INT, "edges on which the moment waited for nothing else: what it is learned from"),
-        Column("typical_ns", _FLOAT, "median of the samples"),
-        Column("low_ns", _FLOAT, "their 10th percentile"),
+        Column("typical_ns", _FLOAT, "the work of these edges, or their own time where that is less"),
+        Column("low_ns", _FLOAT, "10th percentile of the samples; null: none"),
         Column("high_ns", _FLOAT, "their 90th percentile"),
+        Column("source", _NAME, "what `typical_ns` comes from (`LatencySource`)"),
     ),
 )

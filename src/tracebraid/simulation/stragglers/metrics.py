@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.model.graph.codes import Residual
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.simulation.replay import replay
+from tracebraid.simulation.residual_choice import Residuals, with_residuals
 from tracebraid.simulation.step_times import StepMoments, job_step_times, step_moments
 from tracebraid.simulation.stragglers.operations import Operations, ideal_work
 
@@ -55,15 +55,14 @@ class StragglerMetrics:
 
 @dataclass(frozen=True, eq=False)
 class _Engine:
-    """Replays of a graph without residuals but those of what waits for nothing."""
+    """Replays of a graph."""
 
     graph: DependencyGraph
-    residual_ns: _Ints
     steps: StepMoments
 
     def step_ns(self, work_ns: _Ints) -> float:
         edges = self.graph.edges
-        times = replay(edges.first, edges.before, work_ns, self.residual_ns)
+        times = replay(edges.first, edges.before, work_ns, self.graph.moments.residual_ns)
         return float(job_step_times(times, self.steps).time_ns.mean())
 
 
@@ -77,9 +76,8 @@ def straggler_metrics_of(graph: DependencyGraph, operations: Operations) -> Stra
     """
     if graph.steps.is_empty():
         return StragglerMetrics(None, None, None)
-    kept = graph.moments.residual == Residual.BEFORE
-    residual_ns = np.where(kept, graph.moments.residual_ns, 0)
-    engine = _Engine(graph, residual_ns, step_moments(graph.steps))
+    graph = with_residuals(graph, Residuals.NONE)
+    engine = _Engine(graph, step_moments(graph.steps))
     own, ideal = graph.edges.work_ns, ideal_work(graph, operations)
     step_ns, ideal_ns = engine.step_ns(own), engine.step_ns(ideal)
     if ideal_ns <= 0:
@@ -92,7 +90,7 @@ def straggler_metrics_of(graph: DependencyGraph, operations: Operations) -> Stra
 
     def share(chosen: pl.Series) -> float | None:
         """Of what is lost, what goes when the work of the chosen activities is made ideal."""
-        if step_ns == ideal_ns:
+        if step_ns <= ideal_ns:
             return None
         work = np.where(chosen.fill_null(False).to_numpy()[graph.edges.activity], ideal, own)
         return (step_ns - engine.step_ns(work)) / (step_ns - ideal_ns)

@@ -8,8 +8,7 @@ A member's duration is waiting, transfer and rest, exactly:
 
 A member of no duration is damaged, and never the shortest.
 
-All members of an all-reduce, all-gather, reduce-scatter, all-to-all, barrier or exchange send and receive. Of a
-broadcast and a scatter the root sends and the others receive; of a reduce and a gather it is the other way round.
+Who sends and who receives: see `roles`.
 """
 
 from __future__ import annotations
@@ -17,14 +16,13 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.collectives.transfers.clock_widths import clock_width, with_clocks
+from tracebraid.analysis.collectives.transfers.roles import with_roles
 from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.collectives.transfer_method import TransferMethod
 from tracebraid.model.linked_ranks import LinkedRanks
 
 __all__ = ["waits"]
 
-_FROM_ROOT = (CollectiveType.BROADCAST.value, CollectiveType.SCATTER.value)
-_TO_ROOT = (CollectiveType.REDUCE.value, CollectiveType.GATHER.value)
 _SENDS, _RECEIVES = pl.col("_sends"), pl.col("_receives")
 _ARRIVAL, _END, _DURATION = pl.col("arrival_ns"), pl.col("end_ns"), pl.col("dur_ns")
 
@@ -49,7 +47,7 @@ def waits(ranks: LinkedRanks) -> pl.DataFrame:
 
 
 def _waits_of(ranks: LinkedRanks) -> pl.DataFrame:
-    members = _with_roles(_members(ranks))
+    members = with_roles(_members(ranks))
     found = members.join(_by_collective(members), on="_key", how="left", maintain_order="left")
     by_clock = pl.col("method") == TransferMethod.LAST_ARRIVAL.value
     by_shortest = pl.col("method") == TransferMethod.SHORTEST_MEMBER.value
@@ -103,38 +101,6 @@ def _members(ranks: LinkedRanks) -> pl.DataFrame:
         )
     )
     return with_clocks(members, ranks)
-
-
-def _with_roles(members: pl.DataFrame) -> pl.DataFrame:
-    """With `_sends` and `_receives`; null where the root is unknown."""
-    kind = pl.col("type")
-    root = (
-        pl.when(kind.is_in(_FROM_ROOT))
-        .then("source")
-        .when(kind.is_in(_TO_ROOT))
-        .then(pl.coalesce("destination", "source"))
-    )
-    roots = (
-        members.select("_key", root.alias("_root"))
-        .drop_nulls()
-        .unique("_key", keep="first", maintain_order=True)
-    )
-    is_root = pl.col("rank") == pl.col("_root")
-    return members.join(roots, on="_key", how="left", maintain_order="left").with_columns(
-        _role(is_root, ~is_root, CollectiveType.RECEIVE).alias("_sends"),
-        _role(~is_root, is_root, CollectiveType.SEND).alias("_receives"),
-    )
-
-
-def _role(from_root: pl.Expr, to_root: pl.Expr, never: CollectiveType) -> pl.Expr:
-    kind = pl.col("type")
-    return (
-        pl.when(kind.is_in(_FROM_ROOT))
-        .then(from_root)
-        .when(kind.is_in(_TO_ROOT))
-        .then(to_root)
-        .otherwise((kind != never.value).fill_null(value=True))
-    )
 
 
 def _by_collective(members: pl.DataFrame) -> pl.DataFrame:

@@ -14,15 +14,15 @@ from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["MAX_QUEUE_LENGTH", "full_queue"]
+__all__ = ["MAX_QUEUE_LENGTH", "NEARLY_FULL", "SLOW", "full_queue"]
 
 MAX_QUEUE_LENGTH = 1024
 """Launches that a CUDA stream takes before the next launch blocks; HTA's default too."""
 
-_NEARLY_FULL = 0.95
+NEARLY_FULL = 0.95
 """Share of the maximum from which a queue is nearly full: drivers keep some entries for themselves."""
 
-_SLOW = 4.0
+SLOW = 4.0
 """How many times the median of its API a launch takes at least to count as blocked."""
 
 
@@ -81,7 +81,7 @@ def _began_nearly_full(
 ) -> pl.DataFrame:
     """The launches that began while the queue was nearly full: step, device, stream, is_blocked, blocked_ns."""
     work = launched_work(linked, annotation)
-    nearly_full = pl.col("launches") - 1 >= _NEARLY_FULL * max_queue_length
+    nearly_full = pl.col("launches") - 1 >= NEARLY_FULL * max_queue_length
     calls = (
         work.filter(pl.col("call_event").is_not_null())
         .select(
@@ -101,7 +101,7 @@ def _began_nearly_full(
         .agg(pl.col("host_ns").median().alias("usual_ns"))
     )
     starts = work.select(*STREAM, pl.col("ts_ns").alias("started_ns")).sort("started_ns")
-    slow = (pl.col("host_ns") >= _SLOW * pl.col("usual_ns")) & (pl.col("started_ns") > pl.col("called_ns"))
+    slow = (pl.col("host_ns") >= SLOW * pl.col("usual_ns")) & (pl.col("started_ns") > pl.col("called_ns"))
     return (
         began.join(calls, on="call_event")
         .join(usual, on="api", how="left")

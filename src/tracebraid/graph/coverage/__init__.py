@@ -1,0 +1,1 @@
+"""How much of the measured time a dependency graph explains."""

@@ -1,0 +1,1 @@
+"""Latencies that are usual on a rank, learned from its own edges."""

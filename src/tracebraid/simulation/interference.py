@@ -1,0 +1,166 @@
+"""Kernels are slower beside communication: how much was measured, and a replay in which they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tracebraid.model.answers.graph.interference import INTERFERENCE
+from tracebraid.model.graph.codes import ActivityKind, EdgeKind
+from tracebraid.model.graph.dependency_graph import DependencyGraph
+from tracebraid.simulation.overlap import communication_shares
+from tracebraid.simulation.replay import replay
+
+__all__ = ["Interference", "InterferenceData", "interference_of", "replay_with_interference"]
+
+_Ints = NDArray[np.int64]
+_Floats = NDArray[np.float64]
+
+LEAST_SAMPLES = 3
+"""Kernels of a group that must have run beside communication, and without, for the group to count."""
+
+MOST_SPREAD = 0.25
+"""Spread of the durations without communication, 10th to 90th percentile, as share of their median, up to which
+kernels of a group do the same work. Name, op and shapes do not tell all apart, as where no shapes were recorded."""
+
+LEAST_SHARE = 0.5
+"""Share of its time from which a kernel ran beside communication; one without has none."""
+
+MOST_PASSES = 5
+"""Replays of a graph at most: each moves kernels, and with that changes what they run beside."""
+
+SAME_SHARE = 0.01
+"""Change of the share of a kernel's time that does not count as one."""
+
+_ALIKE = ("rank", "family", "name", "op", "shapes")
+
+
+class InterferenceData(Enum):
+    """Whether the trace says how much slower kernels are beside communication."""
+
+    MEASURED = "measured"
+    NO_OVERLAP = "no_overlap"
+    """No kernel runs beside communication: there is nothing to measure, and durations stay as they are."""
+    NO_COMPARISON = "no_comparison"
+    """Kernels run beside communication, but none that is alike runs without, often enough: not modelled."""
+
+
+@dataclass(frozen=True, eq=False)
+class Interference:
+    """How much slower kernels are beside communication.
+
+    Args:
+        table: `INTERFERENCE`.
+        data: whether it was measured.
+        slowdown: of each activity, the factor if there is communication all the time; 1 where that is unknown.
+        share: of each activity, the share of its measured time in which there was communication.
+    """
+
+    table: pl.DataFrame
+    data: InterferenceData
+    slowdown: _Floats
+    share: _Floats
+
+
+def interference_of(graph: DependencyGraph) -> Interference:
+    """What the measured durations say about it.
+
+    A kernel's duration is taken as `alone * (1 + (slowdown - 1) * share)`, where `share` is that of its time in which
+    its rank communicates on its device. Of kernels that are alike, `alone` is the median of those without.
+
+    Args:
+        graph: as it was measured.
+    """
+    share = communication_shares(graph, graph.moments.time_ns)
+    kernels = graph.activities.select(
+        *_ALIKE, "kind", (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns")
+    )
+    kernels = kernels.with_columns(pl.Series("share", share)).filter(
+        (pl.col("kind").cast(pl.String) == ActivityKind.KERNEL.value) & (pl.col("dur_ns") > 0)
+    )
+    table = _by_family(_groups(kernels))
+    slowdown = graph.activities.select(pl.col("family").cast(pl.String)).join(
+        table.select(pl.col("family").cast(pl.String), "slowdown"),
+        on="family",
+        how="left",
+        maintain_order="left",
+    )
+    kinds = graph.activities.get_column("kind").cast(pl.String) == ActivityKind.KERNEL.value
+    factor = np.where(kinds.to_numpy(), slowdown.get_column("slowdown").fill_null(1.0).to_numpy(), 1.0)
+    return Interference(table, _data(table, kernels), factor, share)
+
+
+def _groups(kernels: pl.DataFrame) -> pl.DataFrame:
+    """The kernels that are alike, with how much slower they are beside communication."""
+    beside, alone = pl.col("share") >= LEAST_SHARE, pl.col("share") == 0
+    groups = kernels.group_by(_ALIKE, maintain_order=True).agg(
+        beside.sum().alias("beside"),
+        alone.sum().alias("alone"),
+        pl.col("dur_ns").filter(alone).median().alias("alone_ns"),
+        pl.col("dur_ns").filter(beside).median().alias("beside_ns"),
+        pl.col("share").filter(beside).median(),
+        spread_ns=pl.col("dur_ns").filter(alone).quantile(0.9) - pl.col("dur_ns").filter(alone).quantile(0.1),
+    )
+    enough = (pl.col("beside") >= LEAST_SAMPLES) & (pl.col("alone") >= LEAST_SAMPLES)
+    same_work = pl.col("spread_ns") <= MOST_SPREAD * pl.col("alone_ns")
+    return groups.filter(enough & same_work).with_columns(
+        slowdown=1 + ((pl.col("beside_ns") / pl.col("alone_ns") - 1) / pl.col("share")).clip(0)
+    )
+
+
+def _by_family(groups: pl.DataFrame) -> pl.DataFrame:
+    rows = groups.sort("slowdown", maintain_order=True).group_by("family", maintain_order=True)
+    halfway = pl.col("beside").cum_sum() * 2 >= pl.col("beside").sum()
+    table = rows.agg(
+        pl.len().alias("groups"),
+        pl.col("beside").sum(),
+        pl.col("alone").sum(),
+        low=pl.col("slowdown").min(),
+        high=pl.col("slowdown").max(),
+        # The median, in which each group counts as often as it ran beside communication.
+        median=pl.col("slowdown").filter(halfway).first(),
+    )
+    return INTERFERENCE.conform(table.rename({"median": "slowdown"}).sort(pl.col("family").cast(pl.String)))
+
+
+def _data(table: pl.DataFrame, kernels: pl.DataFrame) -> InterferenceData:
+    if table.height:
+        return InterferenceData.MEASURED
+    beside = kernels.select((pl.col("share") > 0).any()).item()
+    return InterferenceData.NO_COMPARISON if beside else InterferenceData.NO_OVERLAP
+
+
+def replay_with_interference(graph: DependencyGraph, interference: Interference) -> _Ints:
+    """When each moment is, where kernels last as long as what they run beside lets them.
+
+    The graph is replayed up to `MOST_PASSES` times, each time with the durations that follow from the times before.
+
+    Args:
+        graph: with changes; activities that were added come last.
+        interference: of the graph before it was changed.
+    """
+    edges = graph.edges
+    times = replay(edges.first, edges.before, edges.work_ns, graph.moments.residual_ns)
+    slowdown, share = (
+        np.pad(values, (0, graph.activities.height - len(values)), constant_values=filler)
+        for values, filler in ((interference.slowdown, 1.0), (interference.share, 0.0))
+    )
+    own = np.flatnonzero((edges.kind == EdgeKind.DEVICE) & (slowdown[edges.activity] > 1))
+    activity = edges.activity[own]
+    if not len(own):
+        return times
+    before = 1 + (slowdown[activity] - 1) * share[activity]
+    for _ in range(MOST_PASSES - 1):
+        now = communication_shares(graph, times)
+        work = edges.work_ns.copy()
+        work[own] = np.rint(work[own] * (1 + (slowdown[activity] - 1) * now[activity]) / before)
+        moved = replay(edges.first, edges.before, work, graph.moments.residual_ns)
+        unchanged = bool(np.abs(now - share).max(initial=0) < SAME_SHARE)
+        times, share = moved, now
+        if unchanged:
+            break
+    return times
