@@ -44,8 +44,11 @@ def without_edges(graph: DependencyGraph, dropped: _Bools) -> DependencyGraph:
     edges = graph.edges
     first = np.zeros(len(graph.moments) + 1, dtype=np.int64)
     np.cumsum(np.bincount(graph.after[~dropped], minlength=len(graph.moments)), out=first[1:])
-    columns = (column[~dropped] for column in (edges.before, edges.work_ns, edges.kind, edges.activity))
-    return replace(graph, edges=Edges(first, *columns))
+    kept = ~dropped
+    return replace(
+        graph,
+        edges=Edges(first, edges.before[kept], edges.work_ns[kept], edges.kind[kept], edges.activity[kept]),
+    )
 
 
 def with_edges(graph: DependencyGraph, added: EdgeList) -> DependencyGraph:
@@ -115,16 +118,11 @@ def _reordered(graph: DependencyGraph, rows: Rows, order: Order) -> DependencyGr
     return replace(
         graph,
         moments=Moments(
-            *(
-                column[order.moments]
-                for column in (
-                    moments.activity,
-                    moments.point,
-                    moments.time_ns,
-                    moments.residual_ns,
-                    moments.residual,
-                )
-            )
+            moments.activity[order.moments],
+            moments.point[order.moments],
+            moments.time_ns[order.moments],
+            moments.residual_ns[order.moments],
+            moments.residual[order.moments],
         ),
         edges=Edges(rows.first, rows.before, rows.work_ns, rows.kind, rows.activity),
         moment_of=position.astype(np.int32)[graph.moment_of],

@@ -75,7 +75,7 @@ def what_would_be(graph: DependencyGraph, changes: Sequence[Change]) -> WhatIf:
         float(min(np.percentile(gain, _LOW) for gain in gains)),
         float(max(np.percentile(gain, _HIGH) for gain in gains)),
         tuple(graph.activities.get_column("rank").drop_nulls().unique().sort().to_list()),
-        _error(graph),
+        replay_error(replay_errors(graph)),
         (),
         graph.findings,
     )
@@ -175,15 +175,6 @@ def _of_path(graph: DependencyGraph) -> pl.DataFrame:
     totals = find_path(replayed, PathOptions(replays=0), ReplayError()).totals
     of_kind = totals.filter(pl.col("by").cast(pl.String) == TotalsBy.KIND.value)
     return of_kind.group_by(pl.col("value").alias("kind")).agg(pl.col("duration_ns").sum())
-
-
-def _error(graph: DependencyGraph) -> ReplayError:
-    errors = replay_errors(graph)
-    found = replay_error(errors)
-    following = errors.filter(pl.col("rank").is_null()).get_column("next_error").drop_nulls()
-    return ReplayError(
-        found.steps, found.median, found.p95, len(following), found.next_step_median, found.next_step_p95
-    )
 
 
 def _notes(found: WhatIf, noted: Sequence[WhatIfNote]) -> tuple[WhatIfNote, ...]:

@@ -98,10 +98,26 @@ class Change:
     @property
     def text(self) -> str:
         """The change as text, in the grammar of `--change`."""
-        value = [] if self.value is None else [f"{self.value:g}"]
-        factor = [] if self.factor is None else [f"factor={self.factor:g}"]
-        where = [
-            f"{key}={value!r}" if " " in value else f"{key}={value}"
-            for key, value in self.where.given.items()
-        ]
+        value = [] if self.value is None else [_number(self.value, _UNITS.get(self.verb, ()))]
+        factor = [] if self.factor is None else [f"factor={self.factor:.15g}"]
+        where = [f"{key}={_quoted(value)}" for key, value in self.where.given.items()]
         return " ".join([self.verb.value, *value, *factor, *where])
+
+
+_UNITS: dict[Verb, tuple[tuple[str, float], ...]] = {
+    Verb.SET: (("ms", 1e6), ("us", 1e3), ("ns", 1.0)),
+    Verb.MERGE: (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)),
+}
+"""Units of values, the largest first."""
+
+
+def _number(value: float, units: tuple[tuple[str, float], ...]) -> str:
+    """A value in the largest unit of which it has 1 or more."""
+    unit, size = next((entry for entry in units if value >= entry[1]), units[-1] if units else ("", 1.0))
+    return f"{value / size:.15g}{unit}"
+
+
+def _quoted(value: str) -> str:
+    if not any(letter.isspace() or letter in "'\"" for letter in value):
+        return value
+    return f'"{value}"' if "'" in value else f"'{value}'"

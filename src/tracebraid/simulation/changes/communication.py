@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.collectives.collective_fit import collective_fit
 from tracebraid.errors import ArgumentError
+from tracebraid.graph.communication_latency import communication_latency
 from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.graph.dependency_graph import DependencyGraph
@@ -70,8 +70,7 @@ def communication_costs(graph: DependencyGraph, chosen: _Bools) -> Costs:
     rows = rows[activity].join(
         members.unique(["rank", "event_id"]), on=["rank", "event_id"], how="left", maintain_order="left"
     )
-    fit = collective_fit(graph.ranks).select(*_KEY, "alpha_ns").drop_nulls().unique(_KEY, keep="first")
-    rows = rows.join(fit, on=_KEY, how="left", maintain_order="left")
+    rows = rows.join(communication_latency(graph.ranks), on=_KEY, how="left", maintain_order="left")
     alpha = rows.get_column("alpha_ns")
     return Costs(
         edges,

@@ -54,4 +54,5 @@ def launched_by(graph: DependencyGraph) -> _Ints:
 def launched(graph: DependencyGraph, calls: _Bools) -> _Bools:
     """The device work that was launched by some activities."""
     by = launched_by(graph)
-    return (by >= 0) & calls[np.maximum(by, 0)]
+    found: _Bools = (by >= 0) & calls[np.maximum(by, 0)]
+    return found

@@ -74,7 +74,7 @@ def change_of(text: str) -> Change:
         ArgumentError: it is not of this form.
     """
     try:
-        words = shlex.split(text)
+        words = _words(text)
     except ValueError as error:
         raise ArgumentError(f"{text}: {error}") from error
     if not words:
@@ -116,6 +116,13 @@ def checked(change: Change) -> Change:
     if takes is Value.COUNT and value is not None and value != int(value):
         raise ArgumentError(f"{change.text}: {change.verb.value} takes a whole number")
     return Change(change.verb, value, change.where, change.factor)
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text; quotes hold those with blanks together, backslashes belong to regular expressions."""
+    reader = shlex.shlex(text, posix=True)
+    reader.whitespace_split, reader.escape, reader.commenters = True, "", ""
+    return list(reader)
 
 
 def _verb(word: str) -> Verb:

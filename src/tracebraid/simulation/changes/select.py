@@ -15,7 +15,7 @@ from tracebraid.errors import ArgumentError
 from tracebraid.model.graph.change import Where
 from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.graph.dependency_graph import DependencyGraph
-from tracebraid.model.kernel_family import KernelFamily
+from tracebraid.model.kernel_family_rules import KernelFamily
 from tracebraid.simulation.changes.nesting import with_nested
 
 __all__ = ["selected"]
@@ -145,7 +145,8 @@ def _with_members(graph: DependencyGraph, found: _Bools) -> _Bools:
         return found
     number = graph.activities.get_column("collective")
     own = number.filter(pl.Series(whole)).unique().drop_nulls()
-    return found | number.is_in(own.implode()).fill_null(value=False).to_numpy()
+    of_own: _Bools = number.is_in(own.implode()).fill_null(value=False).to_numpy()
+    return found | of_own
 
 
 def _what_there_is(graph: DependencyGraph, key: str, text: str) -> str:
