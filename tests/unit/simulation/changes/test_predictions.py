@@ -60,6 +60,17 @@ def host_waits(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
         host.launch(stream, "sgemm", 100_000, latency=AT_ONCE)
 
 
+def wait_for_loss(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
+    with host.op("aten::mm", 2_000):
+        host.launch(stream, "sgemm", 100_000, latency=AT_ONCE)
+    recorded = host.record(stream)
+    if not made:
+        host.synchronize_event(recorded)
+    host.run("aten::mul", 50_000)
+    if made:
+        host.synchronize_event(recorded)
+
+
 def launches(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
     with host.op("aten::mm", 2_000):
         first = host.launch(stream, "sgemm", 4_000, latency=AT_ONCE)
@@ -109,6 +120,7 @@ def loader(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
 
 CASES = {
     "no-sync": Case("no-sync name=cudaEventSynchronize", host_waits),
+    "defer": Case("defer name=cudaEventSynchronize", wait_for_loss, waits=False),
     "graph-launch": Case("graph-launch name=sgemm", launches),
     "early": Case("early kind=communication", late_communication, waits=False),
     "fuse": Case("fuse 3 factor=0.6 name=add_*", fusable),
