@@ -104,7 +104,8 @@ def _activities(graph: DependencyGraph, wanted: pl.Expr) -> _Flags:
 def _ranks(graph: DependencyGraph) -> _Ints:
     """The rank of each moment, -1 for those of collectives."""
     ranks = graph.activities.get_column("rank").cast(pl.Int64).fill_null(-1).to_numpy()
-    return ranks[graph.moments.activity]
+    of_moment: _Ints = ranks[graph.moments.activity]
+    return of_moment
 
 
 def _inside(graph: DependencyGraph, outer: _Ints) -> _Flags:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
-__all__ = ["ActivityKind", "EdgeKind", "LatencySource", "Point", "Residual"]
-__all__ = ["ActivityKind", "EdgeKind", "Point", "Residual", "TimePart", "Track"]
+__all__ = ["ActivityKind", "EdgeKind", "LatencySource", "Point", "Residual", "TimePart", "Track"]
 
 
 class ActivityKind(Enum):
@@ -105,7 +104,6 @@ class Residual(IntEnum):
     UNEXPLAINED = 8
     """It came later than all that it waited for, without a reason that is known: so much later than is usual that
     no latency explains it."""
-    """It came later than all that it waited for, without a reason that is known."""
 
 
 class TimePart(Enum):
