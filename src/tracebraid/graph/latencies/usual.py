@@ -31,16 +31,17 @@ def usual_latencies(rows: pl.DataFrame) -> pl.DataFrame:
     """A row for each group: code, key, edges, samples, typical_ns, low_ns, high_ns, source, most_ns.
 
     The typical latency is the median of the samples of the group, without those that are no latency; of fewer than
-    `MIN_SAMPLES` that of the kind; where the kind has too few as well, the lowest sample, or without any sample the
-    lowest slack, as it cannot be more; 0 if these are too long for a latency. `most_ns` is what the latency hardly
-    exceeds: the 90th percentile of the samples that it was learned from, 0 where there is none.
+    `MIN_SAMPLES` that of the kind; where the kind has too few as well, the lowest sample of the kind, 0 if that is too
+    long for a latency; without any sample 0: how long an edge has waited that never decided says nothing. `most_ns`
+    is what the latency hardly exceeds: the 90th percentile of the samples that it was learned from, 0 where there is
+    none.
 
     Args:
         rows: `code`, `key`, `slack_ns` and `is_sample` of each edge.
     """
     every = pl.col("slack_ns").filter("is_sample")
     sample = every.filter(every <= _SPREAD * every.quantile(_LOW, "nearest"))
-    lowest = pl.coalesce(every.min(), pl.col("slack_ns").min())
+    lowest = every.min()
     of_kind = rows.group_by("code").agg(
         pl.col("is_sample").sum().alias("kind_samples"),
         sample.median().alias("kind_typical_ns"),
@@ -77,7 +78,9 @@ def usual_latencies(rows: pl.DataFrame) -> pl.DataFrame:
             .then(pl.lit(LatencySource.GROUP.value))
             .when(kind)
             .then(pl.lit(LatencySource.KIND.value))
-            .otherwise(pl.lit(LatencySource.LOWEST.value))
+            .when(pl.col("kind_samples") > 0)
+            .then(pl.lit(LatencySource.LOWEST.value))
+            .otherwise(pl.lit(LatencySource.NONE.value))
             .alias("source"),
         )
         .sort("code", "key", nulls_last=False)

@@ -101,14 +101,14 @@ def _rows(slacks: list[int], samples: int, key: str = "a") -> pl.DataFrame:
     )
 
 
-def test_few_samples_fall_back_to_the_kind_and_then_to_the_lowest() -> None:
+def test_few_samples_fall_back_to_the_kind_then_to_the_lowest_and_then_to_none() -> None:
     few, many = _rows([90, 80], 2, "few"), _rows([10, 20, 30, 20, 20], 5, "many")
     both = usual_latencies(pl.concat([few, many]))
     assert both.get_column("source").to_list() == [LatencySource.KIND.value, LatencySource.GROUP.value]
     assert both.get_column("typical_ns").to_list() == [20.0, 20.0]
-    for samples, lowest in ((2, 80.0), (0, 70.0)):
+    for samples, lowest, source in ((2, 80.0, LatencySource.LOWEST), (0, 0.0, LatencySource.NONE)):
         alone = usual_latencies(_rows([90, 80, 70], samples))
-        assert alone.select("typical_ns", "source").row(0) == (lowest, LatencySource.LOWEST.value)
+        assert alone.select("typical_ns", "source").row(0) == (lowest, source.value)
 
 
 def test_waits_that_are_not_recorded_do_not_pass_as_latency() -> None:

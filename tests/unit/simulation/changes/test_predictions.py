@@ -148,22 +148,7 @@ def job_steps(found: tracebraid.WhatIf, column: str) -> list[int]:
     return found.steps.filter(pl.col("rank").is_null()).get_column(column).to_list()
 
 
-LATENCY_NOT_SEEN = ("no-sync", "graph-launch", "early")
-"""Cases in which an edge decides that never decided in the trace: its usual latency is learned from other edges."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name,
-            marks=[pytest.mark.xfail(reason="a latency that the trace does not show")]
-            if name in LATENCY_NOT_SEEN
-            else [],
-        )
-        for name in CASES
-    ],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_prediction_is_the_other_trace(name: str) -> None:
     case = CASES[name]
     found = tracebraid.what_if(planted(case, False).linked(), case.change)
