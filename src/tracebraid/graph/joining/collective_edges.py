@@ -72,7 +72,7 @@ def collective_edges(
     return Collectives(
         _activities(known, times),
         times,
-        _edges(found, (own, collective), ends - np.maximum(starts, found.arrival_ns[number])),
+        _edges(found, (own, collective), ends - np.maximum(starts, found.arrival_ns[number])).packed(),
         own[found.waits],
         found.arrival_ns[number[found.waits]],
         _findings(found, members.filter(doubtful)),
