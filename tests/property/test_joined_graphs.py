@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.planted import Host, PlannedJob
 from tests.planted.graphs import check_graph, graph_of
-from tracebraid.graph.coverage.coverage import graph_coverage
+from tracebraid.graph.coverage.coverage import coverage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,5 +45,5 @@ def jobs(draw: Callable[..., int]) -> PlannedJob:
 def test_joined_graphs_reproduce_what_was_measured(job: PlannedJob, missing: bool) -> None:
     graph = graph_of(job, missing=[job.world_size - 1] if missing else [])
     check_graph(graph)
-    found = graph_coverage(graph)
+    found = coverage_of(graph)
     assert found.get_column("ns").min() is None or found.get_column("ns").min() > 0  # type: ignore[operator]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracebraid.api.graphing import dependency_graph
+from tracebraid.api.graphing import graph_of
 from tracebraid.exporters.path_overlay import overlay_chunks
 from tracebraid.files import write_whole
 from tracebraid.graph.critical_path.find_path import DEFAULT_REPLAYS, PathOptions, find_path
@@ -20,7 +20,7 @@ __all__ = ["DEFAULT_REPLAYS", "PathOptions", "critical_path", "critical_path_of_
 
 
 def critical_path(
-    traces: LinkedTrace | Job,
+    traces: LinkedTrace | Job | DependencyGraph,
     *,
     step: str | int | None = None,
     rank: int | None = None,
@@ -33,13 +33,13 @@ def critical_path(
     residuals together are the step's time, to the ns.
 
     Args:
-        traces: a job; a linked trace is a job of one rank.
+        traces: a job, a linked trace, or the dependency graph of one.
         step: the name of a step, or its number; None: all steps.
         rank: the path stays within this rank and ends with it: where it waited for other ranks, the path waits. None:
             the path goes over all ranks.
         replays: how often each step is replayed with durations of the other steps, to see how stable its path is; 0:
             not at all.
-        annotation: what marks a step, see `steps`.
+        annotation: what marks a step; a graph has its steps already.
 
     Raises:
         ArgumentError: there is no such step or rank, or a number of replays below 0.
@@ -52,8 +52,7 @@ def critical_path(
         print(path.steps.select("step", "span_ns", "path_ns", "residual_ns", "explained"))
         print(path.segments.sort("duration_ns", descending=True).head(10))
     """
-    graph = dependency_graph(traces, annotation=annotation)
-    return critical_path_of_graph(graph, PathOptions(step, rank, replays))
+    return critical_path_of_graph(graph_of(traces, annotation), PathOptions(step, rank, replays))
 
 
 def critical_path_of_graph(

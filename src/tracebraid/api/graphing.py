@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import polars as pl
+
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.api.job.taking import gather_questions, parts_of
 from tracebraid.api.job.whole_job import linked_with_parts
-from tracebraid.graph.coverage.coverage import graph_coverage
+from tracebraid.graph.coverage.coverage import coverage_of
 from tracebraid.graph.joining.join_ranks import join_ranks
 from tracebraid.graph.joining.steps_of_rank import Steps, in_steps, step_names
 from tracebraid.graph.rank_graph import rank_graph
@@ -22,7 +24,7 @@ from tracebraid.model.linked_ranks import RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["RankOfGraph", "dependency_graph", "graph_coverage", "graph_of_ranks", "rank_of_graph"]
+__all__ = ["RankOfGraph", "dependency_graph", "graph_coverage", "graph_of", "graph_of_ranks", "rank_of_graph"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +67,32 @@ def dependency_graph(
     if isinstance(traces, LinkedTrace):
         return traces.derived(_graph, chosen, annotation)
     return traces.derived((_graph, chosen, annotation), partial(_graph, traces, chosen, annotation))
+
+
+def graph_of(traces: LinkedTrace | Job | DependencyGraph, annotation: str = PROFILER_STEP) -> DependencyGraph:
+    """The graph itself where one is given, else that of the traces.
+
+    Args:
+        traces: a job, a linked trace, or the dependency graph of one.
+        annotation: what marks a step; a graph has its steps already.
+    """
+    return traces if isinstance(traces, DependencyGraph) else dependency_graph(traces, annotation=annotation)
+
+
+def graph_coverage(
+    traces: LinkedTrace | Job | DependencyGraph, *, annotation: str = PROFILER_STEP
+) -> pl.DataFrame:
+    """How much of the measured time the graph explains, by rank, step and kind: `GRAPH_COVERAGE`.
+
+    Args:
+        traces: a job, a linked trace, or the dependency graph of one.
+        annotation: what marks a step; a graph has its steps already.
+
+    Raises:
+        InputError: a file cannot be read.
+        MissingLibraryError: numba is not installed.
+    """
+    return coverage_of(graph_of(traces, annotation))
 
 
 def rank_of_graph(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankOfGraph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracebraid.api.graphing import dependency_graph
+from tracebraid.api.graphing import graph_of
 from tracebraid.model.graph.change import Change
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.graph.what_if import WhatIf
@@ -21,9 +21,9 @@ def what_if(
     """What changes would bring: the job is replayed from its dependencies with them and without them.
 
     Args:
-        traces: a job; a linked trace is a job of one rank; or the dependency graph of either.
+        traces: a job, a linked trace, or the dependency graph of one.
         changes: what is done, in this order: as text (`"scale 0.5 family=gemm"`) or as a `Change`.
-        annotation: what marks a step, see `steps`; a graph has its steps already.
+        annotation: what marks a step; a graph has its steps already.
 
     Raises:
         ArgumentError: there is no change, or one makes no sense, selects nothing, or cannot be.
@@ -37,5 +37,5 @@ def what_if(
         print(found.steps.filter(pl.col("rank").is_null()))
     """
     asked = [change_of(change) if isinstance(change, str) else change for change in changes]
-    graph = traces if isinstance(traces, DependencyGraph) else dependency_graph(traces, annotation=annotation)
+    graph = graph_of(traces, annotation)
     return what_would_be(graph, asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.api.graphing import dependency_graph
+from tracebraid.api.graphing import graph_of
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
@@ -27,11 +27,11 @@ def straggler_metrics(
 
     Args:
         traces: a job, a linked trace, or the dependency graph of one.
-        annotation: what marks a step.
+        annotation: what marks a step; a graph has its steps already.
 
     Raises:
         InputError: a file cannot be read.
         MissingLibraryError: numba is not installed.
     """
-    graph = traces if isinstance(traces, DependencyGraph) else dependency_graph(traces, annotation=annotation)
+    graph = graph_of(traces, annotation)
     return straggler_table(straggler_metrics_of(graph, job_operations(graph, annotation)))

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import polars as pl
 
-from tracebraid.api.graphing import dependency_graph
+from tracebraid.api.graphing import graph_of
 from tracebraid.errors import ArgumentError
 from tracebraid.model.answers.graph.sweep import SweepBy
 from tracebraid.model.graph.dependency_graph import DependencyGraph
@@ -31,7 +31,7 @@ def sweep(
         traces: a job, a linked trace, or the dependency graph of one.
         by: by what work is grouped (values of `SweepBy`, such as `family`); empty: by each.
         groups: of how many groups gains are computed, those with most work on the critical path; positive.
-        annotation: what marks a step.
+        annotation: what marks a step; a graph has its steps already.
 
     Raises:
         ArgumentError: work cannot be grouped by that, or `groups` is not positive.
@@ -44,6 +44,6 @@ def sweep(
         raise ArgumentError(f"work is not grouped by {unknown[0]}, but by any of: {', '.join(known)}")
     if groups < 1:
         raise ArgumentError(f"groups is {groups}, but a sweep needs one group at least")
-    graph = traces if isinstance(traces, DependencyGraph) else dependency_graph(traces, annotation=annotation)
+    graph = graph_of(traces, annotation)
     chosen = [known[name] for name in by] or list(SweepBy)
     return sweep_of(graph, by=chosen, groups=groups, annotation=annotation)

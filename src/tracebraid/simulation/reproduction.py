@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
-from tracebraid.graph.joining.residuals import latest_edges
+from tracebraid.graph.latest_edges import latest_edges
 from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.graph.replay_error import ReplayError
@@ -131,7 +131,7 @@ def _modelled_shares(graph: DependencyGraph, times: _Ints, moments: StepMoments)
     """The share of each step's replayed time that is residuals, along the chain that ends with the step."""
     found = job_step_times(times, moments)
     edges = graph.edges
-    latest = latest_edges(edges.first, times[edges.before] + edges.work_ns)
+    latest = latest_edges(edges, times)
     waited = np.full(len(times), -1, dtype=np.int64)
     waited[latest >= 0] = edges.before[latest[latest >= 0]]
     last = np.where(

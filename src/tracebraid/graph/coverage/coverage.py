@@ -13,7 +13,7 @@ from tracebraid.model.graph.codes import EdgeKind, Residual, TimePart, Track
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.schema.graph import GRAPH_COVERAGE
 
-__all__ = ["TRANSFER", "TRANSFER_BOUND", "graph_coverage"]
+__all__ = ["TRANSFER", "TRANSFER_BOUND", "coverage_of"]
 
 _Ints = NDArray[np.int64]
 
@@ -21,7 +21,7 @@ TRANSFER, TRANSFER_BOUND = "transfer", "transfer_bound"
 """Work of collectives: of all ranks of the group, and an upper bound where ranks are missing."""
 
 
-def graph_coverage(graph: DependencyGraph) -> pl.DataFrame:
+def coverage_of(graph: DependencyGraph) -> pl.DataFrame:
     """`GRAPH_COVERAGE`: of each rank and step, what the time of its threads and streams is made of.
 
     The time of a thread or stream is cut at each of its moments. Of an interval that ends with a moment, the

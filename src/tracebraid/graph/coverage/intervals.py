@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.graph.joining.residuals import latest_edges
+from tracebraid.graph.latest_edges import latest_edges
 from tracebraid.model.graph.codes import EdgeKind
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 
@@ -54,7 +54,7 @@ def intervals(graph: DependencyGraph) -> Intervals:
     follows = track[by_track[1:]] == track[by_track[:-1]]
     moment, before = by_track[1:][follows], by_track[:-1][follows]
     span = np.maximum(moments.time_ns[moment] - moments.time_ns[before], 0)
-    latest = latest_edges(edges.first, moments.time_ns[edges.before] + edges.work_ns)[moment]
+    latest = latest_edges(edges, moments.time_ns)[moment]
     has_edge = latest >= 0
     residual = np.where(has_edge, np.minimum(moments.residual_ns[moment], span), span)
     rest = span - residual

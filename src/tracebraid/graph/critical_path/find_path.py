@@ -16,7 +16,8 @@ from tracebraid.graph.critical_path.slack import edge_slack, slack
 from tracebraid.graph.critical_path.stability import replays_on_path, stability_table
 from tracebraid.graph.critical_path.step_bounds import StepBounds, step_bounds
 from tracebraid.graph.critical_path.totals import path_hops, path_steps, path_totals
-from tracebraid.graph.critical_path.walk import EXCLUDED, allowed_edges, ready_times, way_back
+from tracebraid.graph.critical_path.walk import EXCLUDED, allowed_edges, way_back
+from tracebraid.graph.latest_edges import ready_times
 from tracebraid.model.answers.graph.critical_path import PATH_SEGMENTS, PATH_STABILITY
 from tracebraid.model.graph.critical_path import CriticalPath
 from tracebraid.model.graph.dependency_graph import DependencyGraph
@@ -63,7 +64,7 @@ def find_path(graph: DependencyGraph, options: PathOptions, replay_error: Replay
     allowed = np.ones(len(graph.edges), dtype=np.bool_)
     if options.rank is not None:
         allowed = allowed_edges(graph, options.rank)
-    ready_ns = np.where(allowed, ready_times(graph), EXCLUDED)
+    ready_ns = np.where(allowed, ready_times(graph.edges, graph.moments.time_ns), EXCLUDED)
     columns = activity_columns(graph)
     parts = [segments(graph, columns, way_back(graph, ready_ns, step), step.step) for step in bounds]
     found = pl.concat([PATH_SEGMENTS.empty(), *parts])

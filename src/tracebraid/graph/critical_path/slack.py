@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
 from tracebraid.graph.critical_path.step_bounds import StepBounds
+from tracebraid.graph.latest_edges import ready_times
 from tracebraid.model.answers.graph.critical_path import SLACK
 from tracebraid.model.graph.codes import EdgeKind
 from tracebraid.model.graph.dependency_graph import DependencyGraph
@@ -63,7 +64,7 @@ def edge_slack(graph: DependencyGraph, bounds: Sequence[StepBounds]) -> _Ints:
         latest_ns[step.ends] = np.minimum(latest_ns[step.ends], step.end_ns)
     _pass_back(edges.first, edges.before, edges.work_ns, moments.residual_ns, latest_ns)
     after = graph.after
-    ready_ns = moments.time_ns[edges.before] + edges.work_ns
+    ready_ns = ready_times(edges, moments.time_ns)
     left: _Ints = latest_ns[after] - moments.residual_ns[after] - ready_ns
     return left
 

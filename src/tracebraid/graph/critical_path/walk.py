@@ -11,7 +11,7 @@ from tracebraid.compiled import compiled
 from tracebraid.graph.critical_path.step_bounds import StepBounds
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 
-__all__ = ["EXCLUDED", "Way", "allowed_edges", "ready_times", "way_back"]
+__all__ = ["EXCLUDED", "Way", "allowed_edges", "way_back"]
 
 _Ints = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
@@ -37,12 +37,6 @@ class Way:
     is_gap: _Flags
     start_ns: _Ints
     end_ns: _Ints
-
-
-def ready_times(graph: DependencyGraph) -> _Ints:
-    """When each edge lets its moment be: the time of the moment before plus the work."""
-    times: _Ints = graph.moments.time_ns[graph.edges.before] + graph.edges.work_ns
-    return times
 
 
 def allowed_edges(graph: DependencyGraph, rank: int) -> _Flags:

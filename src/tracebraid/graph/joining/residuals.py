@@ -10,7 +10,7 @@ from tracebraid.graph.joining.rows import Rows
 from tracebraid.graph.latencies.usual import LONGEST_NS
 from tracebraid.model.graph.codes import EdgeKind, Residual
 
-__all__ = ["latest_edges", "residuals"]
+__all__ = ["residuals"]
 
 _Ints = NDArray[np.int64]
 _Ids = NDArray[np.int32]
@@ -32,7 +32,6 @@ _RESIDUAL = {
     EdgeKind.TRANSFER: Residual.COMMUNICATION,
 }
 
-
 _LATENCIES = (Residual.LAUNCH, Residual.STREAM, Residual.EVENT_WAIT, Residual.SYNC)
 """Residuals that are a latency which is longer than usual."""
 
@@ -41,22 +40,6 @@ _FAR_TIMES = 10
 
 _NAMES = np.array([_RESIDUAL.get(kind, Residual.UNEXPLAINED) for kind in EdgeKind], dtype=np.uint8)
 """`Residual` by the `EdgeKind` of the latest edge."""
-
-
-@compiled
-def latest_edges(first: _Ints, ready_ns: _Ints) -> _Ints:
-    """The edge that each moment waited for the longest; the first of equals, -1 for moments without edges.
-
-    Args:
-        first: see `Edges`.
-        ready_ns: the time of the moment before plus the work, of each edge.
-    """
-    found = np.full(len(first) - 1, -1, dtype=np.int64)
-    for moment in range(len(found)):
-        for edge in range(first[moment], first[moment + 1]):
-            if found[moment] < 0 or ready_ns[edge] > ready_ns[found[moment]]:
-                found[moment] = edge
-    return found
 
 
 def residuals(rows: Rows, times_ns: _Ints) -> tuple[_Ints, _Codes]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
-from tracebraid.graph.joining.residuals import latest_edges
+from tracebraid.graph.latest_edges import latest_edges
 from tracebraid.model.graph.dependency_graph import Edges
 
 __all__ = ["edges_of_path"]
@@ -22,7 +22,7 @@ def edges_of_path(edges: Edges, times_ns: _Ints, end: int) -> NDArray[np.bool_]:
         times_ns: of each moment, as replayed.
         end: the moment at which the path ends.
     """
-    latest = latest_edges(edges.first, times_ns[edges.before] + edges.work_ns)
+    latest = latest_edges(edges, times_ns)
     on_path = np.zeros(len(edges), dtype=np.bool_)
     _mark(latest, edges.before, end, on_path)
     return on_path
