@@ -51,7 +51,6 @@ _BY_EDGE = {
     EdgeKind.QUEUE: SegmentKind.QUEUE,
     EdgeKind.THREAD: SegmentKind.HANDOVER,
     EdgeKind.FORWARD_BACKWARD: SegmentKind.HANDOVER,
-    EdgeKind.DATA: SegmentKind.HANDOVER,
     EdgeKind.COMMUNICATION_WAIT: SegmentKind.HANDOVER,
 }
 """Of the edges whose work is none of an activity's own; of others the activity says what happens."""

@@ -17,7 +17,7 @@ _Ints = NDArray[np.int64]
 PROMPT_NS = 100_000
 """A thread that resumes within this resumed because of the hand-over, however short its silence was before."""
 
-_BETWEEN_THREADS = (EdgeKind.THREAD, EdgeKind.FORWARD_BACKWARD, EdgeKind.DATA)
+_BETWEEN_THREADS = (EdgeKind.THREAD, EdgeKind.FORWARD_BACKWARD)
 
 
 def closest_hand_overs(edges: EdgeList, chains: ThreadChains) -> EdgeList:

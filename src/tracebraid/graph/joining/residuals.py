@@ -25,7 +25,6 @@ _RESIDUAL = {
     EdgeKind.SYNC: Residual.SYNC,
     EdgeKind.QUEUE: Residual.SYNC,
     EdgeKind.THREAD: Residual.THREAD,
-    EdgeKind.DATA: Residual.THREAD,
     EdgeKind.FORWARD_BACKWARD: Residual.THREAD,
     EdgeKind.COMMUNICATION_WAIT: Residual.COMMUNICATION,
     EdgeKind.ARRIVAL: Residual.COMMUNICATION,

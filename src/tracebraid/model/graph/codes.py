@@ -62,11 +62,9 @@ class EdgeKind(IntEnum):
     """From a thread's moment to that of another thread that takes over."""
     FORWARD_BACKWARD = 11
     """From the end of a forward op to the start of its backward op."""
-    DATA = 12
-    """From the end of an op to the start of one on another thread that reads what it wrote."""
-    COMMUNICATION_WAIT = 13
+    COMMUNICATION_WAIT = 12
     """From the end of communication of the host to the moment of a thread that waited for it."""
-    QUEUE = 14
+    QUEUE = 13
     """From the start of device work to the end of a call that waited for room in the queue."""
 
 

@@ -24,7 +24,6 @@ _OF_RESULT = (
     EdgeKind.EVENT_WAIT,
     EdgeKind.SYNC,
     EdgeKind.THREAD,
-    EdgeKind.DATA,
     EdgeKind.COMMUNICATION_WAIT,
 )
 """Edges from the end of a collective to what needs its result."""

@@ -26,7 +26,6 @@ _LATENCIES = (
     EdgeKind.SYNC,
     EdgeKind.THREAD,
     EdgeKind.FORWARD_BACKWARD,
-    EdgeKind.DATA,
     EdgeKind.COMMUNICATION_WAIT,
     EdgeKind.QUEUE,
 )
