@@ -20,8 +20,9 @@ _LOW, _HIGH = 0.1, 0.9
 _SPREAD = 4.0
 """Samples above that many times the 10th percentile are no latency: the moment waited for what is not recorded.
 
-Of launches, gaps and syncs on V100, A100, H100 and MI300X the 90th percentile is 1.1 to 3.2 times the 10th, where
-nothing else is waited for.
+A choice: of 29 groups with 50 samples or more, in the smaller public GPU traces, the 90th percentile is at most
+4 times the 10th in 21, and up to 1,000 times in the others. With 2 or 8 instead, the median of a group stays the same
+in most; at the extremes it is 0.5 and 1.7 times what it is with 4.
 """
 
 _GROUP = ["code", "key"]
