@@ -84,6 +84,6 @@ def _nodes(linked: LinkedTrace, op: pl.Series) -> tuple[pl.Series, tuple[Finding
     try:
         links = linked.host_links
     except InputError as error:
-        code = FindingCode.GRAPH_WITHOUT_NODES
-        return nothing, (Finding.of(code, error.path, error.where, problem=error.problem),)
+        unread = Finding.of(FindingCode.GRAPH_WITHOUT_NODES, error.path, error.where, problem=error.problem)
+        return nothing, (unread,)
     return _of_events(links.sort("event_id"), op, "node_id"), ()

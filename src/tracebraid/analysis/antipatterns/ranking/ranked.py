@@ -98,7 +98,10 @@ def _spans(windows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _order(parts: pl.DataFrame, least_ns: float) -> pl.DataFrame:
-    """`key`, `item`, `most_ns` (its saving), `gain_ns` (null: unknown): those that save enough, by what they save on the rank with the most of each step."""
+    """Those that save enough, by what they save on the rank with the most of each step.
+
+    Columns: `key`, `item`, `most_ns` (its saving), `gain_ns` (null: unknown).
+    """
     return (
         parts.group_by("key", "rank", "step")
         .agg(pl.col("saving_ns").sum())
