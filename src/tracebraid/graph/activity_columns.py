@@ -49,7 +49,8 @@ def with_descriptions(
 
 def _of_events(table: pl.DataFrame, events: pl.Series, column: str) -> pl.Series:
     rows = rows_of_events(table.get_column("event_id"), events)
-    return fetched(table.select(column), rows).to_series()
+    values: pl.Series = fetched(table.select(column), rows).to_series()
+    return values
 
 
 def _families(table: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
