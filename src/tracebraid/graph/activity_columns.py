@@ -61,9 +61,10 @@ def _families(table: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
     names = host.get_column("name").set(~is_op, None)
     distinct = names.unique().drop_nulls()
     decided = [family_of_op(name) for name in distinct.cast(pl.String).to_list()]
-    families = pl.Series([family and family.value for family in decided], dtype=pl.String).cast(_NAME_TYPE)
-    of_host = names.replace_strict(distinct, families, default=None, return_dtype=_NAME_TYPE)
-    return pl.concat([of_host, of_work]).alias("family")
+    of_name = pl.Series([family and family.value for family in decided], dtype=pl.String).cast(_NAME_TYPE)
+    of_host = names.replace_strict(distinct, of_name, default=None, return_dtype=_NAME_TYPE)
+    families: pl.Series = pl.concat([of_host, of_work]).alias("family")
+    return families
 
 
 def _module_rows(count: int, linked: LinkedTrace, annotation: str) -> NDArray[np.int64]:
@@ -79,7 +80,7 @@ def _module_rows(count: int, linked: LinkedTrace, annotation: str) -> NDArray[np
 
 def _nodes(linked: LinkedTrace, op: pl.Series) -> tuple[pl.Series, tuple[Finding, ...]]:
     """The nodes of ops; null without an Execution Trace that can be read and fits: the graph needs none."""
-    nothing = pl.Series("node_id", [None], dtype=pl.Int64).new_from_index(0, len(op))
+    nothing = pl.select(pl.repeat(None, len(op), dtype=pl.Int64).alias("node_id")).to_series()
     if not linked.has_et:
         return nothing, ()
     try:

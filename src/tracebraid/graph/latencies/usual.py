@@ -25,22 +25,24 @@ nothing else is waited for.
 """
 
 _GROUP = ["code", "key"]
+_SOURCES = (LatencySource.GROUP, LatencySource.KIND, LatencySource.LOWEST)
 
 
 def usual_latencies(rows: pl.DataFrame) -> pl.DataFrame:
     """A row for each group: code, key, edges, samples, typical_ns, low_ns, high_ns, source, most_ns.
 
     The typical latency is the median of the samples of the group, without those that are no latency; of fewer than
-    `MIN_SAMPLES` that of the kind; where the kind has too few as well, the lowest sample, or without any sample the
-    lowest slack, as it cannot be more; 0 if these are too long for a latency. `most_ns` is what the latency hardly
-    exceeds: the 90th percentile of the samples that it was learned from, 0 where there is none.
+    `MIN_SAMPLES` that of the kind; where the kind has too few as well, the lowest sample of the kind, 0 if that is too
+    long for a latency; without any sample 0: how long an edge has waited that never decided says nothing. `most_ns`
+    is what the latency hardly exceeds: the 90th percentile of the samples that it was learned from, 0 where there is
+    none.
 
     Args:
         rows: `code`, `key`, `slack_ns` and `is_sample` of each edge.
     """
     every = pl.col("slack_ns").filter("is_sample")
     sample = every.filter(every <= _SPREAD * every.quantile(_LOW, "nearest"))
-    lowest = pl.coalesce(every.min(), pl.col("slack_ns").min())
+    lowest = every.min()
     of_kind = rows.group_by("code").agg(
         pl.col("is_sample").sum().alias("kind_samples"),
         sample.median().alias("kind_typical_ns"),
@@ -56,29 +58,20 @@ def usual_latencies(rows: pl.DataFrame) -> pl.DataFrame:
         every.quantile(_LOW, "nearest").alias("low_ns"),
         every.quantile(_HIGH, "nearest").alias("high_ns"),
     )
-    own = pl.col("samples") >= MIN_SAMPLES
-    kind = pl.col("kind_samples") >= MIN_SAMPLES
+    chosen = [
+        _by_samples("own_ns", "kind_typical_ns", "lowest_ns").alias("typical_ns"),
+        _by_samples("own_most_ns", "kind_most_ns", "lowest_sample_ns").alias("most_ns"),
+        pl.when(pl.col("kind_samples") == 0)
+        .then(pl.lit(LatencySource.NONE.value))
+        .otherwise(_by_samples(*(pl.lit(source.value) for source in _SOURCES)))
+        .alias("source"),
+    ]
     return (
-        found.join(of_kind, on="code", how="left")
-        .with_columns(
-            pl.when(own)
-            .then("own_ns")
-            .when(kind)
-            .then("kind_typical_ns")
-            .otherwise("lowest_ns")
-            .alias("typical_ns"),
-            pl.when(own)
-            .then("own_most_ns")
-            .when(kind)
-            .then("kind_most_ns")
-            .otherwise("lowest_sample_ns")
-            .alias("most_ns"),
-            pl.when(own)
-            .then(pl.lit(LatencySource.GROUP.value))
-            .when(kind)
-            .then(pl.lit(LatencySource.KIND.value))
-            .otherwise(pl.lit(LatencySource.LOWEST.value))
-            .alias("source"),
-        )
-        .sort("code", "key", nulls_last=False)
+        found.join(of_kind, on="code", how="left").with_columns(chosen).sort("code", "key", nulls_last=False)
     )
+
+
+def _by_samples(own: str | pl.Expr, of_kind: str | pl.Expr, lowest: str | pl.Expr) -> pl.Expr:
+    """What is learned from the group's own samples, from those of its kind where they are few, or from neither."""
+    enough, enough_of_kind = (pl.col(name) >= MIN_SAMPLES for name in ("samples", "kind_samples"))
+    return pl.when(enough).then(own).when(enough_of_kind).then(of_kind).otherwise(lowest)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
-__all__ = ["ActivityKind", "EdgeKind", "LatencySource", "Point", "Residual"]
-__all__ = ["ActivityKind", "EdgeKind", "Point", "Residual", "TimePart", "Track"]
+__all__ = ["ActivityKind", "EdgeKind", "LatencySource", "Point", "Residual", "TimePart", "Track"]
 
 
 class ActivityKind(Enum):
@@ -79,8 +78,9 @@ class LatencySource(Enum):
     KIND = "kind"
     """The median of all samples of the kind of edge: its own key has too few."""
     LOWEST = "lowest"
-    """The lowest of few samples, or without any the least time that any such edge took: it cannot be more.
-    0 where that is too long for a latency."""
+    """The lowest of few samples of the kind; 0 where that is too long for a latency."""
+    NONE = "none"
+    """No sample: such an edge never decided in the trace. It is taken as 0."""
 
 
 class Residual(IntEnum):
@@ -105,7 +105,6 @@ class Residual(IntEnum):
     UNEXPLAINED = 8
     """It came later than all that it waited for, without a reason that is known: so much later than is usual that
     no latency explains it."""
-    """It came later than all that it waited for, without a reason that is known."""
 
 
 class TimePart(Enum):

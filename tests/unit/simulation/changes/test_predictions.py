@@ -60,6 +60,18 @@ def host_waits(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
         host.launch(stream, "sgemm", 100_000, latency=AT_ONCE)
 
 
+def wait_for_loss(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
+    for _ in range(3):
+        with host.op("aten::mm", 2_000):
+            host.launch(stream, "sgemm", 40_000, latency=AT_ONCE)
+    recorded = host.record(stream)
+    if not made:
+        host.synchronize_event(recorded)
+    host.run("aten::mul", 50_000)
+    if made:
+        host.synchronize_event(recorded)
+
+
 def launches(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
     with host.op("aten::mm", 2_000):
         first = host.launch(stream, "sgemm", 4_000, latency=AT_ONCE)
@@ -109,6 +121,7 @@ def loader(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
 
 CASES = {
     "no-sync": Case("no-sync name=cudaEventSynchronize", host_waits),
+    "defer": Case("defer name=cudaEventSynchronize", wait_for_loss, waits=False),
     "graph-launch": Case("graph-launch name=sgemm", launches),
     "early": Case("early kind=communication", late_communication, waits=False),
     "fuse": Case("fuse 3 factor=0.6 name=add_*", fusable),
@@ -135,22 +148,7 @@ def job_steps(found: tracebraid.WhatIf, column: str) -> list[int]:
     return found.steps.filter(pl.col("rank").is_null()).get_column(column).to_list()
 
 
-LATENCY_NOT_SEEN = ("no-sync", "graph-launch", "early")
-"""Cases in which an edge decides that never decided in the trace: its usual latency is learned from other edges."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name,
-            marks=[pytest.mark.xfail(reason="a latency that the trace does not show")]
-            if name in LATENCY_NOT_SEEN
-            else [],
-        )
-        for name in CASES
-    ],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_prediction_is_the_other_trace(name: str) -> None:
     case = CASES[name]
     found = tracebraid.what_if(planted(case, False).linked(), case.change)

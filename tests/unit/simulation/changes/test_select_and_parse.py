@@ -156,6 +156,7 @@ ANY = [
     "set 5us",
     "remove kind=op",
     "no-sync",
+    "defer",
     "graph-launch",
     "offload kind=op",
     "fuse 3 factor=0.5",
