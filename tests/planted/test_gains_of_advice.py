@@ -31,7 +31,9 @@ def gain_of(trace: LinkedTrace, detector: str) -> tuple[float, float]:
     """Over all steps: what the detector's items gain, and what they save at most."""
     advice = api.advise(trace, 0.0, by_graph=True)
     items = advice.items.filter(pl.col("detector") == detector)
-    gain, saving = (items.get_column(name).sum() for name in ("gain_per_step_ns", "saving_per_step_ns"))
+    gain, saving = (
+        float(items.get_column(name).sum()) for name in ("gain_per_step_ns", "saving_per_step_ns")
+    )
     return gain * max(advice.steps, 1), saving * max(advice.steps, 1)
 
 

@@ -80,7 +80,7 @@ def device_cuts(graph: DependencyGraph, lanes: Lanes, known: pl.DataFrame) -> pl
     of_host = np.where(has_host, saving / np.maximum(end - start, 1), 0.0)[part]
     columns = (others.get_column("item").to_numpy()[part], part, activity, np.rint(within * share), of_host)
     found = pl.DataFrame(dict(zip(of_copies.columns, columns, strict=True)))
-    return pl.concat([of_copies, found.cast(dict(of_copies.schema))])
+    return pl.concat([of_copies, found.cast(of_copies.schema)])
 
 
 def host_intervals(
@@ -147,7 +147,8 @@ def _of_launches(graph: DependencyGraph, lanes: Lanes, works: pl.DataFrame) -> p
     found = frame.group_by("item", "part", "lane").agg(
         pl.col("start_ns").min(), pl.col("end_ns", "share", "last").max()
     )
-    return found.select(pl.col(name).cast(dtype) for name, dtype in _COLUMNS.items())
+    chosen: pl.DataFrame = found.select(pl.col(name).cast(dtype) for name, dtype in _COLUMNS.items())
+    return chosen
 
 
 def _ops_of(graph: DependencyGraph, call: _Ints) -> _Ints:
