@@ -57,31 +57,25 @@ def usual_latencies(rows: pl.DataFrame) -> pl.DataFrame:
         every.quantile(_LOW, "nearest").alias("low_ns"),
         every.quantile(_HIGH, "nearest").alias("high_ns"),
     )
-    own = pl.col("samples") >= MIN_SAMPLES
-    kind = pl.col("kind_samples") >= MIN_SAMPLES
     return (
         found.join(of_kind, on="code", how="left")
-        .with_columns(
-            pl.when(own)
-            .then("own_ns")
-            .when(kind)
-            .then("kind_typical_ns")
-            .otherwise("lowest_ns")
-            .alias("typical_ns"),
-            pl.when(own)
-            .then("own_most_ns")
-            .when(kind)
-            .then("kind_most_ns")
-            .otherwise("lowest_sample_ns")
-            .alias("most_ns"),
-            pl.when(own)
-            .then(pl.lit(LatencySource.GROUP.value))
-            .when(kind)
-            .then(pl.lit(LatencySource.KIND.value))
-            .when(pl.col("kind_samples") > 0)
-            .then(pl.lit(LatencySource.LOWEST.value))
-            .otherwise(pl.lit(LatencySource.NONE.value))
-            .alias("source"),
-        )
+        .with_columns(*_chosen())
         .sort("code", "key", nulls_last=False)
     )
+
+
+def _chosen() -> list[pl.Expr]:
+    """What counts of a group: its own samples, those of its kind, the lowest of few, or nothing."""
+    own, kind = (pl.col(column) >= MIN_SAMPLES for column in ("samples", "kind_samples"))
+    source = (
+        pl.when(own)
+        .then(pl.lit(LatencySource.GROUP.value))
+        .when(kind)
+        .then(pl.lit(LatencySource.KIND.value))
+        .when(pl.col("kind_samples") > 0)
+        .then(pl.lit(LatencySource.LOWEST.value))
+        .otherwise(pl.lit(LatencySource.NONE.value))
+    )
+    typical = pl.when(own).then("own_ns").when(kind).then("kind_typical_ns").otherwise("lowest_ns")
+    most = pl.when(own).then("own_most_ns").when(kind).then("kind_most_ns").otherwise("lowest_sample_ns")
+    return [typical.alias("typical_ns"), most.alias("most_ns"), source.alias("source")]

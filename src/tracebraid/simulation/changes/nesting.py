@@ -38,7 +38,8 @@ def with_nested(graph: DependencyGraph, chosen: _Bools) -> _Bools:
     depth = np.cumsum(opens)
     found = chosen.copy()
     found[activity[is_start & (depth > 0)]] = True
-    return found | launched(graph, found)
+    found |= launched(graph, found)
+    return found
 
 
 def launched_by(graph: DependencyGraph) -> _Ints:
