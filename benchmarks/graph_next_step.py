@@ -8,6 +8,7 @@ import polars as pl
 from tracebraid.api.graphing import dependency_graph
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.job import Job
+from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.simulation.replay import replay
 from tracebraid.simulation.residual_choice import Residuals, with_residuals
 from tracebraid.simulation.step_times import job_step_times, step_moments
@@ -18,7 +19,7 @@ MOST_STEPS = 8
 """Graphs of single steps that are built of a trace at most: its first."""
 
 
-def next_step_errors(job: Job, graph: DependencyGraph) -> dict[str, float]:
+def next_step_errors(traces: LinkedTrace | Job, graph: DependencyGraph) -> dict[str, float]:
     """Medians and 95th percentiles of three errors, as shares of what was measured; empty with fewer than two steps.
 
     `alone`: of the modelled replay of a graph of one step against that step; `next`: against the one after it;
@@ -26,7 +27,7 @@ def next_step_errors(job: Job, graph: DependencyGraph) -> dict[str, float]:
     are of spans, as of a step alone it is not known when the one before ended. Steps without time are left out.
 
     Args:
-        job: the traces.
+        traces: what the graph was built of.
         graph: of all steps.
     """
     moments = step_moments(graph.steps)
@@ -35,7 +36,7 @@ def next_step_errors(job: Job, graph: DependencyGraph) -> dict[str, float]:
     for step, name in enumerate(moments.names[: min(len(span_ns) - 1, MOST_STEPS)]):
         if name is None or not (span_ns[step] and span_ns[step + 1]):
             continue
-        replayed = _span_ns(with_residuals(dependency_graph(job, steps=name), Residuals.MODELLED))
+        replayed = _span_ns(with_residuals(dependency_graph(traces, steps=name), Residuals.MODELLED))
         ratios = (replayed / span_ns[step], replayed / span_ns[step + 1], span_ns[step] / span_ns[step + 1])
         found.append(dict(zip(("alone", "next", "neighbours"), np.abs(np.array(ratios) - 1), strict=True)))
     if not found:

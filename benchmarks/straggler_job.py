@@ -27,6 +27,14 @@ _Ints = NDArray[np.int64]
 _COMMUNICATION = "(send|recv|all-gather|reduce-scatter|all-reduce)$|^optimizer-clip-main-grad$"
 _SEND_RECV = "^(forward|backward)-(send|recv)$"
 
+_TIMES = ("duration", "transfer_duration", "launch_delay")
+_COLUMNS = {
+    "ops": ("step", "dp_rank", "stage", "rank", "optype", "op", *_TIMES),
+    "edges": ("before", "after"),
+    "groups": ("group", "op", "across_dp_ranks"),
+}
+"""The columns that are read of each file; it may have more."""
+
 
 @dataclass(frozen=True, eq=False)
 class StragglerJob:
@@ -50,7 +58,7 @@ def straggler_job(folder: Path) -> StragglerJob:
     Raises:
         OSError: a file is missing.
     """
-    ops, edges, groups = (pl.read_parquet(folder / f"{name}.parquet") for name in ("ops", "edges", "groups"))
+    ops, edges, groups = (_read(folder, name) for name in _COLUMNS)
     ops = _operations(ops)
     members = _members(ops, groups)
     steps = ops.get_column("step").unique(maintain_order=True)
@@ -69,6 +77,13 @@ def straggler_job(folder: Path) -> StragglerJob:
     if rows.backward:
         raise ValueError(f"{folder}: the dependencies form a cycle")
     return StragglerJob(_graph(ops, activities, order, rows), _labels(ops, activities.height))
+
+
+def _read(folder: Path, name: str) -> pl.DataFrame:
+    """A file's columns that are needed; names as text, whatever type they are written as."""
+    texts = ("op", "optype", "before", "after", "group")
+    found = pl.read_parquet(folder / f"{name}.parquet").select(_COLUMNS[name])
+    return found.with_columns(pl.col(column).cast(pl.String) for column in found.columns if column in texts)
 
 
 def _operations(ops: pl.DataFrame) -> pl.DataFrame:

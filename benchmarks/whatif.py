@@ -3,7 +3,8 @@
     python -m benchmarks.whatif [--rounds 3] [--only straggler] [--json] [--keep FOLDER]
 
 Needs torch. Each round captures both programs of a pair, one right after the other, in an order that alternates, so
-that what else the machine does falls on both alike. With --keep the captures stay, and those that are there are used.
+that what else the machine does falls on both alike. The change is the text of `--change`; `tracebraid.what_if` predicts
+from the capture without it. With --keep the captures stay, and those that are there are used.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = given.only or list(CHANGES)
     with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as kept:
         folder = Path(kept)
-        for number in range(1, given.rounds + 1):
-            for name in names:
-                print(f"{name} ({number} of {given.rounds})", file=sys.stderr)
-                capture_pair(name, folder, number)
-        pairs = [measured_pair(name, folder, given.rounds) for name in names]
+        pairs = []
+        for name in names:
+            print(name, file=sys.stderr)
+            capture_pair(name, folder, given.rounds)
+            pairs.append(measured_pair(name, folder, given.rounds))
     if given.json:
         found = [asdict(pair) | {"error_ms": pair.error_ms, "right": pair.right} for pair in pairs]
         print(json.dumps({"pairs": found, "same_order": same_order(pairs)}, indent=2))
@@ -66,7 +67,7 @@ def table(pairs: Sequence[Pair]) -> str:
     for pair in sorted(pairs, key=lambda pair: -pair.measured_ms):
         error = pair.error_ms / abs(pair.measured_ms) if pair.measured_ms else 0.0
         lines.append(
-            f"| {pair.name} | {pair.change} | {pair.step_ms:.2f} ms | {pair.predicted_ms:.2f} ms "
+            f"| {pair.name} | `{pair.change}` | {pair.step_ms:.2f} ms | {pair.predicted_ms:.2f} ms "
             f"| {pair.measured_ms:.2f} ms | {pair.noise_ms:.2f} ms | {error:+.0%} | {'yes' if pair.right else 'no'} |"
         )
     lines += [

@@ -1,4 +1,4 @@
-"""Captures of a pair of programs in turn, and what a graph of the first predicts of the second."""
+"""Captures of a pair of programs in turn, and what `what_if` predicts of the second from the first."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 import tracebraid
 from benchmarks.measure import ROOT
 from benchmarks.whatif_programs.changes import CHANGES
-from tracebraid.api.graphing import dependency_graph
-from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.graph.replay_error import ReplayError
-from tracebraid.simulation.replay import replay
-from tracebraid.simulation.reproduction import replay_error, replay_errors
-from tracebraid.simulation.step_times import job_step_times, step_moments
 
 __all__ = ["WITHIN", "Pair", "capture_pair", "measured_pair"]
 
 WITHIN = 0.1
 """By how much of the measured gain a prediction may be off, where the noise of the runs is not larger."""
-TIMEOUT_S = 120
+TIMEOUT_S = 600
+
+_UNCHANGED = "scale 1"
+"""A change that changes nothing."""
 
 _Floats = NDArray[np.float64]
 
@@ -38,10 +37,10 @@ class Pair:
 
     Args:
         name: the program.
-        change: what was changed.
+        change: what was changed, as `--change` takes it.
         rounds: how often both were captured.
         step_ms: of a step without the change: the mean of the middle half of all steps.
-        predicted_ms: by how much shorter the graph of each capture without the change says that the step gets.
+        predicted_ms: by how much shorter the step gets, as `what_if` says of each capture without the change.
         measured_ms: by how much shorter it is in the other capture of the round.
         noise_ms: half of the range of the measured gains over the rounds.
         spread_ms: the distance of the quartiles of the steps, the larger of both captures.
@@ -95,38 +94,34 @@ class _Round:
     recorded: float
 
 
-def capture_pair(name: str, folder: Path, number: int) -> None:
-    """Capture a program without and with its change, in the order that the number of the round gives.
+def capture_pair(name: str, folder: Path, rounds: int) -> None:
+    """Capture a program without and with its change, so many times, in turns and in a process of their own.
 
     Raises:
         RuntimeError: the program failed.
     """
-    for changed in (False, True) if number % 2 else (True, False):
-        target = _folder(folder, name, changed, number)
-        if target.exists():
-            continue
-        words = [sys.executable, "-m", "benchmarks.whatif_programs.run", name, str(target)]
-        done = subprocess.run(
-            [*words, *(["--changed"] if changed else [])],
-            cwd=ROOT,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT_S,
-        )
-        if done.returncode != 0:
-            raise RuntimeError(f"{name} failed:\n{done.stderr[-2000:]}")
+    words = ["-m", "benchmarks.whatif_programs.run", name, str(folder / name), "--rounds", str(rounds)]
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{name} failed:\n{done.stderr[-2000:]}")
 
 
 def measured_pair(name: str, folder: Path, rounds: int) -> Pair:
-    """Compare what the graphs of the captures without the change predict with what those with it took."""
-    found = [_round(name, folder, number) for number in range(1, rounds + 1)]
+    """Compare what is predicted from the captures without the change with what those with it took."""
+    found = [_round(name, folder / name, number) for number in range(1, rounds + 1)]
     gains = [each.measured_ms for each in found]
     errors = [each.replay for each in found]
     return Pair(
         name,
-        CHANGES[name].text,
+        "; ".join(CHANGES[name]),
         rounds,
         step_ms=median(each.step_ms for each in found),
         predicted_ms=median(each.predicted_ms for each in found),
@@ -142,26 +137,26 @@ def measured_pair(name: str, folder: Path, rounds: int) -> Pair:
 
 
 def _round(name: str, folder: Path, number: int) -> _Round:
-    target = _folder(folder, name, False, number)
-    graph = _graph(target)
-    base = step_times_ms(graph)
-    changed = step_times_ms(_graph(_folder(folder, name, True, number)))
+    target = folder / f"base_{number}"
+    found = tracebraid.what_if(tracebraid.open(target), *CHANGES[name])
+    other = tracebraid.what_if(tracebraid.open(folder / f"changed_{number}"), _UNCHANGED)
+    base, predicted = (_steps_ms(found, column) for column in ("before_ns", "after_ns"))
+    changed = _steps_ms(other, "before_ns")
     typical = typical_ms(base)
     return _Round(
         typical,
-        replay_error(replay_errors(graph)),
-        typical - typical_ms(step_times_ms(CHANGES[name].apply(graph))),
+        found.replay_error,
+        typical - typical_ms(predicted),
         typical - typical_ms(changed),
         max(float(np.subtract(*np.quantile(times, [0.75, 0.25]))) for times in (base, changed)),
         typical / _untraced_ms(target),
     )
 
 
-def step_times_ms(graph: DependencyGraph) -> _Floats:
-    """The times of all steps but the first, from the end of the step before, as a replay has them."""
-    edges = graph.edges
-    times = replay(edges.first, edges.before, edges.work_ns, graph.moments.residual_ns)
-    return job_step_times(times, step_moments(graph.steps)).time_ns[1:] / 1e6
+def _steps_ms(found: tracebraid.WhatIf, column: str) -> _Floats:
+    """The times of the job's steps but the first, of which the end of the step before is not known."""
+    times = found.steps.filter(pl.col("rank").is_null()).get_column(column)
+    return times.to_numpy()[1:] / 1e6
 
 
 def typical_ms(times_ms: _Floats) -> float:
@@ -174,11 +169,3 @@ def typical_ms(times_ms: _Floats) -> float:
 def _untraced_ms(folder: Path) -> float:
     ranks = [json.loads(path.read_text()) for path in sorted(folder.glob("untraced_*.json"))]
     return typical_ms(np.array(ranks).mean(axis=0) * 1e3)
-
-
-def _graph(folder: Path) -> DependencyGraph:
-    return dependency_graph(tracebraid.open(folder))
-
-
-def _folder(folder: Path, name: str, changed: bool, number: int) -> Path:
-    return folder / name / f"{'changed' if changed else 'base'}_{number}"

@@ -53,6 +53,7 @@ def rank_graph(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankGrap
     others, findings = forward_edges(others, times_ns, linked.timeline.path)
     edges = [without_waiting(threads, others, times_ns), device_edges(works, others, times_ns), others]
     learned = with_latencies(EdgeList.joined(edges), times_ns, activities.table)
+    findings = (*activities.findings, *findings)
     found = with_long_calls(learned.edges, times_ns, activities.table)
     return RankGraph(linked.rank, activities.table, times_ns, found, learned.latencies, findings)
 

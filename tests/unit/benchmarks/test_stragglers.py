@@ -10,7 +10,9 @@ import pytest
 
 from benchmarks.straggler_job import straggler_job
 from benchmarks.stragglers import as_published, main, straggler_step_errors
+from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.simulation.stragglers.metrics import straggler_metrics_of
+from tracebraid.simulation.stragglers.operations import Operations
 
 
 def _row(
@@ -68,6 +70,20 @@ def test_metrics_are_those_computed_by_hand(folder: Path) -> None:
     # Of dp_rank 1's last stage made ideal: 1 + 2 + 2 s. The other dp_rank is then as fast.
     assert found["M_S"] == pytest.approx(3 / 2)
     assert found["M_W"] == pytest.approx(3 / 2)
+
+
+def test_other_columns_and_types_of_names_change_nothing(folder: Path) -> None:
+    before = as_published(straggler_metrics_of(*_parts(folder)))
+    for name, texts in (("ops", ["op", "optype"]), ("edges", ["before", "after"]), ("groups", ["op"])):
+        path = folder / f"{name}.parquet"
+        rows = pl.read_parquet(path).with_columns(pl.col(texts).cast(pl.Categorical), activity=1, number=2)
+        rows.sample(fraction=1, shuffle=True, seed=1).write_parquet(path)
+    assert as_published(straggler_metrics_of(*_parts(folder))) == before
+
+
+def _parts(folder: Path) -> tuple[DependencyGraph, Operations]:
+    job = straggler_job(folder)
+    return job.graph, job.operations
 
 
 def test_launch_delays_are_residuals(folder: Path) -> None:

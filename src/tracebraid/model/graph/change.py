@@ -33,6 +33,8 @@ class Verb(Enum):
     """Launches device work as graphs, from a sync to the next: a single call each, no host work in between."""
     NO_SYNC = "no-sync"
     """Lets the host go on without waiting for devices."""
+    DEFER = "defer"
+    """Lets a thread wait for devices and for communication of the host at the end of the step instead."""
     OFFLOAD = "offload"
     """Lets another thread do host work, so many ahead."""
     FUSE = "fuse"
@@ -58,6 +60,7 @@ class Where:
         op: names of ops: each with the calls in it, outside of other ops, and the device work that they launched.
         within: names of host events: each with all that it calls, and all the device work that is launched in it.
         module: names of modules (`Linear_0`), as `op`.
+        shapes: shapes of the inputs of ops, as text (`[[64, 512], [512]]`), as `op`.
         family: `KernelFamily`.
         stream: numbers of streams.
         group: process groups.
@@ -70,6 +73,7 @@ class Where:
     op: str | None = None
     within: str | None = None
     module: str | None = None
+    shapes: str | None = None
     family: str | None = None
     stream: str | None = None
     group: str | None = None

@@ -22,7 +22,7 @@ from tracebraid.simulation.changes.offload import offloaded
 from tracebraid.simulation.changes.parse import checked
 from tracebraid.simulation.changes.remove import removed
 from tracebraid.simulation.changes.select import selected
-from tracebraid.simulation.changes.waiting import without_sync
+from tracebraid.simulation.changes.waiting import deferred, without_sync
 from tracebraid.simulation.changes.work import scaled, set_to, split
 
 __all__ = ["changed"]
@@ -34,6 +34,7 @@ _WITHOUT_VALUE: dict[Verb, Callable[[DependencyGraph, _Bools], DependencyGraph]]
     Verb.EARLY: started_early,
     Verb.GRAPH_LAUNCH: launched_as_graphs,
     Verb.NO_SYNC: without_sync,
+    Verb.DEFER: deferred,
     Verb.AS_MEDIAN: as_median,
 }
 

@@ -60,6 +60,18 @@ def host_waits(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
         host.launch(stream, "sgemm", 100_000, latency=AT_ONCE)
 
 
+def wait_for_loss(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
+    for _ in range(3):
+        with host.op("aten::mm", 2_000):
+            host.launch(stream, "sgemm", 40_000, latency=AT_ONCE)
+    recorded = host.record(stream)
+    if not made:
+        host.synchronize_event(recorded)
+    host.run("aten::mul", 50_000)
+    if made:
+        host.synchronize_event(recorded)
+
+
 def launches(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
     with host.op("aten::mm", 2_000):
         first = host.launch(stream, "sgemm", 4_000, latency=AT_ONCE)
@@ -121,6 +133,7 @@ def two_queues(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
 CASES = {
     "move": Case("move 20 name=copy_*", two_queues),
     "no-sync": Case("no-sync name=cudaEventSynchronize", host_waits),
+    "defer": Case("defer name=cudaEventSynchronize", wait_for_loss, waits=False),
     "graph-launch": Case("graph-launch name=sgemm", launches),
     "early": Case("early kind=communication", late_communication, waits=False),
     "fuse": Case("fuse 3 factor=0.6 name=add_*", fusable),

@@ -161,6 +161,7 @@ ANY = [
     "set 5us",
     "remove kind=op",
     "no-sync",
+    "defer",
     "graph-launch",
     "offload kind=op",
     "move 9 kind=kernel",
