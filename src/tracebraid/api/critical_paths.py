@@ -19,7 +19,7 @@ __all__ = ["DEFAULT_REPLAYS", "critical_path", "critical_path_of_graph", "write_
 
 
 def critical_path(
-    traces: LinkedTrace | Job,
+    traces: LinkedTrace | Job | DependencyGraph,
     *,
     step: str | int | None = None,
     rank: int | None = None,
@@ -32,13 +32,13 @@ def critical_path(
     residuals together are the step's time, to the ns.
 
     Args:
-        traces: a job; a linked trace is a job of one rank.
+        traces: a job; a linked trace is a job of one rank; or the dependency graph of either.
         step: the name of a step, or its number; None: all steps.
         rank: the path stays within this rank and ends with it: where it waited for other ranks, the path waits. None:
             the path goes over all ranks.
         replays: how often each step is replayed with durations of the other steps, to see how stable its path is; 0:
             not at all.
-        annotation: what marks a step, see `steps`.
+        annotation: what marks a step, see `steps`; a graph has its steps already.
 
     Raises:
         ArgumentError: there is no such step or rank, or a number of replays below 0.
@@ -51,7 +51,7 @@ def critical_path(
         print(path.steps.select("step", "span_ns", "path_ns", "residual_ns", "explained"))
         print(path.segments.sort("duration_ns", descending=True).head(10))
     """
-    graph = dependency_graph(traces, annotation=annotation)
+    graph = traces if isinstance(traces, DependencyGraph) else dependency_graph(traces, annotation=annotation)
     return critical_path_of_graph(graph, PathOptions(step, rank, replays))
 
 
