@@ -23,11 +23,12 @@ _SENTENCES = {
     WhatIfNote.INTERFERENCE: "Kernels that come beside communication are slower, by as much as was measured:",
     WhatIfNote.SAME_OVERLAP: "The same kernels run beside communication as did: they are as fast as they were.",
     WhatIfNote.NO_OVERLAP: (
-        "Kernels newly run beside communication, which is not modelled: none does in these traces. They would be slower."
+        "Kernels newly run beside communication, which is not modelled: none does in these traces. "
+        "They would be slower."
     ),
     WhatIfNote.NO_COMPARISON: (
-        "Other kernels run beside communication than did, which is not modelled: the traces do not show how much slower "
-        "that makes them."
+        "Other kernels run beside communication than did, which is not modelled: the traces do not show "
+        "how much slower that makes them."
     ),
     WhatIfNote.RESIDUALS_STAY: "What nothing explains stays as it was measured.",
     WhatIfNote.LATENCY_UNKNOWN: (
