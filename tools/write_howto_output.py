@@ -1,12 +1,13 @@
-"""Writes into docs/howto.md what the commands of its console blocks print on the bundled traces.
+"""Writes into docs/howto.md and pages like it what the commands of its console blocks print on the bundled traces.
 
-Run `python tools/write_howto_output.py`; with `--check` it only says whether the page is up to date.
+Run `python tools/write_howto_output.py`; with `--check` it only says whether the pages are up to date.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,10 @@ from shutil import copytree
 
 import tracebraid
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "howto.md"
+PAGES = [
+    Path(__file__).resolve().parents[1] / "docs" / name
+    for name in ("howto.md", "critical_path.md", "what_if.md")
+]
 BLOCK = re.compile(r"```console\n\$ tracebraid ([^\n]+)\n.*?```", re.S)
 WIDTH = 100
 """Characters in a line of the page's code."""
@@ -24,7 +28,7 @@ WIDTH = 100
 def block(arguments: str, folder: Path) -> str:
     """The console block of a command that runs beside a folder `traces`."""
     done = subprocess.run(
-        [sys.executable, "-m", "tracebraid", *arguments.split()],
+        [sys.executable, "-m", "tracebraid", *shlex.split(arguments)],
         cwd=folder,
         env=os.environ | {"COLUMNS": str(WIDTH)},
         capture_output=True,
@@ -43,12 +47,15 @@ def page(text: str) -> str:
 
 
 def main() -> int:
-    """Write the page, or check it."""
-    old = PAGE.read_text(encoding="utf-8")
-    new = page(old)
-    if "--check" in sys.argv[1:]:
-        return int(new != old)
-    PAGE.write_text(new, encoding="utf-8")
+    """Write the pages, or check them."""
+    for path in PAGES:
+        old = path.read_text(encoding="utf-8")
+        new = page(old)
+        if new == old:
+            continue
+        if "--check" in sys.argv[1:]:
+            return 1
+        path.write_text(new, encoding="utf-8")
     return 0
 
 

@@ -33,7 +33,7 @@ def critical_path(
     residuals together are the step's time, to the ns.
 
     Args:
-        traces: a job, a linked trace, or the dependency graph of one.
+        traces: a job; a linked trace is a job of one rank; or the dependency graph of either.
         step: the name of a step, or its number; None: all steps.
         rank: the path stays within this rank and ends with it: where it waited for other ranks, the path waits. None:
             the path goes over all ranks.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import polars as pl
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.api.job.taking import gather_questions, parts_of
 from tracebraid.api.job.whole_job import linked_with_parts
+from tracebraid.errors import ArgumentError
 from tracebraid.graph.coverage.coverage import coverage_of
 from tracebraid.graph.joining.join_ranks import join_ranks
 from tracebraid.graph.joining.steps_of_rank import Steps, in_steps, step_names
@@ -56,13 +57,15 @@ def dependency_graph(
 
     Raises:
         InputError: a file of any rank cannot be read, as with `Job.ask`; nothing is left out silently.
-        ArgumentError: there is no such step.
+        ArgumentError: there is no such step, or `traces` is none.
         MissingLibraryError: numba is not installed.
 
     Example::
 
         graph = tracebraid.dependency_graph(tracebraid.open("traces"), steps=range(3, 6))
     """
+    if not isinstance(traces, Job | LinkedTrace):
+        raise ArgumentError(f"{traces!r} is no job and no linked trace; give tracebraid.open(path)")
     chosen = steps if steps is None or isinstance(steps, int | str) else tuple(steps)
     if isinstance(traces, LinkedTrace):
         return traces.derived(_graph, chosen, annotation)
@@ -137,7 +140,7 @@ def _part(linked: LinkedTrace, steps: Steps | None, annotation: str) -> tuple[Ra
     part = rank_graph(linked, annotation)
     if steps is not None:
         part = in_steps(part, _names_here(steps, seen, annotation), windows)
-    return part.packed(), seen
+    return replace(part.packed(), findings=(*linked.known_findings, *part.findings)), seen
 
 
 def _names_here(steps: Steps, seen: list[str], annotation: str) -> tuple[str, ...]:

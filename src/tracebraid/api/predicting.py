@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracebraid.api.graphing import graph_of
+from tracebraid.errors import ArgumentError
 from tracebraid.model.graph.change import Change
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.graph.what_if import WhatIf
@@ -36,6 +37,21 @@ def what_if(
         print(found.gain, found.gain_low_ns, found.gain_high_ns)
         print(found.steps.filter(pl.col("rank").is_null()))
     """
-    asked = [change_of(change) if isinstance(change, str) else change for change in changes]
+    asked = [_change(change) for change in changes]
     graph = graph_of(traces, annotation)
     return what_would_be(graph, asked)
+
+
+def _change(change: str | Change) -> Change:
+    """A change, which may be text.
+
+    Raises:
+        ArgumentError: it is neither, or the text makes no sense.
+    """
+    if isinstance(change, str):
+        return change_of(change)
+    if not isinstance(change, Change):
+        raise ArgumentError(
+            f'{change!r} is no change; give each as text of its own, such as "scale 0.5 family=gemm"'
+        )
+    return change

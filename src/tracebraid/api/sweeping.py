@@ -21,7 +21,7 @@ __all__ = ["sweep"]
 def sweep(
     traces: LinkedTrace | Job | DependencyGraph,
     *,
-    by: Collection[str] = (),
+    by: str | Collection[str] = (),
     groups: int = DEFAULT_GROUPS,
     annotation: str = PROFILER_STEP,
 ) -> pl.DataFrame:
@@ -29,7 +29,7 @@ def sweep(
 
     Args:
         traces: a job, a linked trace, or the dependency graph of one.
-        by: by what work is grouped (values of `SweepBy`, such as `family`); empty: by each.
+        by: by what work is grouped (a value of `SweepBy`, such as `family`, or several); empty: by each.
         groups: of how many groups gains are computed, those with most work on the critical path; positive.
         annotation: what marks a step; a graph has its steps already.
 
@@ -39,11 +39,12 @@ def sweep(
         MissingLibraryError: numba is not installed.
     """
     known = {kind.value: kind for kind in SweepBy}
-    unknown = [name for name in by if name not in known]
+    names = [by] if isinstance(by, str) else by
+    unknown = [name for name in names if name not in known]
     if unknown:
         raise ArgumentError(f"work is not grouped by {unknown[0]}, but by any of: {', '.join(known)}")
     if groups < 1:
         raise ArgumentError(f"groups is {groups}, but a sweep needs one group at least")
     graph = graph_of(traces, annotation)
-    chosen = [known[name] for name in by] or list(SweepBy)
+    chosen = [known[name] for name in names] or list(SweepBy)
     return sweep_of(graph, by=chosen, groups=groups, annotation=annotation)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.cli.output import output_width, say, say_json
+from tracebraid.cli.output import note, output_width, say, say_json
 from tracebraid.cli.ranks import asked_ranks
 from tracebraid.cli.ranks_of_graph import asked_graph, end, findings_data
 from tracebraid.cli.table_output import Format, Target, write_table
@@ -70,6 +70,8 @@ def critical_path(
     """Say what each step's time is made of, end to end, over all ranks: what must be faster for it to be shorter."""
     if json and csv:
         raise typer.BadParameter("give one of --json and --csv")
+    if out is not None and not out.name.endswith((".json", ".json.gz")):
+        raise typer.BadParameter(f"{out} ends in neither .json nor .json.gz: name such a file")
     Target(None, out).refuse_existing()
     job = api.open(path, window=window)
     asked_ranks(job, rank)
@@ -80,6 +82,7 @@ def critical_path(
     found = _found(asked.graph, api.PathOptions(step, rank, replays), with_error=not csv)
     if out is not None:
         api.write_path_overlay(found, out)
+        note(f"{out}: the path and its arrows; open it at https://ui.perfetto.dev")
     if json:
         say_json({**path_data(found), **findings_data(asked.findings)})
     elif csv:

@@ -10,8 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from tracebraid.model.answers import TotalsBy
+from tracebraid.model.expressions import as_text
 from tracebraid.model.graph.critical_path import CriticalPath
-from tracebraid.model.graph.replay_error import ReplayError
+from tracebraid.model.graph.segment_kind import SegmentKind
+from tracebraid.reports.error_lines import error_lines
 from tracebraid.reports.machine import rows_data
 from tracebraid.reports.path_tables import (
     hops_table,
@@ -27,6 +29,10 @@ __all__ = ["path_data", "path_parts"]
 
 _NOTABLE_RESIDUAL = 0.05
 """Share of a step: with more than this on the path unexplained, totals may mislead."""
+_NOTABLE_BARE = 0.5
+"""Share of a step: with more than this of the path in no op and no Python function, it says little."""
+_BARE = (SegmentKind.ANNOTATION.value, SegmentKind.THREAD.value)
+"""Time of a thread of which nothing is known but the annotation."""
 
 
 def path_data(path: CriticalPath) -> dict[str, Any]:
@@ -80,17 +86,7 @@ def _head_lines(path: CriticalPath) -> list[str]:
     lines.append(
         f"On the path {percent(waiting)} is waits and latencies in which nothing is computed or moved."
     )
-    return [*lines, *_error_lines(path.replay_error)]
-
-
-def _error_lines(error: ReplayError) -> list[str]:
-    if error.median is None or error.p95 is None:
-        return []
-    line = f"A replay without measured starts misses the time of a step by {percent(error.median)} (median)"
-    line += f", {percent(error.p95)} (95th percentile of {_count(error.steps, 'step')})"
-    if error.next_step_median is not None:
-        line += f"; a step predicted from the one before by {percent(error.next_step_median)}"
-    return [f"{line}."]
+    return [*lines, *error_lines(path.replay_error)]
 
 
 def _next_lines(path: CriticalPath) -> list[str]:
@@ -107,6 +103,12 @@ def _next_lines(path: CriticalPath) -> list[str]:
     span = int(path.steps.get_column("span_ns").sum())
     if residual > _NOTABLE_RESIDUAL * span:
         lines.append("  tracebraid check PATH   whether the capture lacks what would explain the residuals")
+    bare = int(path.segments.filter(as_text("kind").is_in(_BARE)).get_column("duration_ns").sum())
+    if bare > _NOTABLE_BARE * span:
+        lines.append(
+            f"  tracebraid capture --stacks ...   {percent(bare / span if span else 0.0)} of the path is a thread "
+            "outside of all ops: stacks say what it does there"
+        )
     if path.rank is None and len(path.ranks) > 1:
         slow = path.segments.group_by("rank").agg(pl.col("duration_ns").sum()).drop_nulls("rank")
         if not slow.is_empty():

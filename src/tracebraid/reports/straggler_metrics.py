@@ -15,6 +15,9 @@ from tracebraid.reports.units import duration, percent
 
 __all__ = ["straggler_data", "straggler_parts"]
 
+_NOTABLE = 0.0005
+"""Of S - 1: what is less is printed as 0, and shares of it are noise."""
+
 
 def straggler_data(metrics: pl.DataFrame) -> dict[str, Any]:
     """The metrics for JSON, by the names of the paper."""
@@ -49,13 +52,29 @@ def straggler_parts(metrics: pl.DataFrame, top: int, width: int) -> list[Text | 
         f"S = {total['value']:.3f}: a step takes {duration(total['step_ns'])} where nothing is late without reason; "
         f"were the same operations equally long on all ranks and in all steps, {duration(total['ideal_ns'])}."
     ]
+    if abs(total["value"] - 1) < _NOTABLE:
+        lines.append("Next to nothing is lost by differences between ranks and between steps.")
+    elif total["value"] < 1:
+        lines.append("Nothing is lost: ranks do different work, of which equal shares would take longer.")
+    lines += _lost_lines(metrics) if total["value"] - 1 >= _NOTABLE else []
+    return [*(Text(printable(line)) for line in lines), Text(""), _groups_table(metrics, top, width)]
+
+
+def _lost_lines(metrics: pl.DataFrame) -> list[str]:
+    """What takes away which share of the time that is lost."""
+    lines = []
     last = _value(metrics, StragglerMetric.LAST_STAGE)
     if last is not None:
         lines.append(f"M_S = {percent(last)} of what is lost goes when the last stage's work is made ideal.")
     slowest = metrics.filter(pl.col("metric") == StragglerMetric.SLOWEST_WORKERS.value)
     if slowest.height and slowest.item(0, "value") is not None:
         share = percent(slowest.item(0, "value"))
-        lines.append(f"M_W = {share} goes when that of rank {slowest.item(0, 'group')} is made ideal.")
+        ranks = slowest.item(0, "group")
+        lines.append(f"M_W = {share} of what is lost goes when the work of rank {ranks} is made ideal.")
+    return lines
+
+
+def _groups_table(metrics: pl.DataFrame, top: int, width: int) -> Table:
     by = metrics.filter(pl.col("metric") == StragglerMetric.SLOWDOWN_BY.value).head(top)
     rows = [
         [row["group_by"], row["group"], f"{row['value']:.4f}", duration(row["step_ns"])]
@@ -63,8 +82,7 @@ def straggler_parts(metrics: pl.DataFrame, top: int, width: int) -> list[Text | 
     ]
     heads = (Head("by", "left"), Head("group", "left", shortens=True), Head("S_x"), Head("step"))
     title = "Ideal steps with only the work of this group as it was"
-    table = fitted_table(title, heads, rows, width, kept=3)
-    return [*(Text(printable(line)) for line in lines), Text(""), table]
+    return fitted_table(title, heads, rows, width, kept=3)
 
 
 def _value(metrics: pl.DataFrame, metric: StragglerMetric) -> float | None:

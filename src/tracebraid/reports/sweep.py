@@ -44,12 +44,12 @@ def sweep_parts(swept: pl.DataFrame, top: int, width: int) -> list[Text | Table]
         *(Head(f"-{gone} %") for gone in _GONE),
         Head("gain at -50 %"),
         Head("on the path"),
-        Head("own time"),
-        Head("", "left"),
+        Head("work"),
     )
     lines = [
         "Gain of a step with 10 %, 50 %, 100 % of the work gone; groups overlap, so gains do not add up.",
         "launched: with calls in it and the device work that it launched. *: another path takes over.",
+        "on the path: share of the critical paths; work: of all steps and ranks.",
     ]
     table = fitted_table("What to optimise first", heads, rows, width, kept=5)
     return [table, *map(Text, lines)]
@@ -59,6 +59,7 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     scope = "" if row["scope"] == "self" else f" {row['scope']}"
     gains = ["" if row[f"gain_{gone}"] is None else percent(row[f"gain_{gone}"]) for gone in _GONE]
     half, whole = row["gain_50_ns"], row["gain_100_ns"]
+    gains[-1] += " *" if half is not None and 0 < whole < _TAKEN_OVER * half else "  "
     return [
         f"{row['group_by']}{scope}",
         shortened(row["name"], _NAME_WIDTH),
@@ -66,5 +67,4 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
         "" if half is None else duration(half),
         percent(row["on_path"]),
         duration(row["total_ns"]),
-        "*" if half is not None and 0 < whole < _TAKEN_OVER * half else "",
     ]

@@ -6,11 +6,14 @@ from dataclasses import asdict
 from typing import Any
 
 import polars as pl
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
 from tracebraid.model.graph.what_if import WhatIf, WhatIfNote
+from tracebraid.reports.error_lines import error_lines
 from tracebraid.reports.machine import rows_data
+from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell, printable
 from tracebraid.reports.units import duration, percent
 
@@ -87,19 +90,14 @@ def _head(found: WhatIf) -> list[str]:
         f"Gain {duration(found.gain_ns)}; over steps and models of what is unexplained "
         f"{duration(found.gain_low_ns)} to {duration(found.gain_high_ns)}.",
     ]
-    error = found.replay_error
-    if error.median is not None and error.p95 is not None:
-        lines.append(
-            f"Without measured starts the model misses the steps of this trace by {percent(error.median)} (median), "
-            f"{percent(error.p95)} (95th percentile)."
-        )
-    return lines
+    return [*lines, *error_lines(found.replay_error)]
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
+    table = table_of(
+        title, [(column, "right" if number else "left") for number, column in enumerate(columns)]
+    )
+    table.min_width = cell_len(title)
     return table
 
 
@@ -134,7 +132,8 @@ def _ranks(found: WhatIf, top: int) -> Table:
 
 
 def _paths(found: WhatIf, top: int) -> Table:
-    table = _table("On the critical paths of all steps", "kind", "before", "after")
+    steps = max(found.steps.get_column("step").n_unique(), 1)
+    table = _table(f"On the critical path{', per step' if steps > 1 else ''}", "kind", "before", "after")
     for row in found.paths.head(top).iter_rows(named=True):
-        table.add_row(row["kind"], duration(row["before_ns"]), duration(row["after_ns"]))
+        table.add_row(row["kind"], duration(row["before_ns"] / steps), duration(row["after_ns"] / steps))
     return table

@@ -47,7 +47,8 @@ def choose_window(folder: Path, number: int | None) -> tuple[Path | None, list[F
     shown = ", ".join(names) or "none"
     wanted = f"{_WINDOW}{number}" if number is not None else names[-1] if names else ""
     if number is not None and wanted not in names:
-        raise InputError(str(folder), f"it has no window {number}; it has {shown}", "Name one of these")
+        advice = "Name one of these" if names else "Leave the window out"
+        raise InputError(str(folder), f"it has no window {number}; it has {shown}", advice)
     if len(names) < 2:
         return next((path for _, path in windows), None), []
     details = {"windows": len(names), "names": shown, "chosen": wanted}

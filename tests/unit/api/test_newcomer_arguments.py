@@ -1,0 +1,38 @@
+"""Arguments that newcomers give to the questions of the dependency graph."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import polars as pl
+import pytest
+
+import tracebraid
+from tracebraid.errors import ArgumentError
+
+
+@pytest.fixture(scope="module")
+def job() -> tracebraid.Job:
+    return tracebraid.open(tracebraid.demo_path())
+
+
+def test_a_path_is_no_job() -> None:
+    with pytest.raises(ArgumentError):
+        tracebraid.dependency_graph(cast("Any", "traces"))
+
+
+def test_a_list_is_no_change(job: tracebraid.Job) -> None:
+    with pytest.raises(ArgumentError):
+        tracebraid.what_if(job, cast("Any", ["scale 0.5"]))
+
+
+def test_a_sweep_is_grouped_by_a_name_alone(job: tracebraid.Job) -> None:
+    graph = tracebraid.dependency_graph(job)
+    assert tracebraid.sweep(graph, by="op", groups=5).equals(tracebraid.sweep(graph, by=["op"], groups=5))
+
+
+def test_the_critical_path_is_that_of_the_graph(job: tracebraid.Job) -> None:
+    of_job = tracebraid.critical_path(job, replays=0)
+    of_graph = tracebraid.critical_path(tracebraid.dependency_graph(job), replays=0)
+    assert of_graph.segments.equals(of_job.segments)
+    assert of_graph.steps.select(pl.col("span_ns").sum()).item() > 0
