@@ -33,7 +33,9 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("program", choices=[*SINGLE_RANK, *TWO_RANKS])
-    parser.add_argument("folder", type=Path, help="of the program; its captures are base_1, changed_1, base_2, ...")
+    parser.add_argument(
+        "folder", type=Path, help="of the program; its captures are base_1, changed_1, base_2, ..."
+    )
     parser.add_argument("--rounds", type=int, default=1)
     given = parser.parse_args()
     wanted = captures(given.folder, given.rounds)
