@@ -28,8 +28,11 @@ from benchmarks.table import Row, Target, as_json, as_table
 from tracebraid.api.critical_paths import critical_path_of_graph
 from tracebraid.api.graphing import dependency_graph
 from tracebraid.graph.critical_path.find_path import PathOptions
+from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.job import Job
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.timeline import Timeline
 from tracebraid.simulation.replay import replay
 from tracebraid.simulation.replay_many import Scenarios, replay_many
 from tracebraid.simulation.reproduction import replay_error, replay_errors
@@ -79,9 +82,9 @@ def rows_of(path: Path) -> list[Row]:
     """
     name = path.name.removesuffix(".gz").removesuffix(".json")
     begun = time.perf_counter()
-    job = _loaded(path)
+    traces = _loaded(path)
     load_s = time.perf_counter() - begun
-    build_s, graph = _timed(lambda: dependency_graph(job))
+    build_s, graph = _timed(lambda: dependency_graph(_not_asked(traces)))
     path_s, found = _timed(lambda: critical_path_of_graph(graph, PathOptions(replays=0)))
     edges, residual_ns = graph.edges, graph.moments.residual_ns
     replay_s, _ = _timed(lambda: replay(edges.first, edges.before, edges.work_ns, residual_ns))
@@ -108,11 +111,16 @@ def rows_of(path: Path) -> list[Row]:
     ]
 
 
-def _loaded(path: Path) -> Job:
+def _loaded(path: Path) -> Timeline | Path:
+    """The timeline of a job of one rank that has no Execution Trace; of others `build` reads the files anew."""
     job = tracebraid.open(path)
-    if len(job.ranks) == 1:
-        _ = job[job.ranks[0]].timeline
-    return job
+    linked = job[job.ranks[0]]
+    return linked.timeline if len(job.ranks) == 1 and linked.et is None else path
+
+
+def _not_asked(traces: Timeline | Path) -> LinkedTrace | Job:
+    """The same traces, of which nothing is known yet: graphs are kept with what they were asked of."""
+    return tracebraid.open(traces) if isinstance(traces, Path) else link_traces(traces)
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch.profiler import record_function
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 __all__ = ["SINGLE_RANK", "WITH_STACKS", "Step", "trained"]
 
@@ -25,7 +25,7 @@ WIDE = 1536
 PRODUCT = 512
 
 
-class Samples(Dataset[torch.Tensor]):
+class Samples:
     """Samples of which each takes its time to read."""
 
     def __init__(self, read_s: float) -> None:

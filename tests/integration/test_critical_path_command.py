@@ -31,7 +31,7 @@ def test_json_is_the_path_of_the_library(job: Path) -> None:
     done = run("critical-path", job, "--json")
     assert done.returncode == 0
     data = json.loads(done.stdout)
-    assert list(data) == ["steps", "replay_error"]
+    assert list(data) == ["steps", "replay_error", "findings"]
     path = tracebraid.critical_path(tracebraid.open(job))
     segments = path.segments.partition_by("step", maintain_order=True)
     for step, row, own in zip(data["steps"], path.steps.to_dicts(), segments, strict=True):

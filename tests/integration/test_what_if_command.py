@@ -1,14 +1,13 @@
-"""`tracebraid what-if` in a process of its own."""
+"""`tracebraid what-if` with a change."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.integration.command import run
 from tests.planted import PlannedJob
 
 
@@ -20,11 +19,6 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
             job.compute(50_000)
             job.collective(transfer=80_000)
     return job.write(tmp_path_factory.mktemp("job"))
-
-
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tracebraid", "what-if", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_json(traces: Path) -> None:

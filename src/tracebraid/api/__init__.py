@@ -88,8 +88,20 @@ from tracebraid.api.building import build_recorder
 from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
 from tracebraid.api.checking import check
 from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
-from tracebraid.api.critical_paths import DEFAULT_REPLAYS, critical_path, write_path_overlay
-from tracebraid.api.graphing import dependency_graph, graph_coverage
+from tracebraid.api.critical_paths import (
+    DEFAULT_REPLAYS,
+    PathOptions,
+    critical_path,
+    critical_path_of_graph,
+    write_path_overlay,
+)
+from tracebraid.api.graphing import (
+    RankOfGraph,
+    dependency_graph,
+    graph_coverage,
+    graph_of_ranks,
+    rank_of_graph,
+)
 from tracebraid.api.job.aligning import linked_parts, on_reference_clock, rank_parts
 from tracebraid.api.job.metric_ranks import Measured, TakenOfRank, measured, take_of_rank
 from tracebraid.api.job.whole_job import RankOfJob, answer_of_ranks, rank_of_job
@@ -117,8 +129,10 @@ __all__ = [
     "DEFAULT_MIN_SAVING",
     "DEFAULT_REPLAYS",
     "Measured",
+    "PathOptions",
     "Progress",
     "RankAdvice",
+    "RankOfGraph",
     "RankOfJob",
     "RankProfile",
     "TakenOfRank",
@@ -152,6 +166,7 @@ __all__ = [
     "copy_bandwidth_series",
     "counters",
     "critical_path",
+    "critical_path_of_graph",
     "demo_path",
     "dependency_graph",
     "detectors",
@@ -162,6 +177,7 @@ __all__ = [
     "full_queue",
     "graph_coverage",
     "graph_kernels",
+    "graph_of_ranks",
     "graph_replays",
     "idle_blame",
     "idle_causes",
@@ -205,6 +221,7 @@ __all__ = [
     "queue_lengths",
     "queue_series",
     "rank_advice",
+    "rank_of_graph",
     "rank_of_job",
     "rank_parts",
     "rank_steps",

@@ -10,12 +10,13 @@ from tracebraid.files import write_whole
 from tracebraid.graph.critical_path.find_path import DEFAULT_REPLAYS, PathOptions, find_path
 from tracebraid.model.graph.critical_path import CriticalPath
 from tracebraid.model.graph.dependency_graph import DependencyGraph
+from tracebraid.model.graph.replay_error import ReplayError
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.simulation.reproduction import replay_error, replay_errors
 
-__all__ = ["DEFAULT_REPLAYS", "critical_path", "critical_path_of_graph", "write_path_overlay"]
+__all__ = ["DEFAULT_REPLAYS", "PathOptions", "critical_path", "critical_path_of_graph", "write_path_overlay"]
 
 
 def critical_path(
@@ -55,17 +56,21 @@ def critical_path(
     return critical_path_of_graph(graph, PathOptions(step, rank, replays))
 
 
-def critical_path_of_graph(graph: DependencyGraph, options: PathOptions | None = None) -> CriticalPath:
+def critical_path_of_graph(
+    graph: DependencyGraph, options: PathOptions | None = None, *, with_error: bool = True
+) -> CriticalPath:
     """The critical path of each step of a graph that is at hand.
 
     Args:
         graph: the graph.
         options: which paths.
+        with_error: also compute how well the model reproduces the measured times; else `replay_error` is empty.
 
     Raises:
         ArgumentError: there is no such step or rank.
     """
-    return find_path(graph, options or PathOptions(), replay_error(replay_errors(graph)))
+    error = replay_error(replay_errors(graph)) if with_error else ReplayError()
+    return find_path(graph, options or PathOptions(), error)
 
 
 def write_path_overlay(path: CriticalPath, target: str | Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,13 +16,28 @@ from tracebraid.graph.coverage.coverage import graph_coverage
 from tracebraid.graph.joining.join_ranks import join_ranks
 from tracebraid.graph.joining.steps_of_rank import Steps, in_steps, step_names
 from tracebraid.graph.rank_graph import rank_graph
+from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.graph.rank_graph import RankGraph
 from tracebraid.model.job import Job, Questions, answers_of
+from tracebraid.model.linked_ranks import RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["dependency_graph", "graph_coverage"]
+__all__ = ["RankOfGraph", "dependency_graph", "graph_coverage", "graph_of_ranks", "rank_of_graph"]
+
+
+@dataclass(frozen=True, eq=False)
+class RankOfGraph:
+    """What is kept of a rank for the dependency graph.
+
+    Args:
+        graph: its part of the graph.
+        parts: what links it with the other ranks.
+    """
+
+    graph: RankGraph
+    parts: RankParts
 
 
 def dependency_graph(
@@ -39,7 +55,8 @@ def dependency_graph(
         annotation: what marks a step.
 
     Raises:
-        InputError: a file cannot be read, or several are of the same rank.
+        InputError: a file of any rank cannot be read, as with `Job.ask`; nothing is left out silently. Or several say
+            that they are of the same rank.
         ArgumentError: there is no such step.
         MissingLibraryError: numba is not installed.
 
@@ -51,6 +68,23 @@ def dependency_graph(
     if isinstance(traces, LinkedTrace):
         return traces.derived(_graph, chosen, annotation)
     return traces.derived((_graph, chosen, annotation), partial(_graph, traces, chosen, annotation))
+
+
+def rank_of_graph(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankOfGraph:
+    """What is kept of a rank for the dependency graph; holds nothing of the linked trace."""
+    answers = answers_of(linked, gather_questions(annotation, ()))
+    return RankOfGraph(_part(linked, None, annotation)[0], parts_of(answers, annotation, ()))
+
+
+def graph_of_ranks(ranks: Sequence[RankOfGraph], annotation: str = PROFILER_STEP) -> DependencyGraph:
+    """The dependency graph from what was kept of each rank, such as of those that can be read.
+
+    Raises:
+        ArgumentError: there are too many moments for one graph.
+        MissingLibraryError: numba is not installed.
+    """
+    linked = link_ranks([rank.parts for rank in ranks])
+    return join_ranks([rank.graph for rank in ranks], linked, annotation)
 
 
 def _graph(traces: LinkedTrace | Job, steps: Steps | None, annotation: str) -> DependencyGraph:

@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.cli.output import output_width, progress, say, say_findings, say_json
+from tracebraid.cli.output import output_width, say, say_json
+from tracebraid.cli.ranks import asked_ranks
+from tracebraid.cli.ranks_of_graph import asked_graph, end, findings_data
 from tracebraid.cli.table_output import Format, Target, write_table
 from tracebraid.errors import ArgumentError
 from tracebraid.model.graph.critical_path import CriticalPath
-from tracebraid.model.job import Job
+from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.critical_path import path_data, path_parts
 
@@ -70,26 +72,30 @@ def critical_path(
         raise typer.BadParameter("give one of --json and --csv")
     Target(None, out).refuse_existing()
     job = api.open(path, window=window)
-    with progress("reading"):
-        found = _found(job, step, rank, replays, annotation)
+    asked_ranks(job, rank)
+    asked = asked_graph(job, annotation)
+    if rank is not None and rank not in asked.graph.ranks.ranks.get_column("rank"):
+        end(asked.findings)
+    # A table of segments does not show how well the model reproduces the trace.
+    found = _found(asked.graph, api.PathOptions(step, rank, replays), with_error=not csv)
     if out is not None:
         api.write_path_overlay(found, out)
     if json:
-        say_json(path_data(found))
+        say_json({**path_data(found), **findings_data(asked.findings)})
     elif csv:
         write_table(found.segments, Target(Format.CSV, None))
     else:
         say(*path_parts(found, top, output_width()))
-    say_findings(found.findings)
+    end(asked.findings)
 
 
-def _found(job: Job, step: str | None, rank: int | None, replays: int, annotation: str) -> CriticalPath:
+def _found(graph: DependencyGraph, options: api.PathOptions, *, with_error: bool) -> CriticalPath:
     """The path.
 
     Raises:
         BadParameter: there is no such step or rank.
     """
     try:
-        return api.critical_path(job, step=step, rank=rank, replays=replays, annotation=annotation)
+        return api.critical_path_of_graph(graph, options, with_error=with_error)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from None

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracebraid import api
-from tracebraid.cli.output import output_width, progress, say, say_findings, say_json
+from tracebraid.cli.output import output_width, say, say_json
+from tracebraid.cli.ranks_of_graph import AskedGraph, findings_data
 from tracebraid.cli.table_output import Format, Target, write_table
-from tracebraid.model.graph.dependency_graph import DependencyGraph
-from tracebraid.model.job import Job
 from tracebraid.reports.straggler_metrics import straggler_data, straggler_parts
 from tracebraid.reports.sweep import sweep_data, sweep_parts
 
@@ -31,32 +30,23 @@ class Shown:
     csv: bool
 
 
-def say_sweep(job: Job, by: Sequence[str], annotation: str, shown: Shown) -> None:
+def say_sweep(asked: AskedGraph, by: Sequence[str], annotation: str, shown: Shown) -> None:
     """Print what a step gains for each group of work."""
-    graph = _graph(job, annotation)
-    found = api.sweep(graph, by=by, annotation=annotation)
+    found = api.sweep(asked.graph, by=by, annotation=annotation)
     if shown.json:
-        say_json(sweep_data(found))
+        say_json({**sweep_data(found), **findings_data(asked.findings)})
     elif shown.csv:
         write_table(found, Target(Format.CSV, None))
     else:
         say(*sweep_parts(found, shown.top, output_width()))
-    say_findings(graph.findings)
 
 
-def say_stragglers(job: Job, annotation: str, shown: Shown) -> None:
+def say_stragglers(asked: AskedGraph, annotation: str, shown: Shown) -> None:
     """Print what stragglers cost."""
-    graph = _graph(job, annotation)
-    found = api.straggler_metrics(graph, annotation=annotation)
+    found = api.straggler_metrics(asked.graph, annotation=annotation)
     if shown.json:
-        say_json(straggler_data(found))
+        say_json({**straggler_data(found), **findings_data(asked.findings)})
     elif shown.csv:
         write_table(found, Target(Format.CSV, None))
     else:
         say(*straggler_parts(found, shown.top, output_width()))
-    say_findings(graph.findings)
-
-
-def _graph(job: Job, annotation: str) -> DependencyGraph:
-    with progress("reading"):
-        return api.dependency_graph(job, annotation=annotation)

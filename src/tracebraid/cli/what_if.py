@@ -8,13 +8,12 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.cli.output import progress, say, say_findings, say_json
+from tracebraid.cli.output import say, say_json
+from tracebraid.cli.ranks_of_graph import AskedGraph, asked_graph, end, findings_data
 from tracebraid.cli.simulation_answers import Shown, say_stragglers, say_sweep
 from tracebraid.cli.table_output import Format, Target, write_table
 from tracebraid.errors import ArgumentError
 from tracebraid.model.answers.graph.sweep import SweepBy
-from tracebraid.model.graph.what_if import WhatIf
-from tracebraid.model.job import Job
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.what_if import what_if_data, what_if_parts
 
@@ -75,31 +74,30 @@ def what_if(
     if by and not sweep:
         raise typer.BadParameter("--by is of --sweep")
     job = api.open(path, window=window)
+    asked = asked_graph(job, annotation)
     shown = Shown(top, json, csv)
     if sweep:
-        say_sweep(job, [kind.value for kind in by or ()], annotation, shown)
-        return
-    if stragglers:
-        say_stragglers(job, annotation, shown)
-        return
-    with progress("reading"):
-        found = _found(job, change or [], annotation)
-    if json:
-        say_json(what_if_data(found))
-    elif csv:
-        write_table(found.steps, Target(Format.CSV, None))
+        say_sweep(asked, [kind.value for kind in by or ()], annotation, shown)
+    elif stragglers:
+        say_stragglers(asked, annotation, shown)
     else:
-        say(*what_if_parts(found, top))
-    say_findings(found.findings)
+        _say_changes(asked, change or [], annotation, shown)
+    end(asked.findings)
 
 
-def _found(job: Job, changes: list[str], annotation: str) -> WhatIf:
-    """The answer.
+def _say_changes(asked: AskedGraph, changes: list[str], annotation: str, shown: Shown) -> None:
+    """Print what changes would bring.
 
     Raises:
         BadParameter: a change makes no sense, selects nothing, or cannot be.
     """
     try:
-        return api.what_if(job, *changes, annotation=annotation)
+        found = api.what_if(asked.graph, *changes, annotation=annotation)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from None
+    if shown.json:
+        say_json({**what_if_data(found), **findings_data(asked.findings)})
+    elif shown.csv:
+        write_table(found.steps, Target(Format.CSV, None))
+    else:
+        say(*what_if_parts(found, shown.top))

@@ -18,6 +18,7 @@ from tracebraid.graph.hosts.backend_ranges import backend_ranges
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.device_kind import COMMUNICATION, MEMORY
 from tracebraid.model.expressions import as_text
+from tracebraid.model.finding import Finding
 from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema.graph import ACTIVITIES
@@ -44,6 +45,7 @@ class RankActivities:
         lanes: the threads, in the order of their activities.
         device_events: the events of device work, in the order of their activities.
         of_event: the activity of each event of the timeline; -1: it has none.
+        findings: what was noticed, such as an Execution Trace that cannot be read.
     """
 
     table: pl.DataFrame
@@ -51,6 +53,7 @@ class RankActivities:
     lanes: _Ints
     device_events: _Ints
     of_event: _Ints
+    findings: tuple[Finding, ...] = ()
 
     @property
     def first_thread(self) -> int:
@@ -79,12 +82,13 @@ def rank_activities(linked: LinkedTrace, annotation: str) -> RankActivities:
         ACTIVITIES.conform(part.with_columns(rank=pl.lit(linked.rank)), fill_missing=True)
         for part in (on_host, threads, on_device)
     )
-    table = with_descriptions(table, linked, annotation)
+    table, findings = with_descriptions(table, linked, annotation)
     event = table.get_column("event_id")
     of_event = np.full(linked.timeline.events.height, -1, dtype=np.int64)
     known = event.is_not_null().to_numpy()
     of_event[event.drop_nulls().to_numpy()] = np.flatnonzero(known)
-    return RankActivities(table, host, lanes, on_device.get_column("event_id").to_numpy(), of_event)
+    works = on_device.get_column("event_id").to_numpy()
+    return RankActivities(table, host, lanes, works, of_event, findings)
 
 
 def _on_host(linked: LinkedTrace, host: HostRows, annotation: str) -> pl.DataFrame:

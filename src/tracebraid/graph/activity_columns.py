@@ -12,6 +12,8 @@ from tracebraid.analysis.host.host_rows import NO_ROW, host_rows, modules_of_row
 from tracebraid.analysis.host.surroundings import surroundings
 from tracebraid.analysis.kernels.work import device_work
 from tracebraid.errors import InputError
+from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.kernel_family import family_of_op
 from tracebraid.model.linked_trace import LinkedTrace
@@ -21,8 +23,10 @@ __all__ = ["with_descriptions"]
 _NAME_TYPE = pl.Categorical()
 
 
-def with_descriptions(table: pl.DataFrame, linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    """The activities of a rank with family, module, shapes, node and bytes.
+def with_descriptions(
+    table: pl.DataFrame, linked: LinkedTrace, annotation: str
+) -> tuple[pl.DataFrame, tuple[Finding, ...]]:
+    """The activities of a rank with family, module, shapes, node and bytes, and what was noticed.
 
     Args:
         table: `ACTIVITIES`: host events, a row for each of `host_tree`; threads; device work, a row for each device
@@ -32,13 +36,15 @@ def with_descriptions(table: pl.DataFrame, linked: LinkedTrace, annotation: str)
     """
     event, op = table.get_column("event_id"), table.get_column("op_event")
     host_ops, work = linked.timeline.host_ops, linked.timeline.device_work
-    return table.with_columns(
+    nodes, findings = _nodes(linked, op)
+    described = table.with_columns(
         _families(table, linked),
         modules_of_rows(linked, _module_rows(table.height, linked, annotation)).alias("module"),
         _of_events(host_ops, op, "input_dims").alias("shapes"),
-        _nodes(linked, op),
+        nodes,
         _of_events(work, event, "size_bytes"),
     )
+    return described, findings
 
 
 def _of_events(table: pl.DataFrame, events: pl.Series, column: str) -> pl.Series:
@@ -54,9 +60,10 @@ def _families(table: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
     names = host.get_column("name").set(~is_op, None)
     distinct = names.unique().drop_nulls()
     decided = [family_of_op(name) for name in distinct.cast(pl.String).to_list()]
-    families = pl.Series([family and family.value for family in decided], dtype=pl.String).cast(_NAME_TYPE)
-    of_host = names.replace_strict(distinct, families, default=None, return_dtype=_NAME_TYPE)
-    return pl.concat([of_host, of_work]).alias("family")
+    of_name = pl.Series([family and family.value for family in decided], dtype=pl.String).cast(_NAME_TYPE)
+    of_host = names.replace_strict(distinct, of_name, default=None, return_dtype=_NAME_TYPE)
+    families: pl.Series = pl.concat([of_host, of_work]).alias("family")
+    return families
 
 
 def _module_rows(count: int, linked: LinkedTrace, annotation: str) -> NDArray[np.int64]:
@@ -70,13 +77,14 @@ def _module_rows(count: int, linked: LinkedTrace, annotation: str) -> NDArray[np
     return found
 
 
-def _nodes(linked: LinkedTrace, op: pl.Series) -> pl.Series:
-    """The nodes of ops; null where there is no Execution Trace, or none that fits: the graph needs none."""
-    nothing = pl.Series("node_id", [None], dtype=pl.Int64).new_from_index(0, len(op))
+def _nodes(linked: LinkedTrace, op: pl.Series) -> tuple[pl.Series, tuple[Finding, ...]]:
+    """The nodes of ops; null without an Execution Trace that can be read and fits: the graph needs none."""
+    nothing = pl.select(pl.repeat(None, len(op), dtype=pl.Int64).alias("node_id")).to_series()
     if not linked.has_et:
-        return nothing
+        return nothing, ()
     try:
         links = linked.host_links
-    except InputError:
-        return nothing
-    return _of_events(links.sort("event_id"), op, "node_id")
+    except InputError as error:
+        code = FindingCode.GRAPH_WITHOUT_NODES
+        return nothing, (Finding.of(code, error.path, error.where, problem=error.problem),)
+    return _of_events(links.sort("event_id"), op, "node_id"), ()

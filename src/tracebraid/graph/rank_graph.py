@@ -18,6 +18,7 @@ from tracebraid.graph.hosts.host_edges import host_edges
 from tracebraid.graph.hosts.thread_edges import thread_edges
 from tracebraid.graph.hosts.waits import without_waiting
 from tracebraid.graph.latencies.latencies import with_latencies
+from tracebraid.graph.latencies.long_calls import with_long_calls
 from tracebraid.model.graph.rank_graph import EdgeList, RankGraph
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -52,7 +53,9 @@ def rank_graph(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankGrap
     others, findings = forward_edges(others, times_ns, linked.timeline.path)
     edges = [without_waiting(threads, others, times_ns), device_edges(works, others, times_ns), others]
     learned = with_latencies(EdgeList.joined(edges), times_ns, activities.table)
-    return RankGraph(linked.rank, activities.table, times_ns, learned.edges, learned.latencies, findings)
+    findings = (*activities.findings, *findings)
+    found = with_long_calls(learned.edges, times_ns, activities.table)
+    return RankGraph(linked.rank, activities.table, times_ns, found, learned.latencies, findings)
 
 
 def _end_before_what_follows(edges: EdgeList, times_ns: _Ints, first_of_device: int) -> None:

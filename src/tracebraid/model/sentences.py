@@ -188,6 +188,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.GRAPH_EDGES_CONTRADICTED: (
         "dependencies are left out of the dependency graph: what waits was earlier than what it waits for"
     ),
+    _CODE.GRAPH_WITHOUT_NODES: "activities have no node of the Execution Trace: {problem}",
     # The window
     _CODE.NO_STEPS: "there is no ProfilerStep annotation",
     _CODE.WARMUP_CAUGHT: "{step} took {times:.1f} times as long as the median of the steps after it",

@@ -17,7 +17,15 @@ from tracebraid.reports.units import duration, percent
 __all__ = ["what_if_data", "what_if_parts"]
 
 _SENTENCES = {
-    WhatIfNote.NO_INTERFERENCE: "Interference is not modelled: work that newly overlaps would slow each other down.",
+    WhatIfNote.INTERFERENCE: "Kernels that come beside communication are slower, by as much as was measured:",
+    WhatIfNote.SAME_OVERLAP: "The same kernels run beside communication as did: they are as fast as they were.",
+    WhatIfNote.NO_OVERLAP: (
+        "Kernels newly run beside communication, which is not modelled: none does in these traces. They would be slower."
+    ),
+    WhatIfNote.NO_COMPARISON: (
+        "Other kernels run beside communication than did, which is not modelled: the traces do not show how much slower "
+        "that makes them."
+    ),
     WhatIfNote.RESIDUALS_STAY: "What nothing explains stays as it was measured.",
     WhatIfNote.LATENCY_UNKNOWN: (
         "Of some communication no latency is known: all of its time is taken to be that of its size."
@@ -44,6 +52,7 @@ def what_if_data(found: WhatIf) -> dict[str, Any]:
         "steps": rows_data(found.steps),
         "paths": rows_data(found.paths),
         "replay_error": asdict(found.replay_error),
+        "interference": rows_data(found.interference),
         "notes": [note.value for note in found.notes],
     }
 
@@ -56,8 +65,16 @@ def what_if_parts(found: WhatIf, top: int) -> list[Text | Table]:
         top: rows of each table.
     """
     tables = [_changes(found), _ranks(found, top), _paths(found, top)]
-    notes = [Text(_SENTENCES[note]) for note in found.notes]
+    notes = [Text(_sentence(note, found)) for note in found.notes]
     return [*(Text(line) for line in _head(found)), Text(""), *tables, *notes]
+
+
+def _sentence(note: WhatIfNote, found: WhatIf) -> str:
+    if note is not WhatIfNote.INTERFERENCE:
+        return _SENTENCES[note]
+    rows = found.interference.select(pl.col("family").cast(pl.String), "slowdown").rows()
+    slower = ", ".join(f"{printable(family)} {slowdown:.2f} times" for family, slowdown in rows)
+    return f"{_SENTENCES[note]} {slower}."
 
 
 def _head(found: WhatIf) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -15,7 +15,14 @@ from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.simulation.overlap import communication_shares
 from tracebraid.simulation.replay import replay
 
-__all__ = ["Interference", "InterferenceData", "interference_of", "replay_with_interference"]
+__all__ = [
+    "Interference",
+    "InterferenceData",
+    "interference_of",
+    "overlap_changes",
+    "replay_with_interference",
+    "with_interference",
+]
 
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
@@ -137,6 +144,16 @@ def _data(table: pl.DataFrame, kernels: pl.DataFrame) -> InterferenceData:
 def replay_with_interference(graph: DependencyGraph, interference: Interference) -> _Ints:
     """When each moment is, where kernels last as long as what they run beside lets them.
 
+    Args:
+        graph: with changes; activities that were added come last.
+        interference: of the graph before it was changed.
+    """
+    return _times(with_interference(graph, interference))
+
+
+def with_interference(graph: DependencyGraph, interference: Interference) -> DependencyGraph:
+    """The graph whose kernels last as long as what they run beside lets them.
+
     The graph is replayed up to `_MOST_PASSES` times, each time with the durations that follow from the times before.
 
     Args:
@@ -144,23 +161,42 @@ def replay_with_interference(graph: DependencyGraph, interference: Interference)
         interference: of the graph before it was changed.
     """
     edges = graph.edges
-    times = replay(edges.first, edges.before, edges.work_ns, graph.moments.residual_ns)
-    slowdown, share = (
-        np.pad(values, (0, graph.activities.height - len(values)), constant_values=filler)
-        for values, filler in ((interference.slowdown, 1.0), (interference.share, 0.0))
-    )
+    slowdown, share = _of_all(graph, interference.slowdown, 1.0), _of_all(graph, interference.share, 0.0)
     own = np.flatnonzero((edges.kind == EdgeKind.DEVICE) & (slowdown[edges.activity] > 1))
-    activity = edges.activity[own]
     if not len(own):
-        return times
+        return graph
+    activity = edges.activity[own]
     before = 1 + (slowdown[activity] - 1) * share[activity]
+    found = graph
     for _ in range(_MOST_PASSES - 1):
-        now = communication_shares(graph, times)
+        now = communication_shares(graph, _times(found))
+        if np.abs(now - share).max(initial=0) < _SAME_SHARE:
+            break
         work = edges.work_ns.copy()
         work[own] = np.rint(work[own] * (1 + (slowdown[activity] - 1) * now[activity]) / before)
-        moved = replay(edges.first, edges.before, work, graph.moments.residual_ns)
-        unchanged = bool(np.abs(now - share).max(initial=0) < _SAME_SHARE)
-        times, share = moved, now
-        if unchanged:
-            break
-    return times
+        found, share = replace(graph, edges=replace(edges, work_ns=work)), now
+    return found
+
+
+def overlap_changes(graph: DependencyGraph, interference: Interference) -> bool:
+    """Whether in a replay of the graph other kernels run beside communication than were measured to.
+
+    Args:
+        graph: with changes; activities that were added come last.
+        interference: of the graph before it was changed.
+    """
+    now = communication_shares(graph, _times(graph))
+    share = _of_all(graph, interference.share, 0.0)
+    works = np.zeros(len(share), dtype=np.bool_)
+    works[graph.edges.activity[(graph.edges.kind == EdgeKind.DEVICE) & (graph.edges.work_ns > 0)]] = True
+    return bool(np.abs(now - share)[works].max(initial=0) >= _SAME_SHARE)
+
+
+def _of_all(graph: DependencyGraph, values: _Floats, filler: float) -> _Floats:
+    """The values of all activities; those that were added have the filler."""
+    return np.pad(values, (0, graph.activities.height - len(values)), constant_values=filler)
+
+
+def _times(graph: DependencyGraph) -> _Ints:
+    edges = graph.edges
+    return replay(edges.first, edges.before, edges.work_ns, graph.moments.residual_ns)

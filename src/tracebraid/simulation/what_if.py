@@ -21,6 +21,13 @@ from tracebraid.model.graph.what_if import WhatIf, WhatIfNote
 from tracebraid.simulation.changes.apply import changed
 from tracebraid.simulation.changes.communication import communication_costs
 from tracebraid.simulation.changes.work import work_of
+from tracebraid.simulation.interference import (
+    Interference,
+    InterferenceData,
+    interference_of,
+    overlap_changes,
+    with_interference,
+)
 from tracebraid.simulation.replay import replay
 from tracebraid.simulation.reproduction import replay_error, replay_errors
 from tracebraid.simulation.residual_choice import Residuals, with_residuals
@@ -32,6 +39,12 @@ _Ints = NDArray[np.int64]
 
 _BY_SIZE = (Verb.BANDWIDTH, Verb.MERGE, Verb.RANKS)
 """Changes that need the latency of communication to know what its size costs."""
+_OVERLAP = {
+    InterferenceData.MEASURED: WhatIfNote.INTERFERENCE,
+    InterferenceData.NO_OVERLAP: WhatIfNote.NO_OVERLAP,
+    InterferenceData.NO_COMPARISON: WhatIfNote.NO_COMPARISON,
+}
+"""What the answer says where a change alters what runs beside communication."""
 _LOW, _HIGH = 10.0, 90.0
 """Percentiles of gains over steps that the interval spans."""
 
@@ -48,7 +61,8 @@ def what_would_be(graph: DependencyGraph, changes: Sequence[Change]) -> WhatIf:
     """What changes would bring.
 
     The graph is replayed with the changes and without them, with the measured residuals, and for the interval with
-    those that other steps usually have.
+    those that other steps usually have. Kernels that come beside communication, or no longer are, get slower or faster
+    by as much as the trace shows.
 
     Args:
         graph: as it was measured.
@@ -61,10 +75,15 @@ def what_would_be(graph: DependencyGraph, changes: Sequence[Change]) -> WhatIf:
         raise ArgumentError("there is no change; give one such as scale 0.5 family=gemm")
     if graph.steps.is_empty():
         raise ArgumentError("there is nothing in these traces that could be changed: no event has a duration")
+    interference = interference_of(graph)
     after, rows, notes = _all_changed(graph, changes)
+    notes.append(_overlap_note(after, interference))
+    after = with_interference(after, interference)
     before, gained = _outcome(graph), _outcome(after)
     usual = with_residuals(graph, Residuals.MODELLED)
-    usual_before, usual_after = _outcome(usual), _outcome(_all_changed(usual, changes)[0])
+    usual_before, usual_after = (
+        _outcome(with_interference(each, interference)) for each in (usual, _all_changed(usual, changes)[0])
+    )
     gains = [before.job - gained.job, usual_before.job - usual_after.job]
     found = WhatIf(
         _steps(graph, before, gained, _Outcome(gains[1], usual_before.ranks - usual_after.ranks)),
@@ -76,10 +95,15 @@ def what_would_be(graph: DependencyGraph, changes: Sequence[Change]) -> WhatIf:
         float(max(np.percentile(gain, _HIGH) for gain in gains)),
         tuple(graph.activities.get_column("rank").drop_nulls().unique().sort().to_list()),
         replay_error(replay_errors(graph)),
+        interference.table,
         (),
         graph.findings,
     )
     return replace(found, notes=_notes(found, notes))
+
+
+def _overlap_note(after: DependencyGraph, interference: Interference) -> WhatIfNote:
+    return _OVERLAP[interference.data] if overlap_changes(after, interference) else WhatIfNote.SAME_OVERLAP
 
 
 def _all_changed(
@@ -178,7 +202,7 @@ def _of_path(graph: DependencyGraph) -> pl.DataFrame:
 
 
 def _notes(found: WhatIf, noted: Sequence[WhatIfNote]) -> tuple[WhatIfNote, ...]:
-    notes = {WhatIfNote.NO_INTERFERENCE, WhatIfNote.RESIDUALS_STAY, *noted}
+    notes = {WhatIfNote.RESIDUALS_STAY, *noted}
     if found.gain_ns == 0:
         notes.add(WhatIfNote.NO_GAIN)
     if found.steps.get_column("step").null_count():

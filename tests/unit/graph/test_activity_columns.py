@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 
 import tracebraid
-from tests.planted import Copy, PlannedJob, Planted, Scene
+from tests.planted import Copy, PlannedJob, Planted, Scene, write_ranks
 from tests.planted.nodes import node_id_of, nodes_of
 from tracebraid.api.graphing import dependency_graph
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 
 
@@ -55,3 +56,13 @@ def test_communication_has_group_and_bytes(tmp_path: Path, devices: bool) -> Non
         assert found.get_column("size_bytes").unique().to_list() == [1024]
         assert found.get_column("collective").unique().to_list() == [0]
         assert found.get_column("group").null_count() == 0
+
+
+def test_an_execution_trace_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+    scene = Scene()
+    scene.thread().run("aten::mm", 1_000)
+    write_ranks(tmp_path, [scene])
+    (tmp_path / "et_trace_0.json").write_text("{}")
+    graph = dependency_graph(tracebraid.open(tmp_path))
+    assert graph.activities.get_column("node_id").null_count() == graph.activities.height
+    assert FindingCode.GRAPH_WITHOUT_NODES in {finding.code for finding in graph.findings}

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
+import tracebraid
 from tests.planted import Scene
 from tracebraid.api.graphing import dependency_graph
 from tracebraid.model.answers import INTERFERENCE
@@ -38,6 +39,21 @@ def job(beside: bool = True, alone: bool = True, steps: int = 3) -> DependencyGr
                     host.launch(compute, "gemm", ALONE_NS)
             host.synchronize()
     return dependency_graph(scene.linked())
+
+
+def short_transfers(slowdown: float, transfer_ns: int) -> Scene:
+    """The first two kernels of a step are beside its transfer if that is long; two more run alone."""
+    scene = Scene(0, 2)
+    host, compute, network = scene.thread(), scene.stream(7), scene.stream(20)
+    for number in (1, 2, 3):
+        with host.step(number):
+            host.collective(network, transfer_ns)
+            for factor in (slowdown, 1.0):
+                for _ in range(2):
+                    with host.op("aten::mm", dims=[[8, 8], [8, 8]]):
+                        host.launch(compute, "gemm", round(ALONE_NS * factor))
+                host.synchronize()
+    return scene
 
 
 def without_communication(graph: DependencyGraph) -> DependencyGraph:
@@ -83,6 +99,32 @@ def test_kernels_that_come_beside_communication_become_slower() -> None:
     slower = step_ns(graph, replay_with_interference(graph, quiet))
     assert all(after >= before for before, after in zip(step_ns(graph, replayed(graph)), slower, strict=True))
     assert not (replay_with_interference(graph, quiet) == replayed(graph)).all()
+
+
+def test_a_change_that_ends_overlap_predicts_the_other_trace() -> None:
+    """A transfer of 1 us has ended when the first kernel begins; one of 310 us is beside both of the first two."""
+    both = 2 * round(1.5 * ALONE_NS) + 10_000
+    found = tracebraid.what_if(short_transfers(1.5, both).linked(), "set 1us kind=communication")
+    truth = tracebraid.what_if(short_transfers(1.0, 1_000).linked(), "scale 1")
+    assert found.steps.get_column("after_ns").to_list() == truth.steps.get_column("before_ns").to_list()
+    assert tracebraid.WhatIfNote.INTERFERENCE in found.notes
+    assert found.interference.get_column("slowdown").to_list() == pytest.approx([1.5])
+    assert tracebraid.WhatIfNote.SAME_OVERLAP in truth.notes
+
+
+@pytest.mark.parametrize(
+    ("without", "note"),
+    [
+        ({"alone": False}, tracebraid.WhatIfNote.NO_COMPARISON),
+        ({"beside": False}, tracebraid.WhatIfNote.SAME_OVERLAP),
+    ],
+)
+def test_the_answer_says_why_interference_is_not_modelled(
+    without: dict[str, Any], note: tracebraid.WhatIfNote
+) -> None:
+    found = tracebraid.what_if(job(**without), "scale 0 kind=communication")
+    assert note in found.notes
+    assert found.interference.is_empty()
 
 
 def test_an_unchanged_graph_keeps_its_times() -> None:

@@ -88,11 +88,16 @@ def test_what_waits_for_nothing_begins_with_its_rank(residuals: Residuals) -> No
     assert len(graph.edges.before) == len(graph.edges.work_ns) == graph.edges.first[-1]
 
 
-def test_ranks_begin_as_they_did(tmp_path: Path) -> None:
+@pytest.mark.parametrize("late_on_host", [True, False])
+def test_ranks_begin_as_they_did(tmp_path: Path, late_on_host: bool) -> None:
+    """A rank's collective comes late after work of its host, or of a stream whose wait was not recorded."""
     job = PlannedJob(2)
     for number in (1, 2, 3):
         with job.step(number):
-            job.delay(1, Cause.OP, 100_000)
+            if late_on_host:
+                job.delay(1, Cause.OP, 100_000)
+            else:
+                job.compute(100_000, ranks=[1])
             job.collective("allreduce", transfer=50_000)
     graph = dependency_graph(tracebraid.open(job.write(tmp_path)))
     assert replayed(with_residuals(graph, Residuals.MODELLED)) == measured(graph)

@@ -93,18 +93,21 @@ def replays_on_path(
         np.array([bounds.start_ns, replays], dtype=np.int64),
     )
     groups = (drawn.first[activities], drawn.count[activities], drawn.own_ns[activities])
-    counted = _count(window, groups, drawn.work_ns, _SEED)
+    counted = np.zeros(len(activities), dtype=np.int64)
+    _count(window, groups, drawn.work_ns, _SEED, counted)
     seen = np.flatnonzero(counted)
     return activities[seen].astype(np.int64), counted[seen]
 
 
 @compiled
-def _count(window: _Window, groups: tuple[_Ints, _Ints, _Ints], drawn_ns: _Ints, seed: int) -> _Ints:
+def _count(
+    window: _Window, groups: tuple[_Ints, _Ints, _Ints], drawn_ns: _Ints, seed: int, counted: _Ints
+) -> None:
     """In how many replays each activity of the window is on the path."""
     group_first, group_count, own_ns = groups
-    counted = np.zeros(len(own_ns), dtype=np.int64)
-    last_seen = np.full(len(own_ns), -1, dtype=np.int64)
-    factor = np.ones(len(own_ns), dtype=np.float64)
+    last_seen, factor = np.empty(len(own_ns), dtype=np.int64), np.empty(len(own_ns), dtype=np.float64)
+    for activity in range(len(own_ns)):
+        last_seen[activity], factor[activity] = -1, 1.0
     times = np.empty(len(window.time_ns), dtype=np.int64)
     latest_edge = np.empty(len(window.time_ns), dtype=np.int64)
     start_ns = window.limits[0]
@@ -143,7 +146,6 @@ def _count(window: _Window, groups: tuple[_Ints, _Ints, _Ints], drawn_ns: _Ints,
                 last_seen[activity] = replay
                 counted[activity] += 1
             current = window.before[edge]
-    return counted
 
 
 def stability_table(

@@ -67,17 +67,17 @@ def way_back(graph: DependencyGraph, ready_ns: _Ints, bounds: StepBounds) -> Way
     """
     limits = np.array([bounds.end, bounds.start_ns], dtype=np.int64)
     edges = graph.edges
-    moment, edge, is_gap, start, end = _walk(
+    moment, edge, is_gap, start, end, count = _walk(
         edges.first, edges.before, ready_ns, graph.moments.time_ns, limits
     )
-    return Way(moment[::-1], edge[::-1], is_gap[::-1], start[::-1], end[::-1])
+    return Way(*(found[:count][::-1].copy() for found in (moment, edge, is_gap, start, end)))
 
 
 @compiled
 def _walk(
     first: _Ints, before: NDArray[np.int32], ready_ns: _Ints, times_ns: _Ints, limits: _Ints
-) -> tuple[_Ints, _Ints, _Flags, _Ints, _Ints]:
-    """The stretches from the last to the first; those without duration are left out."""
+) -> tuple[_Ints, _Ints, _Flags, _Ints, _Ints, int]:
+    """The stretches from the last to the first, and how many there are; those without duration are left out."""
     current, start_ns = limits[0], limits[1]
     # Each moment of the way gives a gap and an edge at most.
     most = 2 * (current + 1)
@@ -103,10 +103,4 @@ def _walk(
             starts[count], ends[count] = begun, latest_ns
             count += 1
         current = before[latest]
-    return (
-        moments[:count].copy(),
-        edges[:count].copy(),
-        gaps[:count].copy(),
-        starts[:count].copy(),
-        ends[:count].copy(),
-    )
+    return moments, edges, gaps, starts, ends, count

@@ -52,7 +52,8 @@ def device_edges(works: DeviceWorks, others: EdgeList, times_ns: _Ints) -> EdgeL
 def _waits(others: EdgeList) -> _Ints:
     """Device work whose end waits for other work: it is nothing but that wait."""
     waits = (others.kind == EdgeKind.EVENT_WAIT) & (others.after % 2 == Point.END)
-    return others.after[waits] // 2
+    work: _Ints = others.after[waits] // 2
+    return work
 
 
 def _overlapping(works: DeviceWorks) -> tuple[_Ints, _Ints]:

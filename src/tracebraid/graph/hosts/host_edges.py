@@ -9,6 +9,7 @@ from tracebraid.graph.activities import RankActivities
 from tracebraid.graph.hosts.communication_edges import communication_edges
 from tracebraid.graph.hosts.hand_overs import at_thread_starts, closest_hand_overs
 from tracebraid.graph.hosts.lock_waits import lock_waits
+from tracebraid.graph.hosts.repeated_waits import repeated_waits
 from tracebraid.graph.hosts.thread_chains import thread_chains
 from tracebraid.graph.hosts.thread_starts import autograd_starts, awaited_starts, python_joins, python_starts
 from tracebraid.model.graph.codes import EdgeKind
@@ -40,6 +41,7 @@ def host_edges(
     found = EdgeList.joined(
         [closest_hand_overs(others, chains), communication, joins, lock_waits(activities, chains)]
     )
+    found = EdgeList.joined([found, repeated_waits(activities, chains, found)])
     evidence = (python_starts(activities, chains, times_ns), autograd_starts(others, chains))
     for starts in (*evidence, awaited_starts(found, chains)):
         found = at_thread_starts(found, chains)

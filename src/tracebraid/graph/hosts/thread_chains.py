@@ -51,7 +51,9 @@ class ThreadChains:
 
     @cached_property
     def _distinct_ns(self) -> _Ints:
-        return np.unique(self.times_ns)
+        ordered = np.sort(self.times_ns)
+        # Faster than `np.unique`, which hashes: most times differ.
+        return ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0]
 
     @cached_property
     def _keys(self) -> _Ints:

@@ -31,11 +31,12 @@ def thread_edges(activities: RankActivities, times_ns: _Ints) -> EdgeList:
     order = np.lexsort((host.event_id, host.depth, host.start_ns, host.lane))
     thread = activities.first_thread + np.searchsorted(activities.lanes, host.lane)
     np.maximum.at(times_ns, 2 * thread + 1, of_host[:, 1])
-    moments = _nested(order, host.parent, thread)
+    threads = np.unique(thread)
+    moments = _nested(order, host.parent, thread, len(threads))
     of_moment = _thread_of_moments(moments, thread, activities.first_thread)
     moments = moments[np.lexsort((times_ns[moments], of_moment))]
     follows = np.ones(len(moments), dtype=np.bool_)
-    follows[np.isin(moments, 2 * np.unique(thread))] = False
+    follows[np.isin(moments, 2 * threads)] = False
     after = np.flatnonzero(follows)
     owner = _innermost(moments, activities.first_thread)[after]
     before = moments[after - 1]
@@ -54,9 +55,9 @@ def _thread_of_moments(moments: _Ints, thread: _Ints, first_thread: int) -> _Int
 
 
 @compiled
-def _nested(order: _Ints, parent: _Ints, thread: _Ints) -> _Ints:
+def _nested(order: _Ints, parent: _Ints, thread: _Ints, threads: int) -> _Ints:
     """All moments, thread by thread: events in the order of their starts, each around those that lie in it."""
-    moments = np.empty(2 * len(order) + 2 * len(np.unique(thread)), dtype=np.int64)
+    moments = np.empty(2 * len(order) + 2 * threads, dtype=np.int64)
     open_events = np.empty(len(order) + 1, dtype=np.int64)
     count, depth, current = 0, 0, -1
     for index in range(len(order) + 1):

@@ -72,7 +72,7 @@ def collective_edges(
     return Collectives(
         _activities(known, times),
         times,
-        _edges(found, (own, collective), ends - np.maximum(starts, found.arrival_ns[number])),
+        _edges(found, (own, collective), ends - np.maximum(starts, found.arrival_ns[number])).packed(),
         own[found.waits],
         found.arrival_ns[number[found.waits]],
         _findings(found, members.filter(doubtful)),
@@ -117,13 +117,12 @@ def _activities(members: pl.DataFrame, times_ns: _Ints) -> pl.DataFrame:
 
 
 def _findings(found: Arrivals, doubtful: pl.DataFrame) -> tuple[Finding, ...]:
-    code = FindingCode
     bound = found.members.filter("is_bound").get_column("collective").n_unique()
     uncertain = doubtful.get_column("collective").n_unique()
     counts = {
-        code.GRAPH_COLLECTIVES_INCOMPLETE: bound,
-        code.GRAPH_COLLECTIVES_CONTRADICTED: len(found.contradicted),
-        code.GRAPH_COLLECTIVES_DOUBTFUL: uncertain,
-        code.GRAPH_ARRIVALS_CLAMPED: found.clamped,
+        FindingCode.GRAPH_COLLECTIVES_INCOMPLETE: bound,
+        FindingCode.GRAPH_COLLECTIVES_CONTRADICTED: len(found.contradicted),
+        FindingCode.GRAPH_COLLECTIVES_DOUBTFUL: uncertain,
+        FindingCode.GRAPH_ARRIVALS_CLAMPED: found.clamped,
     }
     return tuple(Finding.of(code, count=count) for code, count in counts.items() if count)

@@ -67,8 +67,10 @@ def _ordered(by_time: _Ids, first: _Ints, before: _Ids) -> _Ids:
                     depth += 1
                     if depth == room:
                         room *= 2
-                        stack = np.append(stack, np.empty(depth, dtype=np.int64))
-                        edge = np.append(edge, np.empty(depth, dtype=np.int64))
+                        short, short_edge = stack, edge
+                        stack, edge = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+                        for index in range(depth):
+                            stack[index], edge[index] = short[index], short_edge[index]
                     stack[depth], edge[depth], placed[waited] = waited, first[waited], 1
             else:
                 ordered[position] = current

@@ -70,7 +70,8 @@ def residuals(rows: Rows, times_ns: _Ints) -> tuple[_Ints, _Codes]:
         rows: the edges, by the moment that waits.
         times_ns: of each moment.
     """
-    residual_ns, latest = _residuals((rows.first, rows.before, rows.work_ns), times_ns)
+    earliest = int(times_ns.min()) if len(times_ns) else 0
+    residual_ns, latest = _residuals((rows.first, rows.before, rows.work_ns), times_ns, earliest)
     has_edges = latest >= 0
     if not len(rows.kind):
         return residual_ns, np.where(residual_ns == 0, Residual.NONE, Residual.BEFORE).astype(np.uint8)
@@ -85,13 +86,12 @@ def residuals(rows: Rows, times_ns: _Ints) -> tuple[_Ints, _Codes]:
 
 
 @compiled
-def _residuals(edges: tuple[_Ints, _Ids, _Ints], times_ns: _Ints) -> tuple[_Ints, _Ints]:
+def _residuals(edges: tuple[_Ints, _Ids, _Ints], times_ns: _Ints, earliest: int) -> tuple[_Ints, _Ints]:
     """The residual of each moment, and the edge that it waited for the longest; -1: it waits for nothing."""
     first, before, work_ns = edges
-    residual_ns, found = np.empty(len(times_ns), dtype=np.int64), np.full(len(times_ns), -1, dtype=np.int64)
-    earliest = times_ns.min() if len(times_ns) else 0
+    residual_ns, found = np.empty(len(times_ns), dtype=np.int64), np.empty(len(times_ns), dtype=np.int64)
     for moment in range(len(times_ns)):
-        latest = earliest
+        latest, found[moment] = earliest, -1
         for edge in range(first[moment], first[moment + 1]):
             ready = times_ns[before[edge]] + work_ns[edge]
             if found[moment] < 0 or ready > latest:

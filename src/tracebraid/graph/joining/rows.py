@@ -52,7 +52,7 @@ def edge_rows(parts: Sequence[EdgeList], first_activity: Sequence[int], times_ns
     first = np.zeros(len(times_ns) + 1, dtype=np.int64)
     backward = 0
     for edges, activity in zip(parts, first_activity, strict=True):
-        backward += _count(edges.before, edges.after, edges.work_ns, 2 * activity, times_ns, first)
+        backward += _count((edges.before, edges.after, edges.work_ns), activity, times_ns, first)
     np.cumsum(first, out=first)
     count = int(first[-1])
     before, work_ns = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int64)
@@ -85,11 +85,12 @@ def in_order(rows: Rows, moments: _Ids, position: _Ids) -> Rows:
 
 
 @compiled
-def _count(before: _Ints, after: _Ints, work_ns: _Ints, shift: int, times_ns: _Ints, counts: _Ints) -> int:
+def _count(edges: tuple[_Ints, _Ints, _Ints], activity: int, times_ns: _Ints, counts: _Ints) -> int:
+    before, after, work_ns = edges
     backward = 0
     for edge in range(len(before)):
-        waits = after[edge] + shift
-        if times_ns[before[edge] + shift] + work_ns[edge] <= times_ns[waits]:
+        waits, waited = after[edge] + 2 * activity, before[edge] + 2 * activity
+        if times_ns[waited] + work_ns[edge] <= times_ns[waits]:
             counts[waits + 1] += 1
         else:
             backward += 1

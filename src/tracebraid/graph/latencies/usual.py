@@ -25,6 +25,7 @@ nothing else is waited for.
 """
 
 _GROUP = ["code", "key"]
+_SOURCES = (LatencySource.GROUP, LatencySource.KIND, LatencySource.LOWEST)
 
 
 def usual_latencies(rows: pl.DataFrame) -> pl.DataFrame:
@@ -57,31 +58,20 @@ def usual_latencies(rows: pl.DataFrame) -> pl.DataFrame:
         every.quantile(_LOW, "nearest").alias("low_ns"),
         every.quantile(_HIGH, "nearest").alias("high_ns"),
     )
-    own = pl.col("samples") >= MIN_SAMPLES
-    kind = pl.col("kind_samples") >= MIN_SAMPLES
+    chosen = [
+        _by_samples("own_ns", "kind_typical_ns", "lowest_ns").alias("typical_ns"),
+        _by_samples("own_most_ns", "kind_most_ns", "lowest_sample_ns").alias("most_ns"),
+        pl.when(pl.col("kind_samples") == 0)
+        .then(pl.lit(LatencySource.NONE.value))
+        .otherwise(_by_samples(*(pl.lit(source.value) for source in _SOURCES)))
+        .alias("source"),
+    ]
     return (
-        found.join(of_kind, on="code", how="left")
-        .with_columns(
-            pl.when(own)
-            .then("own_ns")
-            .when(kind)
-            .then("kind_typical_ns")
-            .otherwise("lowest_ns")
-            .alias("typical_ns"),
-            pl.when(own)
-            .then("own_most_ns")
-            .when(kind)
-            .then("kind_most_ns")
-            .otherwise("lowest_sample_ns")
-            .alias("most_ns"),
-            pl.when(own)
-            .then(pl.lit(LatencySource.GROUP.value))
-            .when(kind)
-            .then(pl.lit(LatencySource.KIND.value))
-            .when(pl.col("kind_samples") > 0)
-            .then(pl.lit(LatencySource.LOWEST.value))
-            .otherwise(pl.lit(LatencySource.NONE.value))
-            .alias("source"),
-        )
-        .sort("code", "key", nulls_last=False)
+        found.join(of_kind, on="code", how="left").with_columns(chosen).sort("code", "key", nulls_last=False)
     )
+
+
+def _by_samples(own: str | pl.Expr, of_kind: str | pl.Expr, lowest: str | pl.Expr) -> pl.Expr:
+    """What is learned from the group's own samples, from those of its kind where they are few, or from neither."""
+    enough, enough_of_kind = (pl.col(name) >= MIN_SAMPLES for name in ("samples", "kind_samples"))
+    return pl.when(enough).then(own).when(enough_of_kind).then(of_kind).otherwise(lowest)

@@ -16,8 +16,15 @@ __all__ = ["WhatIf", "WhatIfNote"]
 class WhatIfNote(Enum):
     """What the answer rests on, beside the dependencies themselves."""
 
-    NO_INTERFERENCE = "no_interference"
-    """Work that newly overlaps is not slowed down."""
+    INTERFERENCE = "interference"
+    """Other kernels run beside communication than did, and are slowed down by as much as the trace shows."""
+    SAME_OVERLAP = "same_overlap"
+    """The same kernels run beside communication: they stay as fast as they were."""
+    NO_OVERLAP = "no_overlap"
+    """Kernels newly run beside communication, and are not slowed down: none does in the trace."""
+    NO_COMPARISON = "no_comparison"
+    """Other kernels run beside communication than did, and stay as fast as they were: the trace has none that are
+    alike and run often enough with it and without it."""
     RESIDUALS_STAY = "residuals_stay"
     """What is not explained stays as it was measured."""
     LATENCY_UNKNOWN = "latency_unknown"
@@ -45,6 +52,7 @@ class WhatIf:
         gain_high_ns: high end of it: 90th percentile, whichever is more.
         ranks: the ranks that were read.
         replay_error: how well the model reproduces the measured times of this trace.
+        interference: how much slower kernels are beside communication, as measured: `INTERFERENCE`.
         notes: what the answer rests on.
         findings: what was noticed.
     """
@@ -58,6 +66,7 @@ class WhatIf:
     gain_high_ns: float
     ranks: tuple[int, ...]
     replay_error: ReplayError
+    interference: pl.DataFrame
     notes: tuple[WhatIfNote, ...]
     findings: tuple[Finding, ...] = ()
 

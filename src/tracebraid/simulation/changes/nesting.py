@@ -36,9 +36,10 @@ def with_nested(graph: DependencyGraph, chosen: _Bools) -> _Bools:
     opens = np.where(chosen[activity], np.where(is_start, 1, -1), 0)
     # Events that cross a thread's end do not exist: the sum is 0 where a thread begins.
     depth = np.cumsum(opens)
-    found = chosen.copy()
+    found: _Bools = chosen.copy()
     found[activity[is_start & (depth > 0)]] = True
-    return found | launched(graph, found)
+    found |= launched(graph, found)
+    return found
 
 
 def launched_by(graph: DependencyGraph) -> _Ints:

@@ -59,7 +59,8 @@ def programmatic() -> tuple[DependencyGraph, Planted, Planted]:
     host, stream = scene.thread(), scene.stream(7)
     first = host.launch(stream, "first", 100_000)
     second = host.launch(stream, "second", 30_000, at=first.end - 10_000)
-    second.call.ts = first.ts - 5_000 if second.call is not None else 0
+    assert second.call is not None
+    second.call.ts = first.ts - 5_000
     return dependency_graph(scene.linked()), first, second
 
 

@@ -90,6 +90,33 @@ def test_the_first_work_of_a_stream_that_starts_long_after_its_launch_waited_for
     assert residual_ns(graph, Residual.BEFORE) == graph.moments.residual_ns.sum() == 50_000_000
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_what_a_long_call_did_before_it_launched_is_work_of_the_launch_and_named_by_the_call(
+    inside: bool,
+) -> None:
+    """The kernel starts 3 us before its call ends, or as long after it as usual."""
+    scene, loading_ns = Scene(), 3_000_000
+    host, stream = scene.thread(), scene.stream(7)
+    for number in range(8):
+        work = host.launch(stream, "gemm", 20_000)
+        if number == 7:
+            assert work.call is not None
+            work.call.dur += loading_ns
+            work.ts += loading_ns - (LATENCY_NS + 3_000 if inside else 0)
+            stream.free = max(work.end, work.call.end)
+            host.until(work.call.end)
+        host.synchronize(stream)
+    graph = dependency_graph(scene.linked())
+    assert graph.moments.residual_ns.sum() == 0
+    launched = graph.edges.kind == EdgeKind.LAUNCH
+    owner = graph.activities[pl.Series(graph.edges.activity[launched])].get_column("name").cast(pl.String)
+    latest = int(np.argmax(graph.edges.work_ns[launched]))
+    extra = -3_000 if inside else LATENCY_NS
+    assert graph.edges.work_ns[launched][latest] == loading_ns + CALL_NS + extra
+    assert (owner[latest], owner[0]) == ("cudaLaunchKernel", "gemm")
+    assert row(graph, "launch")["typical_ns"] == CALL_NS + LATENCY_NS
+
+
 def _rows(slacks: list[int], samples: int, key: str = "a") -> pl.DataFrame:
     return pl.DataFrame(
         {

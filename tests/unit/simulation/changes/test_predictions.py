@@ -70,8 +70,9 @@ def host_waits(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
 
 
 def wait_for_loss(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
-    with host.op("aten::mm", 2_000):
-        host.launch(stream, "sgemm", 100_000, latency=AT_ONCE)
+    for _ in range(3):
+        with host.op("aten::mm", 2_000):
+            host.launch(stream, "sgemm", 40_000, latency=AT_ONCE)
     recorded = host.record(stream)
     if not made:
         host.synchronize_event(recorded)
