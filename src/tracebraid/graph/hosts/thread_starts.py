@@ -73,6 +73,8 @@ def python_starts(activities: RankActivities, chains: ThreadChains, times_ns: _I
     starter, started = [], []
     free = len(calls)
     for thread in np.argsort(chains.times_ns[chains.first[:-1]], kind="stable")[::-1].tolist():
+        if not free:
+            break
         start_ns = chains.times_ns[chains.first[thread]]
         ended_ns = times_ns[moment(calls[:free], Point.END)]
         may = (times_ns[moment(calls[:free], Point.START)] <= start_ns) & (ended_ns >= start_ns)

@@ -16,14 +16,16 @@ __all__ = ["removed"]
 
 _WAITS = (EdgeKind.SYNC, EdgeKind.COMMUNICATION_WAIT, EdgeKind.QUEUE)
 _RANKS = (EdgeKind.ARRIVAL, EdgeKind.TRANSFER)
+_OF_WHAT_WAITS = (EdgeKind.STREAM_ORDER, EdgeKind.EVENT_WAIT, EdgeKind.SYNC)
+"""Latencies that stay where what was waited for is gone: what was before it on the stream is then waited for."""
 
 
 def removed(graph: DependencyGraph, chosen: NDArray[np.bool_]) -> DependencyGraph:
     """The graph without the chosen events, all that they call, and the device work that they launch.
 
     They take no time, wait for no device and no communication, and their latencies and residuals are gone. What came
-    before them is still before what comes after them, on their thread and on their stream. Members of collectives
-    that are removed neither wait for others, nor hold them.
+    before them is still before what comes after them, on their thread and on their stream, with the gap that is usual
+    there. Members of collectives that are removed neither wait for others, nor hold them.
 
     Args:
         graph: the graph.
@@ -39,7 +41,8 @@ def removed(graph: DependencyGraph, chosen: NDArray[np.bool_]) -> DependencyGrap
     member = gone & (kinds == ActivityKind.COMMUNICATION.value).to_numpy()
     is_member = member[graph.moments.activity[after]] | member[graph.moments.activity[edges.before]]
     dropped = waiting | (np.isin(edges.kind, _RANKS) & is_member)
-    is_latency = (edges.kind != EdgeKind.HOST) & (waits_gone | before_gone)
+    left_without = before_gone & ~np.isin(edges.kind, _OF_WHAT_WAITS)
+    is_latency = (edges.kind != EdgeKind.HOST) & (waits_gone | left_without)
     work = np.where(of_gone | is_latency, 0, edges.work_ns)
     late = gone[graph.moments.activity] & (graph.moments.residual != Residual.BEFORE)
     return without_edges(on_time(with_work(graph, work), late), dropped)

@@ -77,6 +77,8 @@ def sweep_of(
     tables = [_works(base, partition, number) for number, partition in enumerate(chosen)]
     rows = _without_repeats(pl.concat(tables)).sort("on_path_ns", descending=True, maintain_order=True)
     rows = rows.with_columns(computed=pl.int_range(pl.len()) < groups)
+    if rows.is_empty():  # Nothing takes any time.
+        return SWEEP.empty()
     gains = [
         _gains(base, chosen[number], part)
         for (number,), part in rows.group_by("partition", maintain_order=True)

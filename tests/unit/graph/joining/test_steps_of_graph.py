@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 import tracebraid
-from tests.planted import PlannedJob
+from tests.planted import PlannedJob, Scene
 from tests.planted.graphs import check_graph
-from tracebraid.errors import ArgumentError
+from tracebraid.errors import ArgumentError, InputError
 from tracebraid.model.graph.codes import Residual
 from tracebraid.model.job import Job
 
@@ -89,3 +89,11 @@ def test_a_linked_trace_is_a_job_of_one_rank(demo: Path) -> None:
     check_graph(graph)
     assert graph.steps.get_column("rank").to_list() == [0]
     assert tracebraid.dependency_graph(opened[0], steps=4) is graph
+
+
+def test_two_traces_that_claim_a_rank_are_an_error(tmp_path: Path) -> None:
+    text = Scene(rank=0, world_size=2).text()
+    for name in ("kineto_trace_0.json", "kineto_trace_1.json"):
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InputError):
+        tracebraid.dependency_graph(tracebraid.open(tmp_path))

@@ -49,6 +49,15 @@ def removed_op(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
         host.launch(stream, "sgemm", 40_000)
 
 
+def removed_between_gaps(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
+    """The device is behind, and idle for 2 us from each kernel to the next: one such gap goes, the other stays."""
+    for name in ("sgemm", "reduce", "sgemm"):
+        if name == "sgemm" or not made:
+            with host.op("aten::mm" if name == "sgemm" else "aten::sum", 2_000):
+                host.launch(stream, name, 90_000)
+            stream.free += 2_000
+
+
 def host_waits(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
     with host.op("aten::mm", 2_000):
         host.launch(stream, "sgemm", 100_000, latency=AT_ONCE)
@@ -142,6 +151,7 @@ CASES = {
     "split": Case("split 2 name=sgemm", kernels),
     "set": Case("set 7us name=aten::item", set_duration),
     "remove": Case("remove op=aten::nonzero", removed_op),
+    "remove between gaps": Case("remove op=aten::sum", removed_between_gaps),
 }
 
 

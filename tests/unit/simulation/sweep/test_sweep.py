@@ -137,3 +137,10 @@ def test_bad_arguments_are_refused(graph: DependencyGraph) -> None:
 
 def test_a_trace_without_events_has_nothing_to_sweep() -> None:
     assert tracebraid.sweep(Scene().linked()).equals(SWEEP.empty())
+
+
+def test_a_trace_in_which_nothing_takes_time_has_nothing_to_sweep() -> None:
+    scene = Scene()
+    for _ in range(3):
+        scene.raw({"ph": "X", "cat": "cpu_op", "name": "aten::x", "pid": 1, "tid": 1, "ts": 7.0, "dur": 0.0})
+    assert tracebraid.sweep(scene.linked()).is_empty()
