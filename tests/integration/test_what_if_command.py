@@ -22,7 +22,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_json(traces: Path) -> None:
-    found = run(traces, "--change", "bandwidth 2", "--change", "scale 1 kind=kernel", "--json")
+    found = run("what-if", traces, "--change", "bandwidth 2", "--change", "scale 1 kind=kernel", "--json")
     assert found.returncode == 0, found.stderr
     answer = json.loads(found.stdout)
     assert answer["gain_ns"] == answer["before_ns"] - answer["after_ns"] == 40_000
@@ -31,16 +31,16 @@ def test_json(traces: Path) -> None:
 
 
 def test_report_and_csv(traces: Path) -> None:
-    report = run(traces, "--change", "bandwidth 2")
+    report = run("what-if", traces, "--change", "bandwidth 2")
     assert report.returncode == 0, report.stderr
     assert "bandwidth 2" in report.stdout
-    rows = run(traces, "--change", "bandwidth 2", "--csv")
+    rows = run("what-if", traces, "--change", "bandwidth 2", "--csv")
     assert rows.returncode == 0, rows.stderr
     assert rows.stdout.splitlines()[0].startswith("step,rank,before_ns,after_ns,gain_ns")
 
 
 @pytest.mark.parametrize("change", ["faster 2", "scale 0.5 name=nothing"])
 def test_a_change_that_cannot_be_is_a_usage_error(traces: Path, change: str) -> None:
-    found = run(traces, "--change", change)
+    found = run("what-if", traces, "--change", change)
     assert found.returncode == 2
     assert "Traceback" not in found.stderr

@@ -32,14 +32,14 @@ def graph_steps(
         annotation: what marks a step.
         steps: the names of the steps that are listed; None: all.
     """
-    rows = activities.filter(pl.col("rank").is_not_null()).select(
-        "rank", as_text("kind", "name", "step"), "start_ns", "end_ns", "stream"
-    )
+    # Those of collectives stand last. Of all activities, text and whole rows would be copies as large as the graph.
+    of_ranks = activities.height - activities.get_column("rank").null_count()
+    rows = activities.select("rank", "kind", "name", "step", "start_ns", "end_ns", "stream").head(of_ranks)
     rows = rows.with_columns(
         pl.Series("start_moment", moment_of[: rows.height, 0], dtype=pl.Int64),
         pl.Series("end_moment", moment_of[: rows.height, 1], dtype=pl.Int64),
     )
-    marks = rows.filter(is_step_name(pl.col("name"), annotation) & pl.col("kind").is_in(["annotation", "op"]))
+    marks = _of_names(rows, annotation).filter(pl.col("kind").is_in(["annotation", "op"]))
     if steps is not None:
         marks = marks.filter(pl.col("name").is_in(list(steps)))
     if marks.is_empty():
@@ -56,6 +56,13 @@ def graph_steps(
     return GRAPH_STEPS.conform(found)
 
 
+def _of_names(rows: pl.DataFrame, annotation: str) -> pl.DataFrame:
+    """The rows with the name of a step."""
+    names = rows.get_column("name").unique()
+    steps = names.to_frame().filter(is_step_name(as_text("name"), annotation)).get_column("name")
+    return rows.filter(pl.col("name").is_in(steps.implode())).with_columns(as_text("kind", "name", "step"))
+
+
 def _whole(rows: pl.DataFrame) -> pl.DataFrame:
     host = rows.filter(pl.col("stream").is_null())
     begun = rows.sort("start_ns", maintain_order=True).group_by("rank", maintain_order=True).first()
@@ -68,6 +75,9 @@ def _whole(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _last_of_device(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
-    work = rows.filter(pl.col("stream").is_not_null() & pl.col("kind").is_in(_ON_DEVICE))
+    works = rows.filter(pl.col("stream").is_not_null()).select(*by, "kind", "end_ns", "end_moment")
+    work = works.with_columns(as_text("kind", "step") if "step" in by else as_text("kind")).filter(
+        pl.col("kind").is_in(_ON_DEVICE)
+    )
     last = work.sort("end_ns", maintain_order=True).group_by(by, maintain_order=True).last()
     return last.select(*by, device_end_moment="end_moment")

@@ -139,7 +139,7 @@ def test_slow_calls_without_a_full_queue_wait_for_no_kernel() -> None:
     assert edges_of(dependency_graph(scene.linked()), EdgeKind.QUEUE) == []
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(scenes())
 def test_every_edge_goes_forward_by_its_work_and_the_replay_gives_the_measured_times(scene: Scene) -> None:
     linked = scene.linked()

@@ -15,7 +15,7 @@ from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.model.graph.codes import EdgeKind
 from tracebraid.model.graph.rank_graph import EdgeList, RankGraph
 
-steady = settings(deadline=None, derandomize=True, max_examples=40)
+steady = settings(deadline=None, derandomize=True, max_examples=25)
 
 events = st.lists(
     st.builds(op, st.just("op"), st.integers(0, 9), st.integers(0, 6), st.integers(1, 3)),
