@@ -90,7 +90,8 @@ def _silences(rows: pl.DataFrame, chains: ThreadChains) -> _Ints:
     ends_thread = is_thread[chains.moments[position] // 2]
     begins_thread = is_thread[chains.moments[position - 1] // 2]
     may = (thread | (outer & (waits | ~whole))) & ~sleeps & ~ends_thread & ~begins_thread
-    return position[may]
+    found: _Ints = position[may]
+    return found
 
 
 def _givers(rows: pl.DataFrame, chains: ThreadChains, silent: _Ints) -> _Ints:

@@ -60,7 +60,7 @@ def deferred(graph: DependencyGraph, chosen: NDArray[np.bool_]) -> DependencyGra
     edges, after = graph.edges, graph.after
     by = np.where(edges.kind == EdgeKind.SYNC, graph.moments.activity[after], edges.activity)
     waits = np.flatnonzero(np.isin(edges.kind, _WAITS) & chosen[by])
-    until = _ends_of_steps(graph, after[waits])
+    until = _ends_of_steps(graph, after[waits].astype(np.int64))
     waits, until = waits[until >= 0], until[until >= 0]
     if not len(waits):
         raise ArgumentError(
