@@ -39,6 +39,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     given = parser.parse_args()
     wanted = captures(given.folder, given.rounds)
+    if not wanted:
+        return
     if given.program in SINGLE_RANK:
         torch.set_num_threads(1)
         for changed, folder in wanted:
