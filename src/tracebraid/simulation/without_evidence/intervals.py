@@ -166,8 +166,6 @@ def _long(graph: DependencyGraph, activity: _Ints) -> _Ints:
     return found
 
 
-def _frame(
-    item: _Ints, lane: _Ints, start_ns: _Ints, end_ns: _Ints, share: NDArray[np.float64], last: _Ints
-) -> pl.DataFrame:
-    columns = (item, lane, start_ns, end_ns, share, last)
+def _frame(*columns: _Ints | NDArray[np.float64]) -> pl.DataFrame:
+    """Intervals as a frame, from the arrays of `Intervals` in their order."""
     return pl.DataFrame(dict(zip(_COLUMNS, columns, strict=True)), schema_overrides=_COLUMNS)
