@@ -80,6 +80,7 @@ def test_every_command_is_in_the_list() -> None:
         "matching",
         "output",
         "ranks",
+        "ranks_of_graph",
         "simulation_answers",
         "table_output",
     }
