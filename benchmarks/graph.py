@@ -1,12 +1,13 @@
 """Measure the dependency graph: how long it takes to build and to replay, how well it explains and reproduces.
 
-    python -m benchmarks.graph [TRACE] [--all] [--traces DIR] [--json]
+    python -m benchmarks.graph [TRACE ...] [--all] [--errors] [--traces DIR] [--json]
 
 Each trace is read once; `build`, `path` (the critical path, without perturbed replays) and `replay` are medians of
 three rounds in this process, after a round that does not count: in it the loops are compiled, or read from disk.
 `batch` is 200 scenarios, each of which halves the work of other activities, with the steps' times as the answer.
 `explained` is the share of the steps' time that is on the critical path and no residual. The errors are shares of the
-measured step times, see docs/what_if.md. With `--all` each real trace is measured; without TRACE, that of 54 MB.
+measured step times, see docs/what_if.md; with `--errors` they are all that is measured. With `--all` each real trace
+is measured; without TRACE, that of 54 MB.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from typing import TypeVar
 import numpy as np
 
 import tracebraid
+from benchmarks.graph_next_step import next_step_errors
 from benchmarks.inputs import Inputs, find_real_traces
 from benchmarks.table import Row, Target, as_json, as_table
 from tracebraid.api.critical_paths import critical_path_of_graph
 from tracebraid.api.graphing import dependency_graph
 from tracebraid.graph.critical_path.find_path import PathOptions
 from tracebraid.linking.link_traces import link_traces
+from tracebraid.model.graph.critical_path import CriticalPath
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
@@ -56,8 +59,9 @@ MOST_BATCH_SECONDS = 5.0
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("trace", type=Path, nargs="?", metavar="TRACE")
+    parser.add_argument("traces_given", type=Path, nargs="*", metavar="TRACE")
     parser.add_argument("--all", action="store_true", help="every real trace")
+    parser.add_argument("--errors", action="store_true", help="errors alone, no times")
     parser.add_argument("--traces", type=Path, metavar="DIR", help="the folder of real traces")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
@@ -67,11 +71,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.all and folder is not None:
             paths = [*sorted((folder / "kineto").iterdir()), *sorted((folder / "pairs").iterdir())]
         else:
-            paths = [given.trace or Inputs(Path(made), folder).timeline()]
+            paths = given.traces_given or [Inputs(Path(made), folder).timeline()]
         for path in paths:
             print(f"  {path.name}", file=sys.stderr)
-            rows += rows_of(path)
+            rows += [errors_of(path)] if given.errors else rows_of(path)
     print(as_json(rows) if given.json else as_table(rows))
+
+
+def errors_of(path: Path) -> Row:
+    """How well the graph of a trace, or of a folder of several, explains, reproduces and predicts."""
+    job = tracebraid.open(path)
+    graph = dependency_graph(job)
+    found = critical_path_of_graph(graph, PathOptions(replays=0))
+    return Row(_name(path), "errors", figures={"explained": _explained(found), **_errors(job, graph)})
 
 
 def rows_of(path: Path) -> list[Row]:
@@ -80,7 +92,7 @@ def rows_of(path: Path) -> list[Row]:
     Args:
         path: a trace or a folder.
     """
-    name = path.name.removesuffix(".gz").removesuffix(".json")
+    name = _name(path)
     begun = time.perf_counter()
     traces = _loaded(path)
     load_s = time.perf_counter() - begun
@@ -92,13 +104,11 @@ def rows_of(path: Path) -> list[Row]:
     speed = len(edges) / max(replay_s, 1e-9)
     fast = Target(f"{LEAST_EDGES_PER_SECOND / 1e6:.0f} million edges/s", speed >= LEAST_EDGES_PER_SECOND)
     soon = Target(f"with path {MOST_BUILD_SECONDS} s", build_s + path_s <= MOST_BUILD_SECONDS)
-    span = int(found.steps.get_column("span_ns").sum())
-    explained = int(found.steps.get_column("path_ns").sum()) / span if span else 1.0
     size = {"moments": float(len(graph.moments)), "edges": float(len(edges))}
     return [
         Row(name, "load", load_s),
         Row(name, "build", build_s, figures=size, target=soon),
-        Row(name, "path", path_s, figures={"explained": explained}),
+        Row(name, "path", path_s, figures={"explained": _explained(found)}),
         Row(
             name,
             "replay",
@@ -107,8 +117,17 @@ def rows_of(path: Path) -> list[Row]:
             target=fast if len(edges) >= LEAST_EDGES else None,
         ),
         Row(name, "batch", batch_s, target=Target(f"{MOST_BATCH_SECONDS} s", batch_s <= MOST_BATCH_SECONDS)),
-        Row(name, "errors", figures=_errors(graph)),
+        Row(name, "errors", figures=_errors(_not_asked(traces), graph)),
     ]
+
+
+def _name(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".json")
+
+
+def _explained(found: CriticalPath) -> float:
+    span = int(found.steps.get_column("span_ns").sum())
+    return int(found.steps.get_column("path_ns").sum()) / span if span else 1.0
 
 
 def _loaded(path: Path) -> Timeline | Path:
@@ -144,18 +163,17 @@ def _batch(graph: DependencyGraph) -> None:
     job_step_times(times, moments.of_chosen())
 
 
-def _errors(graph: DependencyGraph) -> dict[str, float]:
-    """Of the modelled replay and of the next step, as shares of the measured times."""
+def _errors(traces: LinkedTrace | Job, graph: DependencyGraph) -> dict[str, float]:
+    """Of the modelled replay and of what a graph of a single step says, as shares of the measured times."""
     error = replay_error(replay_errors(graph))
     found = {
         "steps": error.steps,
         "median": error.median,
         "p95": error.p95,
-        "next median": error.next_step_median,
-        "next p95": error.next_step_p95,
         "modelled": error.modelled_share,
     }
-    return {name: float(value) for name, value in found.items() if value is not None}
+    figures = {name: float(value) for name, value in found.items() if value is not None}
+    return {**figures, **next_step_errors(traces, graph)}
 
 
 if __name__ == "__main__":

@@ -61,14 +61,14 @@ def same_order(pairs: Sequence[Pair]) -> float:
 def table(pairs: Sequence[Pair]) -> str:
     """As Markdown, by gain."""
     lines = [
-        "| program | change | step | predicted gain | measured gain | noise | error | right |",
+        "| program | change | step | predicted gain | measured gain | noise | error | within |",
         "|---|---|--:|--:|--:|--:|--:|---|",
     ]
     for pair in sorted(pairs, key=lambda pair: -pair.measured_ms):
         error = pair.error_ms / abs(pair.measured_ms) if pair.measured_ms else 0.0
         lines.append(
             f"| {pair.name} | `{pair.change}` | {pair.step_ms:.2f} ms | {pair.predicted_ms:.2f} ms "
-            f"| {pair.measured_ms:.2f} ms | {pair.noise_ms:.2f} ms | {error:+.0%} | {'yes' if pair.right else 'no'} |"
+            f"| {pair.measured_ms:.2f} ms | {pair.noise_ms:.2f} ms | {error:+.0%} | {_verdict(pair)} |"
         )
     lines += [
         "",
@@ -81,6 +81,12 @@ def table(pairs: Sequence[Pair]) -> str:
             f"| {pair.name} | {' | '.join(f'{share:.1%}' for share in shares)} | {pair.recorded:.2f} |"
         )
     return "\n".join(lines)
+
+
+def _verdict(pair: Pair) -> str:
+    if pair.within_a_tenth:
+        return "10 %"
+    return "noise" if pair.right else "neither"
 
 
 def _parser() -> argparse.ArgumentParser:

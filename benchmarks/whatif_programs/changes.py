@@ -12,7 +12,7 @@ _PARAMETERS = 52
 CHANGES: dict[str, tuple[str, ...]] = {
     "loader_sleep": ("remove name=read",),
     "matmul_halved": (f"scale 0.5 shapes=*{WIDE}*",),
-    "op_twice": (rf"scale 2 name=aten::mm shapes=/{PRODUCT}, ?{PRODUCT}\].*{PRODUCT}, ?{PRODUCT}\]/",),
+    "op_twice": (rf"scale 2 name=aten::mm shapes='/{PRODUCT}, ?{PRODUCT}\].*{PRODUCT}, ?{PRODUCT}\]/'",),
     "second_thread": ("remove name='make targets'",),
     "optimizer_foreach": (f"scale {1 / _PARAMETERS:.3f} name=Optimizer.step#SGD.step",),
     "layer_removed": (f"remove shapes=*{WIDE}*",),

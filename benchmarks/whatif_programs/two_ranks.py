@@ -16,7 +16,10 @@ __all__ = ["TWO_RANKS"]
 
 LATE_S = 0.015
 ELEMENTS = 4 * 1024 * 1024
-SMALL, SMALL_ALL_REDUCES = 256, 20
+BUCKETS = tuple(ELEMENTS // parts for parts in (2, 4, 8, 16))
+"""Elements of buckets: their sizes differ, so that the trace shows what of a transfer is latency."""
+SMALL = tuple(256 * 2 ** (number % 8) for number in range(20))
+"""Elements of small all-reduces, whose sizes differ for the same reason."""
 
 
 def straggler(changed: bool, rank: int) -> Step:
@@ -34,14 +37,15 @@ def straggler(changed: bool, rank: int) -> Step:
 
 
 def all_reduce_halved(changed: bool, rank: int) -> Step:
-    """A large all-reduce beside the model; changed, of half the bytes."""
+    """Large all-reduces beside the model; changed, of half the bytes."""
     model = mlp()
     optimizer, batch = sgd(model), torch.randn(16, FEATURES)
-    statistics = torch.zeros(ELEMENTS // 2 if changed else ELEMENTS)
+    statistics = [torch.zeros(elements // 2 if changed else elements) for elements in BUCKETS]
 
     def step() -> None:
         trained(model, optimizer, batch)
-        distributed.all_reduce(statistics)
+        for bucket in statistics:
+            distributed.all_reduce(bucket)
 
     return step
 
@@ -87,8 +91,8 @@ def all_reduces_merged(changed: bool, rank: int) -> Step:
     """Many small all-reduces, one after the other; changed, a single one of all."""
     model = mlp()
     optimizer, batch = sgd(model), torch.randn(16, FEATURES)
-    parts = list(torch.zeros(SMALL_ALL_REDUCES, SMALL))
-    merged = [torch.zeros(SMALL_ALL_REDUCES * SMALL)]
+    parts = [torch.zeros(elements) for elements in SMALL]
+    merged = [torch.zeros(sum(SMALL))]
 
     def step() -> None:
         trained(model, optimizer, batch)

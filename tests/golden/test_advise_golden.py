@@ -56,3 +56,15 @@ def test_a_job_saves_no_less_than_any_of_its_ranks(path: Path) -> None:
     most = advice.by_step.group_by("item", "rank").agg(pl.col("saving_ns").sum())
     of_job = most.join(advice.items.select("item", of_job="saving_ns"), on="item")
     assert (of_job.get_column("saving_ns") <= of_job.get_column("of_job")).all()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_replay_gains_no_more_than_the_trace_is_long(path: Path) -> None:
+    alone = asked(path)
+    if isinstance(alone, str):
+        return
+    found = tracebraid.advise(tracebraid.open(path), 0, by_graph=True)
+    gains = found.items.get_column("gain_per_step_ns").drop_nulls()
+    assert gains.is_between(0, found.step_ns * max(found.steps, 1)).all()
+    assert found.items.height == alone.items.height
+    assert found.items.get_column("saving_ns").sum() == alone.items.get_column("saving_ns").sum()

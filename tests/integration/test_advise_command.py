@@ -80,6 +80,18 @@ def test_a_rank_that_is_not_there_is_refused(slow: Path) -> None:
     assert run("advise", slow, "--rank", "0").returncode == 0
 
 
+def test_by_the_graph_each_item_has_its_gain(slow: Path) -> None:
+    def items(*options: str) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = json.loads(run("advise", slow, "--json", *options).stdout)["advice"]
+        return found
+
+    alone, by_graph = items(), items("--by-graph")
+    assert {item["gain_per_step_ns"] for item in alone} == {None}
+    assert any(item["gain_per_step_ns"] for item in by_graph)
+    assert len(alone) == len(by_graph)
+    assert run("advise", slow, "--by-graph").returncode == 0
+
+
 def test_ranks_are_asked_together_and_apart(tmp_path: Path) -> None:
     tracks = [clean(rank=0, world_size=2), clean(rank=1, world_size=2)]
     folder = write_ranks(tmp_path, tracks)

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("numba")
 
-from benchmarks.whatif_programs.pairs import Pair, capture_pair, measured_pair
+from benchmarks.whatif_programs.pairs import capture_pair, measured_pair
 from tests.integration.calm import shared_capture
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -16,19 +16,17 @@ OFF = 0.25
 """By how much of the measured gain a prediction may be off here; the benchmark says how good they are."""
 NOISE = 3.0
 """How many times the spread of the steps of a pair it may be off on a busy machine."""
+PLANTED_MS = {"loader_sleep": 4.0, "straggler": 15.0}
+"""What the program sleeps in a step, and does not with the change."""
 
 
-def pair(factory: pytest.TempPathFactory, name: str) -> Pair:
-    folder = shared_capture(factory, f"pair_{name}", lambda folder: capture_pair(name, folder, 1))
-    return measured_pair(name, folder, 1)
-
-
-@pytest.mark.parametrize("name", ["loader_sleep", "straggler"])
+@pytest.mark.parametrize("name", list(PLANTED_MS))
 def test_a_gain_is_predicted_from_the_capture_without_the_change(
     tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:
-    found = pair(tmp_path_factory, name)
-    assert abs(found.error_ms) <= max(OFF * abs(found.measured_ms), NOISE * found.spread_ms)
-    # Where the noise does not drown it, it has the direction that it was planted with.
-    if abs(found.measured_ms) > NOISE * found.spread_ms:
-        assert found.predicted_ms > 0
+    folder = shared_capture(tmp_path_factory, f"pair_{name}", lambda folder: capture_pair(name, folder, 1))
+    found = measured_pair(name, folder, 1)
+    noise_ms = NOISE * found.spread_ms
+    assert abs(found.error_ms) <= max(OFF * abs(found.measured_ms), noise_ms)
+    # A sleep takes no less than it says, however busy the machine is; at most the other rank hides some of it.
+    assert found.predicted_ms >= PLANTED_MS[name] - max(OFF * PLANTED_MS[name], noise_ms)

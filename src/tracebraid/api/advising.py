@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import polars as pl
 
@@ -16,10 +17,12 @@ from tracebraid.analysis.antipatterns.asking import (
 from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors, known_detectors
 from tracebraid.analysis.antipatterns.ranking.min_saving import DEFAULT_MIN_SAVING, min_saving_of
 from tracebraid.analysis.antipatterns.ranking.ranked import ranked
+from tracebraid.api.graphing import dependency_graph
 from tracebraid.api.job.aligning import rank_parts
 from tracebraid.api.job.taking import take
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.compact import compact
+from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.job import Job
 from tracebraid.model.linked_ranks import Gather, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
@@ -27,6 +30,7 @@ from tracebraid.model.questions.advice import Advice
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.questions.detector import Detector, JobDetector
 from tracebraid.model.step import PROFILER_STEP
+from tracebraid.simulation.without_evidence.gains import gains_of
 
 __all__ = [
     "DEFAULT_MIN_SAVING",
@@ -59,6 +63,8 @@ def advise(
     traces: LinkedTrace | Job,
     min_saving: str | float = DEFAULT_MIN_SAVING,
     annotation: str = PROFILER_STEP,
+    *,
+    by_graph: bool = False,
 ) -> Advice:
     """What could be saved, the most first: anti-patterns, their evidence, and the changes that mend them.
 
@@ -70,10 +76,13 @@ def advise(
         min_saving: the least that an advice must save: a share of the step (`1%`, or 0.01), or a time for each step
             (`0.5ms`).
         annotation: what marks a step, see `steps`.
+        by_graph: replay the dependency graph without the time that each advice's evidence names, and rank by what is
+            less, that gain or the saving. It costs a second pass over the traces, and needs numba.
 
     Raises:
         ArgumentError: `min_saving` is neither a share nor a time.
         InputError: a file cannot be read.
+        MissingLibraryError: `by_graph`, and numba is not installed.
 
     Example::
 
@@ -88,7 +97,9 @@ def advise(
 
     # A package may be installed between two questions: then other detectors are asked.
     key = (rank_advice, annotation, known.of_ranks, known.of_job)
-    return advice_of_ranks([taken[key] for taken in take(traces, {key: question})], known, min_saving)
+    ranks = [taken[key] for taken in take(traces, {key: question})]
+    graph = dependency_graph(traces, annotation=annotation) if by_graph else None
+    return advice_of_ranks(ranks, known, min_saving, graph)
 
 
 def detectors() -> tuple[Detector | JobDetector, ...]:
@@ -118,9 +129,18 @@ def rank_advice(linked: LinkedTrace, known: KnownDetectors, annotation: str = PR
 
 
 def advice_of_ranks(
-    ranks: Sequence[RankAdvice], known: KnownDetectors, min_saving: str | float = DEFAULT_MIN_SAVING
+    ranks: Sequence[RankAdvice],
+    known: KnownDetectors,
+    min_saving: str | float = DEFAULT_MIN_SAVING,
+    graph: DependencyGraph | None = None,
 ) -> Advice:
     """The advice from what was kept of each rank.
+
+    Args:
+        ranks: what was kept of each.
+        known: the detectors that were asked.
+        min_saving: see `advise`.
+        graph: the ranks' dependency graph, by whose replays the advice is ranked; None: by savings alone.
 
     Raises:
         ArgumentError: `min_saving` is neither a share nor a time.
@@ -136,7 +156,8 @@ def advice_of_ranks(
         evidence.append(of_job)
         findings += [*linked.findings, *failed]
     windows = pl.concat([rank.found.windows for rank in ranks])
-    found = ranked(pl.concat(evidence), windows, least)
+    gains = None if graph is None else partial(gains_of, graph)
+    found = ranked(pl.concat(evidence), windows, least, gains)
     return Advice(
         found.items,
         found.by_step,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -46,6 +47,13 @@ def advise(
             help="Leave out what saves less than this share of a step, or less than this time in each step.",
         ),
     ] = api.DEFAULT_MIN_SAVING,
+    by_graph: Annotated[
+        bool,
+        typer.Option(
+            "--by-graph",
+            help="Replay the dependency graph without what each item names, and rank by what that gains.",
+        ),
+    ] = False,
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Print the first N items.")] = _TOP,
     csv: Annotated[bool, typer.Option("--csv", help="Write the items as CSV.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print all, with its evidence, as JSON.")] = False,
@@ -63,7 +71,7 @@ def advise(
     job = api.open(path, window=window)
     ranks = asked_ranks(job, rank)
     found = list(job.findings)
-    advice = _advice(job, ranks, annotation, least, found)
+    advice = _advice(job, ranks, _Asked(annotation, least, by_graph), found)
     findings = [*found, *(finding for finding in advice.findings if finding not in found)]
     if target.form is Format.JSON:
         data = {**advice_data(advice), "findings": [finding_data(finding) for finding in findings]}
@@ -79,17 +87,27 @@ def advise(
         raise typer.Exit(1)
 
 
-def _advice(
-    job: Job, ranks: list[int], annotation: str, min_saving: str | float, findings: list[Finding]
-) -> Advice:
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of the ranks: what marks a step, the least saving, and whether the graph is replayed."""
+
+    annotation: str
+    min_saving: str | float
+    by_graph: bool
+
+
+def _advice(job: Job, ranks: list[int], asked: _Asked, findings: list[Finding]) -> Advice:
     """The advice of some ranks together; what was noticed in their traces is added to the findings."""
     known = api.known_detectors()
 
-    def question(linked: LinkedTrace) -> api.RankAdvice:
-        advice = api.rank_advice(linked, known, annotation)
+    def question(linked: LinkedTrace) -> tuple[api.RankAdvice, api.RankOfGraph | None]:
+        advice = api.rank_advice(linked, known, asked.annotation)
+        part = api.rank_of_graph(linked, asked.annotation) if asked.by_graph else None
         findings.extend(linked.known_findings)
-        return advice
+        return advice, part
 
     with progress("reading") as update:
         found = list(ask_ranks(job, ranks, question, update, findings))
-    return api.advice_of_ranks(found, known, min_saving)
+        parts = [part for _, part in found if part is not None]
+        graph = api.graph_of_ranks(parts, asked.annotation) if parts else None
+    return api.advice_of_ranks([advice for advice, _ in found], known, asked.min_saving, graph)

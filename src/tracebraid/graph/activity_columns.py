@@ -49,7 +49,8 @@ def with_descriptions(
 
 def _of_events(table: pl.DataFrame, events: pl.Series, column: str) -> pl.Series:
     rows = rows_of_events(table.get_column("event_id"), events)
-    return fetched(table.select(column), rows).to_series()
+    values: pl.Series = fetched(table.select(column), rows).to_series()
+    return values
 
 
 def _families(table: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
@@ -85,6 +86,6 @@ def _nodes(linked: LinkedTrace, op: pl.Series) -> tuple[pl.Series, tuple[Finding
     try:
         links = linked.host_links
     except InputError as error:
-        code = FindingCode.GRAPH_WITHOUT_NODES
-        return nothing, (Finding.of(code, error.path, error.where, problem=error.problem),)
+        unread = Finding.of(FindingCode.GRAPH_WITHOUT_NODES, error.path, error.where, problem=error.problem)
+        return nothing, (unread,)
     return _of_events(links.sort("event_id"), op, "node_id"), ()

@@ -102,7 +102,9 @@ def _item(advice: Advice, row: dict[str, Any]) -> RenderableType:
     head = Text.assemble(
         (f"{row['item']}. ", "bold"), (printable(detector.title), "bold"), f" [{row['detector']}]"
     )
-    lines = [f"saves at most {saves}", *_where(advice, row), f"change: {detector.change}"]
+    gain = row["gain_per_step_ns"]
+    replayed = [] if gain is None else [f"in a replay without it: {duration(gain)}{each} less"]
+    lines = [f"saves at most {saves}", *replayed, *_where(advice, row), f"change: {detector.change}"]
     return Group(head, *(Padding(Text(printable(line)), (0, 0, 0, _INDENT)) for line in lines))
 
 

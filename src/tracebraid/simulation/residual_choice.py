@@ -39,7 +39,8 @@ def with_residuals(graph: DependencyGraph, residuals: Residuals) -> DependencyGr
 
     With modelled or no residuals, a moment that waits for nothing gets an edge without work from the moment before
     it, in the order of the graph, of a thread of its rank: its thread or stream begins when that one has come as far
-    as it had. The first moment of each rank keeps its time after the earliest of all: the ranks begin as they did.
+    as it had. The first moment of each rank keeps its time after the earliest of all: the ranks begin as they did. In a
+    graph of some steps so does all that lies before the first of them: it is given, and not modelled.
 
     Args:
         graph: any.
@@ -52,7 +53,7 @@ def with_residuals(graph: DependencyGraph, residuals: Residuals) -> DependencyGr
     if residuals in _SAMPLES:
         residual_ns = usual_residuals(graph, _SAMPLES[residuals]).residual_ns
     loose = np.flatnonzero(np.diff(graph.edges.first) == 0)
-    anchor = _anchors(graph, loose)
+    anchor = np.where(_is_given(graph, loose), -1, _anchors(graph, loose))
     begins = loose[anchor < 0]
     residual_ns[begins] = moments.residual_ns[begins]
     edges = _with_edges(graph.edges, loose[anchor >= 0], anchor[anchor >= 0], moments.activity)
@@ -61,6 +62,17 @@ def with_residuals(graph: DependencyGraph, residuals: Residuals) -> DependencyGr
     return replace(
         graph, edges=edges, moments=replace(moments, residual_ns=residual_ns, residual=names.astype(np.uint8))
     )
+
+
+def _is_given(graph: DependencyGraph, loose: _Ints) -> NDArray[np.bool_]:
+    """Whether these moments lie before the first step of their rank, in a graph of some steps."""
+    if graph.is_whole or graph.steps.is_empty():
+        return np.zeros(len(loose), dtype=np.bool_)
+    starts = graph.steps.group_by("rank").agg(pl.col("start_moment").min())
+    rank = graph.activities.select("rank")[pl.Series(graph.moments.activity[loose])]
+    start = rank.join(starts, on="rank", how="left", maintain_order="left").get_column("start_moment")
+    given: NDArray[np.bool_] = loose < start.fill_null(0).to_numpy()
+    return given
 
 
 def _anchors(graph: DependencyGraph, loose: _Ints) -> _Ints:

@@ -119,3 +119,20 @@ def test_an_empty_graph() -> None:
     graph = dependency_graph(Scene().linked())
     for residuals in Residuals:
         assert len(with_residuals(graph, residuals).moments) == 0
+
+
+def test_a_graph_of_a_step_begins_with_what_was_there() -> None:
+    """A thread that began long before the step, and one that begins in it, are as late as they were."""
+    scene = Scene()
+    host, worker = scene.thread(), scene.thread("worker", start=50_000)
+    worker.run("aten::mul", 400_000)
+    for number in (1, 2):
+        with host.step(number, 1_000):
+            host.run("aten::mm", 300_000)
+            if number == 2:
+                started = scene.thread("pool", start=host.now - 100_000)
+                started.run("aten::add", 150_000)
+                host.until(started.now + 10_000)
+    graph = dependency_graph(scene.linked(), steps=2)
+    assert not graph.is_whole
+    assert replayed(with_residuals(graph, Residuals.MODELLED)) == measured(graph)

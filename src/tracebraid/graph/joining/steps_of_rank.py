@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.expressions import as_text
-from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.graph.rank_graph import EdgeList, RankGraph
 
 __all__ = ["Steps", "in_steps", "step_names"]
@@ -83,10 +82,8 @@ def _inside(part: RankGraph, names: Sequence[str], windows: pl.DataFrame) -> _Fl
     """Of each moment whether it is in the steps."""
     of_step = part.activities.select(as_text("step").is_in(list(names)).fill_null(value=False)).to_series()
     on_device = part.activities.get_column("stream").is_not_null().to_numpy()
-    is_thread = part.activities.select(as_text("kind") == ActivityKind.THREAD.value).to_series().to_numpy()
     in_window = np.zeros(len(part.times_ns), dtype=np.bool_)
     for start, end in windows.select("start_ns", "end_ns").iter_rows():
         in_window |= (part.times_ns >= start) & (part.times_ns <= end)
-    in_window &= np.repeat(~is_thread, 2)
     found: _Flags = np.where(np.repeat(on_device, 2), np.repeat(of_step.to_numpy(), 2), in_window)
     return found

@@ -19,6 +19,8 @@ class Verb(Enum):
     """Removes the selected events, all that they call, and the device work that they launch."""
     SPLIT = "split"
     """Divides each selected activity into so many equal parts that run at the same time."""
+    MOVE = "move"
+    """Queues device work on the stream of that number."""
     BANDWIDTH = "bandwidth"
     """Multiplies the bandwidth of communication."""
     LATENCY = "latency"
@@ -89,7 +91,8 @@ class Change:
 
     Args:
         verb: what is done.
-        value: how much, as the verb takes it: a factor, ns, bytes or a count; None: the verb's own default.
+        value: how much, as the verb takes it: a factor, ns, bytes, a count or the number of a stream; None: the verb's
+            own default.
         where: which activities.
         factor: of `Verb.FUSE`: duration of the fused kernel over the sum of those that it replaces; None: 1.
     """

@@ -17,6 +17,7 @@ from tracebraid.simulation.changes.early import started_early
 from tracebraid.simulation.changes.fuse import fused
 from tracebraid.simulation.changes.graph_launch import launched_as_graphs
 from tracebraid.simulation.changes.merge import merged
+from tracebraid.simulation.changes.move import moved
 from tracebraid.simulation.changes.offload import offloaded
 from tracebraid.simulation.changes.parse import checked
 from tracebraid.simulation.changes.remove import removed
@@ -41,6 +42,7 @@ _WITH_VALUE: dict[Verb, Callable[[DependencyGraph, _Bools, float], DependencyGra
     Verb.SCALE: scaled,
     Verb.SET: set_to,
     Verb.SPLIT: split,
+    Verb.MOVE: moved,
     Verb.BANDWIDTH: with_bandwidth,
     Verb.LATENCY: with_latency,
     Verb.MERGE: merged,

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from tracebraid.compiled import compiled
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.rewiring import edge_list, with_edges, without_edges
-from tracebraid.model.graph.codes import EdgeKind, Point
+from tracebraid.model.graph.codes import EdgeKind, Point, Residual
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.simulation.changes.communication import communication_costs
-from tracebraid.simulation.changes.work import with_work
+from tracebraid.simulation.changes.work import on_time, with_work
 
 __all__ = ["merged"]
 
@@ -33,7 +33,8 @@ def merged(graph: DependencyGraph, chosen: _Bools, most_bytes: float) -> Depende
     """Collectives of a group, type and step that follow each other become a bucket of at most so many bytes.
 
     The last of a bucket transfers for all, with one alpha: alpha + the sum of (time - alpha). What waited for any of
-    them waits for the last.
+    them waits for the last; but a thread that waited for communication of the host before it asked for the last goes
+    on without.
 
     Args:
         graph: the graph.
@@ -104,7 +105,24 @@ def _waiting_for_last(graph: DependencyGraph, last: _Ints) -> DependencyGraph:
     moves = (last[of] != of) & (moments.point[edges.before] == Point.END) & np.isin(edges.kind, _OF_RESULT)
     inside = moves & (last[by] == last[of])
     moves &= ~inside
-    moved = edges[moves]
-    moved.before[:] = graph.moment_of[last[of[moves]], Point.END]
+    needless = moves & _waits_before_asking(graph, last)
+    moved = edges[moves & ~needless]
+    moved.before[:] = graph.moment_of[last[of[moves & ~needless]], Point.END]
     work = np.where(inside, 0, graph.edges.work_ns)
-    return with_edges(without_edges(with_work(graph, work), moves), moved)
+    late = np.zeros(len(moments), dtype=np.bool_)
+    late[edges.after[needless]] = True
+    late &= moments.residual == Residual.COMMUNICATION
+    return with_edges(without_edges(on_time(with_work(graph, work), late), moves), moved)
+
+
+def _waits_before_asking(graph: DependencyGraph, last: _Ints) -> _Bools:
+    """Whether each edge is the wait of a thread for communication that comes before it asks for the bucket's last."""
+    edges, moments, after = graph.edges, graph.moments, graph.after
+    asks = (edges.kind == EdgeKind.THREAD) & (moments.point[after] == Point.START)
+    asked = np.full(len(last), -1, dtype=np.int64)
+    asked[moments.activity[after[asks]]] = edges.before[asks]
+    until = asked[last[moments.activity[edges.before]]]
+    threads = graph.activities.select(pl.struct("rank", "lane").rank("dense")).to_series().to_numpy()
+    thread = threads[moments.activity]
+    found: _Bools = (edges.kind == EdgeKind.COMMUNICATION_WAIT) & (after <= until)
+    return found & (thread[after] == thread[np.maximum(until, 0)])

@@ -21,12 +21,14 @@ class Value(Enum):
     TIME = "a duration, such as 10us or 1.5ms"
     BYTES = "a size, such as 25MB"
     COUNT = "a count, such as 2"
+    STREAM = "the number of a stream, such as 7"
 
 
 _VALUES = {
     Verb.SCALE: Value.FACTOR,
     Verb.SET: Value.TIME,
     Verb.SPLIT: Value.COUNT,
+    Verb.MOVE: Value.STREAM,
     Verb.BANDWIDTH: Value.FACTOR,
     Verb.LATENCY: Value.FACTOR,
     Verb.MERGE: Value.BYTES,
@@ -39,7 +41,7 @@ _VALUES = {
 _DEFAULTS = {Verb.OFFLOAD: 1.0}
 """Values of verbs that can do without one: a DataLoader that is one batch ahead."""
 
-_FROM_ZERO = (Verb.SCALE, Verb.SET, Verb.LATENCY)
+_FROM_ZERO = (Verb.SCALE, Verb.SET, Verb.MOVE, Verb.LATENCY)
 """Verbs whose value may be 0; all others need more."""
 
 _UNITS = {
@@ -57,6 +59,7 @@ _UNITS = {
         "GiB": 2.0**30,
     },
     Value.COUNT: {"": 1.0},
+    Value.STREAM: {"": 1.0},
 }
 
 _NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-zµ%]*)")
@@ -113,7 +116,7 @@ def checked(change: Change) -> Change:
             raise ArgumentError(
                 f"{change.text}: {number:g} makes no sense; {change.verb.value} takes {takes.value}"
             )
-    if takes is Value.COUNT and value is not None and value != int(value):
+    if takes in (Value.COUNT, Value.STREAM) and value is not None and value != int(value):
         raise ArgumentError(f"{change.text}: {change.verb.value} takes a whole number")
     return Change(change.verb, value, change.where, change.factor)
 

@@ -101,3 +101,26 @@ def test_without_a_fit_the_answer_says_so(tmp_path: Path) -> None:
     assert found.gain_ns == 40_000
     with pytest.raises(tracebraid.ArgumentError):
         tracebraid.what_if(traces, "latency 0.5")
+
+
+def on_hosts(folder: Path, parts: int, transfer_ns: int) -> tracebraid.Job:
+    """Ranks on CPUs, which wait for each part of what they reduce before they ask for the next."""
+    job = PlannedJob(2, devices=[])
+    for number in range(1, 4):
+        with job.step(number):
+            job.compute(200_000)
+            for _ in range(parts):
+                job.collective("allreduce", nelems=1_000, transfer=transfer_ns)
+    folder.mkdir()
+    return tracebraid.open(job.write(folder))
+
+
+def test_merged_collectives_of_hosts_are_waited_for_once(tmp_path: Path) -> None:
+    """No alpha is known: transfers take as long together, and what each wait costs beside its transfer is gained."""
+    parts, transfer_ns = 4, 100_000
+    found = tracebraid.what_if(on_hosts(tmp_path / "a", parts, transfer_ns), "merge 25MB")
+    truth = tracebraid.what_if(on_hosts(tmp_path / "b", 1, parts * transfer_ns), "scale 1")
+    overhead = np.subtract(steps(found, "after_ns"), steps(truth, "before_ns"))
+    assert (overhead >= 0).all()
+    assert (overhead <= np.subtract(steps(found, "before_ns"), steps(truth, "before_ns"))).all()
+    assert tracebraid.WhatIfNote.LATENCY_UNKNOWN in found.notes

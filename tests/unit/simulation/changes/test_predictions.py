@@ -119,7 +119,19 @@ def loader(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
     host.run("aten::mul", 40_000)
 
 
+def two_queues(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
+    """Copies between kernels, each queued behind the one before; on another stream they run beside the kernels."""
+    for number in range(3):
+        with host.op("aten::mm", 2_000):
+            host.launch(stream, "sgemm", 60_000)
+        with host.op("aten::copy_", 2_000):
+            host.launch(other if made else stream, f"copy_{number}", 25_000 * (number + 1))
+    if made:
+        host.synchronize(other)
+
+
 CASES = {
+    "move": Case("move 20 name=copy_*", two_queues),
     "no-sync": Case("no-sync name=cudaEventSynchronize", host_waits),
     "defer": Case("defer name=cudaEventSynchronize", wait_for_loss, waits=False),
     "graph-launch": Case("graph-launch name=sgemm", launches),

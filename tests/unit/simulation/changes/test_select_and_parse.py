@@ -82,6 +82,7 @@ def test_nothing_selected_is_an_error(graph: DependencyGraph, where: dict[str, s
         ("scale 50% family=gemm", Change(Verb.SCALE, 0.5, Where(family="gemm"))),
         ("set 1.5ms name='a b'", Change(Verb.SET, 1.5e6, Where(name="a b"))),
         ("merge 25MB", Change(Verb.MERGE, 25e6)),
+        ("move 0 name=a", Change(Verb.MOVE, 0.0, Where(name="a"))),
         ("merge 1MiB group=0", Change(Verb.MERGE, 2.0**20, Where(group="0"))),
         ("offload name=*DataLoader*", Change(Verb.OFFLOAD, 1.0, Where(name="*DataLoader*"))),
         ("fuse 4 factor=0.5 op=a", Change(Verb.FUSE, 4.0, Where(op="a"), 0.5)),
@@ -109,6 +110,8 @@ def test_grammar(text: str, change: Change) -> None:
         "set 10MB name=a",
         "remove 2",
         "fuse 1.5",
+        "move 1.5",
+        "move 7us",
         "bandwidth 0",
         "split 0",
         "scale 0.5 name='a",
@@ -125,7 +128,9 @@ def test_values_that_make_no_sense_are_refused(value: float) -> None:
         checked(Change(Verb.SCALE, value))
 
 
-@pytest.mark.parametrize("text", ["bandwidth 2", "early", "as-median rank=0", "merge 1MB", "ranks 8"])
+@pytest.mark.parametrize(
+    "text", ["bandwidth 2", "early", "as-median rank=0", "merge 1MB", "ranks 8", "move 7", "move 9 kind=op"]
+)
 def test_what_cannot_be_is_an_error(graph: DependencyGraph, text: str) -> None:
     with pytest.raises(ArgumentError):
         tracebraid.what_if(graph, text)
@@ -159,6 +164,7 @@ ANY = [
     "defer",
     "graph-launch",
     "offload kind=op",
+    "move 9 kind=kernel",
     "fuse 3 factor=0.5",
 ]
 
@@ -178,7 +184,7 @@ def test_every_change_gives_a_graph(scene: Scene, text: str) -> None:
     assert after.moments.residual_ns.min(initial=0) >= 0
     assert np.array_equal(after.moments.activity[after.moment_of[:, 0]], np.arange(after.activities.height))
     assert after.moments.point[after.moment_of[:, 1]].all()
-    if not text.startswith("set"):
+    if not text.startswith(("set", "move")):
         ends = [
             replay(g.edges.first, g.edges.before, g.edges.work_ns, g.moments.residual_ns).max(initial=0)
             for g in (graph, after)

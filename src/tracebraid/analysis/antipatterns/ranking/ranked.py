@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
@@ -12,7 +14,10 @@ from tracebraid.analysis.antipatterns.ranking.in_steps import cut_at_steps
 from tracebraid.analysis.antipatterns.ranking.min_saving import MinSaving
 from tracebraid.model.answers import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE
 
-__all__ = ["Ranked", "ranked"]
+__all__ = ["Gains", "Ranked", "ranked"]
+
+Gains: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
+"""Takes occurrences with their `item`; returns `item` and `gain_ns`, of those that it knows."""
 
 _KEY = ["detector", "op", "shapes", "call_site"]
 """What makes two occurrences one advice; kernels and calls of the same op are mended together."""
@@ -45,13 +50,16 @@ class Ranked:
     step_ns: float
 
 
-def ranked(evidence: pl.DataFrame, windows: pl.DataFrame, least: MinSaving) -> Ranked:
+def ranked(
+    evidence: pl.DataFrame, windows: pl.DataFrame, least: MinSaving, gains: Gains | None = None
+) -> Ranked:
     """Items in the order of what they save at most.
 
     Args:
         evidence: `EVIDENCE` of all ranks, with `detector`.
         windows: the steps of all ranks: `WINDOWS`.
         least: an item that saves less is left out.
+        gains: what else bounds an item, for their order; None: nothing.
     """
     spans = _spans(windows)
     of_job = spans.group_by("step", maintain_order=True).agg(pl.col("step_ns", "windows").max())
@@ -64,6 +72,8 @@ def ranked(evidence: pl.DataFrame, windows: pl.DataFrame, least: MinSaving) -> R
     )
     parts = counted_once(cut_at_steps(numbered, windows))
     order = _order(parts, least.per_step_ns(step_ns) * count)
+    if gains is not None:
+        order = _by_gain(order, gains(parts.join(order, on="key", maintain_order="left")))
     parts = with_further(parts.join(order, on="key", maintain_order="left"))
     by_step = _by_step(parts, spans)
     steps = count if of_job.get_column("step").null_count() == 0 else 0
@@ -88,7 +98,10 @@ def _spans(windows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _order(parts: pl.DataFrame, least_ns: float) -> pl.DataFrame:
-    """`key` and `item`: those that save enough, by what they save on the rank with the most of each step."""
+    """Those that save enough, by what they save on the rank with the most of each step.
+
+    Columns: `key`, `item`, `most_ns` (its saving), `gain_ns` (null: unknown).
+    """
     return (
         parts.group_by("key", "rank", "step")
         .agg(pl.col("saving_ns").sum())
@@ -98,7 +111,22 @@ def _order(parts: pl.DataFrame, least_ns: float) -> pl.DataFrame:
         .agg(pl.col("saving_ns").sum())
         .filter((pl.col("saving_ns") >= least_ns) & (pl.col("saving_ns") > 0))
         .sort("saving_ns", "key", descending=[True, False])
-        .select("key", pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("item"))
+        .select(
+            "key",
+            pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("item"),
+            pl.col("saving_ns").alias("most_ns"),
+            pl.lit(None, dtype=pl.Int64).alias("gain_ns"),
+        )
+    )
+
+
+def _by_gain(order: pl.DataFrame, gains: pl.DataFrame) -> pl.DataFrame:
+    """The order by what is less, the saving or the gain."""
+    return (
+        order.drop("gain_ns")
+        .join(gains, on="item", how="left", maintain_order="left")
+        .sort(pl.min_horizontal("most_ns", "gain_ns"), "most_ns", descending=True, maintain_order=True)
+        .with_columns(pl.int_range(1, pl.len() + 1, dtype=pl.Int64).alias("item"))
     )
 
 
@@ -121,7 +149,7 @@ def _items(parts: pl.DataFrame, by_step: pl.DataFrame, count: int, step_ns: floa
         pl.col("saving_ns").sum(), pl.col("step").is_not_null().sum().alias("steps")
     )
     what = parts.group_by("item").agg(
-        pl.col(*_KEY).first(),
+        pl.col(*_KEY, "gain_ns").first(),
         pl.col("rank").unique().sort().alias("ranks"),
         pl.struct("rank", "occurrence").n_unique().alias("count"),
     )
@@ -136,6 +164,7 @@ def _items(parts: pl.DataFrame, by_step: pl.DataFrame, count: int, step_ns: floa
             per_step.alias("saving_per_step_ns"),
             (per_step / max(step_ns, 1.0)).clip(0.0, 1.0).alias("share"),
             (pl.col("further_ns") / count).alias("further_per_step_ns"),
+            (pl.col("gain_ns") / count).alias("gain_per_step_ns"),
         )
     )
 

@@ -58,6 +58,11 @@ ADVICE = Table(
         Column("share", Kind.FLOAT, "that by the time of all steps; 0 to 1"),
         _FURTHER,
         Column("further_per_step_ns", Kind.FLOAT, "that by the number of all steps"),
+        Column(
+            "gain_per_step_ns",
+            Kind.FLOAT,
+            "what a step gains in a replay of the dependency graph without that time; null: not replayed, or unknown",
+        ),
     ),
 )
 
