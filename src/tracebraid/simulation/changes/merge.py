@@ -125,4 +125,5 @@ def _waits_before_asking(graph: DependencyGraph, last: _Ints) -> _Bools:
     threads = graph.activities.select(pl.struct("rank", "lane").rank("dense")).to_series().to_numpy()
     thread = threads[moments.activity]
     found: _Bools = (edges.kind == EdgeKind.COMMUNICATION_WAIT) & (after <= until)
-    return found & (thread[after] == thread[np.maximum(until, 0)])
+    found &= thread[after] == thread[np.maximum(until, 0)]
+    return found
