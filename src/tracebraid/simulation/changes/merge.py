@@ -124,6 +124,6 @@ def _waits_before_asking(graph: DependencyGraph, last: _Ints) -> _Bools:
     until = asked[last[moments.activity[edges.before]]]
     threads = graph.activities.select(pl.struct("rank", "lane").rank("dense")).to_series().to_numpy()
     thread = threads[moments.activity]
-    waits = (edges.kind == EdgeKind.COMMUNICATION_WAIT) & (after <= until)
-    found: _Bools = waits & (thread[after] == thread[np.maximum(until, 0)])
+    found: _Bools = (edges.kind == EdgeKind.COMMUNICATION_WAIT) & (after <= until)
+    found &= thread[after] == thread[np.maximum(until, 0)]
     return found
