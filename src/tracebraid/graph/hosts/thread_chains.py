@@ -53,7 +53,8 @@ class ThreadChains:
     def _distinct_ns(self) -> _Ints:
         ordered = np.sort(self.times_ns)
         # Faster than `np.unique`, which hashes: most times differ.
-        return ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0]
+        distinct: _Ints = ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0]
+        return distinct
 
     @cached_property
     def _keys(self) -> _Ints:
