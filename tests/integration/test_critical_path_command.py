@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import polars as pl
@@ -47,6 +48,14 @@ def test_people_see_the_steps_the_segments_and_where_they_are(job: Path) -> None
     assert done.returncode == 0
     for part in ("ProfilerStep#2", "ncclDevKernel", "transfer", "residual", "stream 20", "what-if"):
         assert part in done.stdout
+
+
+def test_commands_that_come_next_have_the_path_that_was_given(job: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "my job"
+    folder.symlink_to(job)
+    done = run("critical-path", folder)
+    (asked,) = (line for line in done.stdout.splitlines() if "what-if" in line)
+    assert shlex.split(asked)[2] == str(folder)
 
 
 def test_within_a_rank_that_is_early_the_path_waits_for_the_late(job: Path) -> None:

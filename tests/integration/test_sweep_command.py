@@ -19,6 +19,12 @@ def test_an_answer_is_a_table_of_so_many_rows_or_csv(demo: Path, option: str) ->
     assert "group_by" in rows[0].split(",")
 
 
+@pytest.mark.parametrize("option", ["--sweep", "--stragglers"])
+def test_an_annotation_that_marks_no_step_is_named(demo: Path, option: str) -> None:
+    assert "nope" in run("what-if", demo, option, "--annotation", "nope").stdout
+    assert "ProfilerStep" not in run("what-if", demo, option, "--top", "1").stdout
+
+
 def test_a_sweep_as_json_has_the_groups_that_are_asked_for(demo: Path) -> None:
     groups = json.loads(run("what-if", demo, "--sweep", "--by", "op", "--by", "collective", "--json").stdout)[
         "groups"

@@ -88,7 +88,7 @@ def critical_path(
     elif csv:
         write_table(found.segments, Target(Format.CSV, None))
     else:
-        say(*path_parts(found, top, output_width()))
+        say(*path_parts(found, str(path), top, output_width()))
     end(asked.findings)
 
 

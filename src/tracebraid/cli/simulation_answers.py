@@ -38,7 +38,7 @@ def say_sweep(asked: AskedGraph, by: Sequence[str], annotation: str, shown: Show
     elif shown.csv:
         write_table(found, Target(Format.CSV, None))
     else:
-        say(*sweep_parts(found, shown.top, output_width()))
+        say(*sweep_parts(found, shown.top, output_width(), unmarked=_unmarked(asked, annotation)))
 
 
 def say_stragglers(asked: AskedGraph, annotation: str, shown: Shown) -> None:
@@ -49,4 +49,10 @@ def say_stragglers(asked: AskedGraph, annotation: str, shown: Shown) -> None:
     elif shown.csv:
         write_table(found, Target(Format.CSV, None))
     else:
-        say(*straggler_parts(found, shown.top, output_width()))
+        say(*straggler_parts(found, shown.top, output_width(), unmarked=_unmarked(asked, annotation)))
+
+
+def _unmarked(asked: AskedGraph, annotation: str) -> str | None:
+    """What should mark steps, where none is marked."""
+    names = asked.graph.steps.get_column("step")
+    return annotation if names.null_count() == len(names) else None

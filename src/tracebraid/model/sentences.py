@@ -182,8 +182,8 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
         "collectives are left out of the dependency graph: it is too uncertain that their members belong together"
     ),
     _CODE.GRAPH_COLLECTIVES_INCOMPLETE: (
-        "collectives lack ranks, which may have arrived later: they wait for the ranks that are known, and their "
-        "transfer may be too long"
+        "collectives lack ranks, which may have arrived later: they wait for the ranks that are known, and what "
+        "counts as their transfer may hold waiting for the others"
     ),
     _CODE.GRAPH_EDGES_CONTRADICTED: (
         "dependencies are left out of the dependency graph: what waits was earlier than what it waits for"

@@ -7,19 +7,31 @@ from typing import TYPE_CHECKING
 from tracebraid.model.category import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import polars as pl
 
     from tracebraid.model.timeline import Timeline
 
-__all__ = ["PROFILER_STEP", "is_profiler_step", "is_step_name", "step_events", "step_name"]
+__all__ = ["PROFILER_STEP", "is_profiler_step", "is_step_name", "some_steps", "step_events", "step_name"]
 
 PROFILER_STEP = "ProfilerStep"
 """The annotation that `torch.profiler` writes for each step, with `#` and a number behind it."""
+_LISTED = 3
+"""Steps that are named from each end of many."""
 
 
 def step_name(number: int) -> str:
     """The name of the profiler's step of that number."""
     return f"{PROFILER_STEP}#{number}"
+
+
+def some_steps(names: Sequence[str]) -> str:
+    """Names of steps for a sentence: all of a few, of many the first and the last ones."""
+    if len(names) <= 2 * _LISTED:
+        return ", ".join(names)
+    first, last = ", ".join(names[:_LISTED]), ", ".join(names[-_LISTED:])
+    return f"{first}, ... {last} ({len(names):,} in all)"
 
 
 def is_step_name(name: pl.Expr, annotation: str = PROFILER_STEP) -> pl.Expr:

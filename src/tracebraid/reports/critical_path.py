@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from typing import Any
 
@@ -46,11 +47,12 @@ def path_data(path: CriticalPath) -> dict[str, Any]:
     return {"steps": steps, "replay_error": asdict(path.replay_error)}
 
 
-def path_parts(path: CriticalPath, top: int, width: int) -> list[Text | Table]:
+def path_parts(path: CriticalPath, given: str, top: int, width: int) -> list[Text | Table]:
     """The texts and tables of a critical path.
 
     Args:
         path: the path.
+        given: the file or folder of the traces, as it was given.
         top: rows of each table.
         width: characters in a line.
     """
@@ -67,7 +69,12 @@ def path_parts(path: CriticalPath, top: int, width: int) -> list[Text | Table]:
         residuals_table(path, top, width),
     ]
     known = [table for table in tables if table is not None]
-    return [*head, Text(""), *known, *(Text(printable(line)) for line in _next_lines(path))]
+    return [
+        *head,
+        Text(""),
+        *known,
+        *(Text(printable(line)) for line in _next_lines(path, shlex.quote(given))),
+    ]
 
 
 def _head_lines(path: CriticalPath) -> list[str]:
@@ -89,7 +96,7 @@ def _head_lines(path: CriticalPath) -> list[str]:
     return [*lines, *error_lines(path.replay_error)]
 
 
-def _next_lines(path: CriticalPath) -> list[str]:
+def _next_lines(path: CriticalPath, given: str) -> list[str]:
     """What to do next: commands, the most useful first."""
     lines = ["Next:"]
     worst = path.steps.sort("span_ns", descending=True).row(0, named=True)
@@ -98,11 +105,15 @@ def _next_lines(path: CriticalPath) -> list[str]:
         lines.append(f"  --step {name} -o path.json   the longest step, to be opened in Perfetto")
     else:
         lines.append("  -o path.json   the path and its arrows, to be opened in Perfetto")
-    lines.append("  tracebraid what-if PATH --sweep   what each op, kernel family and collective would gain")
+    lines.append(
+        f"  tracebraid what-if {given} --sweep   what each op, kernel family and collective would gain"
+    )
     residual = int(path.steps.get_column("residual_ns").sum())
     span = int(path.steps.get_column("span_ns").sum())
     if residual > _NOTABLE_RESIDUAL * span:
-        lines.append("  tracebraid check PATH   whether the capture lacks what would explain the residuals")
+        lines.append(
+            f"  tracebraid check {given}   whether the capture lacks what would explain the residuals"
+        )
     bare = int(path.segments.filter(as_text("kind").is_in(_BARE)).get_column("duration_ns").sum())
     if bare > _NOTABLE_BARE * span:
         lines.append(

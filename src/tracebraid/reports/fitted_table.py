@@ -32,17 +32,18 @@ class Head(NamedTuple):
 def fitted_table(
     title: str, heads: Sequence[Head], rows: Sequence[Sequence[str]], width: int, kept: int
 ) -> Table:
-    """A table with a line for each row; the last column is left out if all its cells are empty.
+    """A table with a line for each row; columns whose cells are all empty are left out.
 
     Args:
         title: stands above it.
         heads: of all columns.
         rows: a cell for each head.
         width: characters in a line.
-        kept: so many of the first columns stay in any case.
+        kept: so many of the first columns stay in any case, if they are not empty.
     """
-    if not any(row[-1] for row in rows):
-        heads, rows = heads[:-1], [row[:-1] for row in rows]
+    filled = [number for number in range(len(heads)) if not rows or any(row[number] for row in rows)]
+    heads, rows = [heads[number] for number in filled], [[row[number] for number in filled] for row in rows]
+    kept = sum(number < kept for number in filled)
     cells = list(zip(*([printable(text) for text in row] for row in rows), strict=True)) or [()] * len(heads)
     columns = [
         Shown(str(number), head.heading, head.shortens, texts)

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from tracebraid.model.answers import TotalsBy
 from tracebraid.model.expressions import as_text
+from tracebraid.model.graph.codes import Residual
 from tracebraid.model.graph.critical_path import CriticalPath
 from tracebraid.model.graph.segment_kind import SegmentKind
 from tracebraid.reports.answers.answer_cells import ranges
@@ -16,7 +17,7 @@ from tracebraid.reports.fitted_table import Head, fitted_table
 from tracebraid.reports.text import shortened
 from tracebraid.reports.units import duration, percent
 
-__all__ = ["hops_table", "longest_table", "residuals_table", "steps_table", "totals_table"]
+__all__ = ["hops_table", "longest_table", "residuals_table", "steps_table", "totals_table", "why"]
 
 _TITLES = {
     TotalsBy.KIND: "What the path is made of",
@@ -28,6 +29,17 @@ _NONE = {
     TotalsBy.OP: "in no op",
     TotalsBy.MODULE: "in no module",
 }
+_WHY = {
+    Residual.LAUNCH: "late after its launch",
+    Residual.STREAM: "gap on the stream",
+    Residual.EVENT_WAIT: "late after an event",
+    Residual.SYNC: "call returned late",
+    Residual.THREAD: "thread ran late",
+    Residual.COMMUNICATION: "late in communication",
+    Residual.BEFORE: "waited for nothing recorded",
+    Residual.UNEXPLAINED: "far beyond what is usual",
+}
+"""Why something is later than all that it is known to wait for."""
 _WHOLE = "whole trace"
 _NAME_WIDTH = 48
 """Characters of names that are shown beside others."""
@@ -101,11 +113,11 @@ def longest_table(path: CriticalPath, top: int, width: int) -> Table | None:
             _name(row),
             row["kind"],
             duration(row["duration_ns"]),
+            "" if row["on_path"] is None else percent(row["on_path"]),
             "" if row["rank"] is None else str(row["rank"]),
             _lane(row),
             row["op"] if row["op"] != row["name"] else "",
             _step(path, row),
-            "" if row["on_path"] is None else percent(row["on_path"]),
             row["module"] or "",
         ]
         for row in _texts(rows)
@@ -114,11 +126,11 @@ def longest_table(path: CriticalPath, top: int, width: int) -> Table | None:
         Head("segment", "left", shortens=True),
         Head("kind", "left"),
         Head("duration"),
+        Head("in replays"),
         Head("rank"),
         Head("on", "left", shortens=True),
         Head("op", "left", shortens=True),
         Head("step", "left", shortens=True),
-        Head("in replays"),
         Head("module", "left", shortens=True),
     ]
     cells = [[text or "" for text in row] for row in cells]
@@ -151,7 +163,7 @@ def residuals_table(path: CriticalPath, top: int, width: int) -> Table | None:
     cells = [
         [
             f"before {_name(row)}",
-            row["residual"] or "",
+            why(row["residual"]),
             duration(row["duration_ns"]),
             "" if row["rank"] is None else str(row["rank"]),
             _lane(row),
@@ -176,6 +188,11 @@ def _texts(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 def _name(row: dict[str, Any]) -> str:
     return shortened(row["name"] or "unnamed", _NAME_WIDTH)
+
+
+def why(residual: str | None) -> str:
+    """Words for a residual of `PATH_SEGMENTS`."""
+    return _WHY.get(Residual[residual.upper()], "") if residual else ""
 
 
 def _lane(row: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from tracebraid.model.answers.graph.stragglers import StragglerMetric
 from tracebraid.reports.fitted_table import Head, fitted_table
 from tracebraid.reports.text import printable
 from tracebraid.reports.units import duration, percent
+from tracebraid.reports.unmarked import unmarked_lines
 
 __all__ = ["straggler_data", "straggler_parts"]
 
@@ -37,20 +38,25 @@ def straggler_data(metrics: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-def straggler_parts(metrics: pl.DataFrame, top: int, width: int) -> list[Text | Table]:
+def straggler_parts(
+    metrics: pl.DataFrame, top: int, width: int, *, unmarked: str | None = None
+) -> list[Text | Table]:
     """The texts and tables of straggler metrics.
 
     Args:
         metrics: `STRAGGLER_METRICS`.
         top: rows of the table.
         width: characters in a line.
+        unmarked: the annotation that should mark steps, where none is marked.
     """
     total = metrics.row(0, named=True)
     if total["value"] is None:
         return [Text("There is no work in the steps of these traces that could be compared.")]
+    what = "the whole trace" if unmarked else "a step"
     lines = [
-        f"S = {total['value']:.3f}: a step takes {duration(total['step_ns'])} where nothing is late without reason; "
-        f"were the same operations equally long on all ranks and in all steps, {duration(total['ideal_ns'])}."
+        *unmarked_lines(unmarked),
+        f"S = {total['value']:.3f}: {what} takes {duration(total['step_ns'])} where nothing is late without reason; "
+        f"were the same operations equally long on all ranks and in all steps, {duration(total['ideal_ns'])}.",
     ]
     if abs(total["value"] - 1) < _NOTABLE:
         lines.append("Next to nothing is lost by differences between ranks and between steps.")

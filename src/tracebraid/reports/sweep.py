@@ -13,6 +13,7 @@ from tracebraid.reports.fitted_table import Head, fitted_table
 from tracebraid.reports.machine import rows_data
 from tracebraid.reports.text import shortened
 from tracebraid.reports.units import duration, percent
+from tracebraid.reports.unmarked import unmarked_lines
 
 __all__ = ["sweep_data", "sweep_parts"]
 
@@ -27,13 +28,16 @@ def sweep_data(swept: pl.DataFrame) -> dict[str, Any]:
     return {"groups": rows_data(swept)}
 
 
-def sweep_parts(swept: pl.DataFrame, top: int, width: int) -> list[Text | Table]:
+def sweep_parts(
+    swept: pl.DataFrame, top: int, width: int, *, unmarked: str | None = None
+) -> list[Text | Table]:
     """The texts and tables of a sweep.
 
     Args:
         swept: `SWEEP`.
         top: rows of the table.
         width: characters in a line.
+        unmarked: the annotation that should mark steps, where none is marked.
     """
     if swept.is_empty():
         return [Text("There is no work in the steps of these traces that could be faster.")]
@@ -46,13 +50,14 @@ def sweep_parts(swept: pl.DataFrame, top: int, width: int) -> list[Text | Table]
         Head("on the path"),
         Head("work"),
     )
+    what = "the whole trace" if unmarked else "a step"
     lines = [
-        "Gain of a step with 10 %, 50 %, 100 % of the work gone; groups overlap, so gains do not add up.",
+        f"Gain of {what} with 10 %, 50 %, 100 % of the work gone; groups overlap, so gains do not add up.",
         "launched: with calls in it and the device work that it launched. *: another path takes over.",
         "on the path: share of the critical paths; work: of all steps and ranks.",
     ]
     table = fitted_table("What to optimise first", heads, rows, width, kept=5)
-    return [table, *map(Text, lines)]
+    return [*map(Text, unmarked_lines(unmarked)), table, *map(Text, lines)]
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -90,6 +90,8 @@ def _head(found: WhatIf) -> list[str]:
         f"Gain {duration(found.gain_ns)}; over steps and models of what is unexplained "
         f"{duration(found.gain_low_ns)} to {duration(found.gain_high_ns)}.",
     ]
+    if steps > 1:
+        lines.append("A step counts from the end of the step before to its own end, the latest of all ranks.")
     return [*lines, *error_lines(found.replay_error)]
 
 
@@ -133,7 +135,10 @@ def _ranks(found: WhatIf, top: int) -> Table:
 
 def _paths(found: WhatIf, top: int) -> Table:
     steps = max(found.steps.get_column("step").n_unique(), 1)
-    table = _table(f"On the critical path{', per step' if steps > 1 else ''}", "kind", "before", "after")
+    title = "On the critical path"
+    if steps > 1:
+        title += ", per step from its own start: more than its time above where steps overlap"
+    table = _table(title, "kind", "before", "after")
     for row in found.paths.head(top).iter_rows(named=True):
         table.add_row(row["kind"], duration(row["before_ns"] / steps), duration(row["after_ns"] / steps))
     return table

@@ -77,7 +77,7 @@ def what_would_be(graph: DependencyGraph, changes: Sequence[Change]) -> WhatIf:
         raise ArgumentError("there is nothing in these traces that could be changed: no event has a duration")
     interference = interference_of(graph)
     after, rows, notes = _all_changed(graph, changes)
-    notes.append(_overlap_note(after, interference))
+    notes += _overlap_notes(after, interference)
     after = with_interference(after, interference)
     before, gained = _outcome(graph), _outcome(after)
     usual = with_residuals(graph, Residuals.MODELLED)
@@ -102,8 +102,12 @@ def what_would_be(graph: DependencyGraph, changes: Sequence[Change]) -> WhatIf:
     return replace(found, notes=_notes(found, notes))
 
 
-def _overlap_note(after: DependencyGraph, interference: Interference) -> WhatIfNote:
-    return _OVERLAP[interference.data] if overlap_changes(after, interference) else WhatIfNote.SAME_OVERLAP
+def _overlap_notes(after: DependencyGraph, interference: Interference) -> list[WhatIfNote]:
+    """What is said about kernels beside communication: nothing where there are no kernels."""
+    kernels = after.activities.get_column("kind").cast(pl.String) == ActivityKind.KERNEL.value
+    if not kernels.any():
+        return []
+    return [_OVERLAP[interference.data] if overlap_changes(after, interference) else WhatIfNote.SAME_OVERLAP]
 
 
 def _all_changed(

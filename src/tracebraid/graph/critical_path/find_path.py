@@ -22,6 +22,7 @@ from tracebraid.model.answers.graph.critical_path import PATH_SEGMENTS, PATH_STA
 from tracebraid.model.graph.critical_path import CriticalPath
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.graph.replay_error import ReplayError
+from tracebraid.model.step import some_steps
 
 __all__ = ["DEFAULT_REPLAYS", "PathOptions", "find_path"]
 
@@ -29,8 +30,6 @@ _Flags = NDArray[np.bool_]
 
 DEFAULT_REPLAYS = 100
 """Perturbed replays of each step: a share of them is then right to 10 percentage points (95 % confidence)."""
-_STEPS_LISTED = 10
-"""Of more steps than these, a message names the first."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +111,7 @@ def _chosen(bounds: list[StepBounds], step: str | int | None) -> list[StepBounds
     ]
     if found:
         return found[:1]
-    more = f" and {len(names) - _STEPS_LISTED} others" if len(names) > _STEPS_LISTED else ""
-    have = f"there are: {', '.join(names[:_STEPS_LISTED])}{more}" if names else "no step is marked"
+    have = f"there are: {some_steps(names)}" if names else "no step is marked"
     raise ArgumentError(f"there is no step {step}; {have}")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.analysis.collectives.transfers.waits import waits
 from tracebraid.graph.joining.arrivals import Arrivals, arrivals
 from tracebraid.graph.joining.members import LEAST_CONFIDENCE, matched_members
 from tracebraid.model.finding import Finding
@@ -75,7 +76,7 @@ def collective_edges(
         _edges(found, (own, collective), ends - np.maximum(starts, found.arrival_ns[number])).packed(),
         own[found.waits],
         found.arrival_ns[number[found.waits]],
-        _findings(found, members.filter(doubtful)),
+        _findings(found, members.filter(doubtful), _alone(activities, joinable, ranks)),
     )
 
 
@@ -116,8 +117,16 @@ def _activities(members: pl.DataFrame, times_ns: _Ints) -> pl.DataFrame:
     return ACTIVITIES.conform(rows, fill_missing=True)
 
 
-def _findings(found: Arrivals, doubtful: pl.DataFrame) -> tuple[Finding, ...]:
-    bound = found.members.filter("is_bound").get_column("collective").n_unique()
+def _alone(activities: pl.DataFrame, joinable: NDArray[np.bool_], ranks: LinkedRanks) -> int:
+    """How many members were matched with no other rank's, of groups that are not known to have a single rank."""
+    found = ranks.members.select("rank", "event_id", "collective").hstack(waits(ranks).select("is_bound"))
+    found = found.filter(pl.col("collective").is_null() & pl.col("is_bound").fill_null(value=True))
+    joined = activities.select("rank", "event_id").filter(pl.Series(joinable))
+    return joined.join(found, on=["rank", "event_id"], how="semi").height
+
+
+def _findings(found: Arrivals, doubtful: pl.DataFrame, alone: int) -> tuple[Finding, ...]:
+    bound = found.members.filter("is_bound").get_column("collective").n_unique() + alone
     uncertain = doubtful.get_column("collective").n_unique()
     counts = {
         FindingCode.GRAPH_COLLECTIVES_INCOMPLETE: bound,

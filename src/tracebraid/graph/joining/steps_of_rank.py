@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tracebraid.errors import ArgumentError
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph.rank_graph import EdgeList, RankGraph
+from tracebraid.model.step import some_steps
 
 __all__ = ["Steps", "in_steps", "step_names"]
 
@@ -35,7 +36,7 @@ def step_names(steps: Steps, seen: Sequence[str], annotation: str) -> tuple[str,
         ArgumentError: there is no such step, or none is chosen.
     """
     chosen = [steps] if isinstance(steps, int | str) else list(steps)
-    have = ", ".join(seen) or f"none: no annotation {annotation}"
+    have = some_steps(seen) or f"none: no annotation {annotation}"
     if not chosen:
         raise ArgumentError(f"no step is chosen; there are: {have}")
     names: set[str] = set()

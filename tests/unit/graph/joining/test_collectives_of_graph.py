@@ -108,6 +108,7 @@ def test_a_member_alone_keeps_its_duration_as_its_own_work() -> None:
     check_graph(graph)
     end = member_moments(graph, 0, reduced.event_ids[0])[1]
     assert edges_into(graph, end) == {EdgeKind.DEVICE: reduced.end[0] - reduced.arrival[0]}
+    assert codes(graph) == {FindingCode.GRAPH_COLLECTIVES_INCOMPLETE: 1}
     kinds = tracebraid.graph_coverage(graph).get_column("kind").cast(pl.String).to_list()
     assert "communication" in kinds
 
