@@ -30,14 +30,14 @@ _NONE = {
     TotalsBy.MODULE: "in no module",
 }
 _WHY = {
-    Residual.LAUNCH: "late after its launch",
+    Residual.LAUNCH: "late launch",
     Residual.STREAM: "gap on the stream",
-    Residual.EVENT_WAIT: "late after an event",
+    Residual.EVENT_WAIT: "late after event",
     Residual.SYNC: "call returned late",
     Residual.THREAD: "thread ran late",
-    Residual.COMMUNICATION: "late in communication",
-    Residual.BEFORE: "waited for nothing recorded",
-    Residual.UNEXPLAINED: "far beyond what is usual",
+    Residual.COMMUNICATION: "communication late",
+    Residual.BEFORE: "nothing recorded",
+    Residual.UNEXPLAINED: "far beyond usual",
 }
 """Why something is later than all that it is known to wait for."""
 _WHOLE = "whole trace"
@@ -113,9 +113,9 @@ def longest_table(path: CriticalPath, top: int, width: int) -> Table | None:
             _name(row),
             row["kind"],
             duration(row["duration_ns"]),
-            "" if row["on_path"] is None else percent(row["on_path"]),
             "" if row["rank"] is None else str(row["rank"]),
             _lane(row),
+            "" if row["on_path"] is None else percent(row["on_path"]),
             row["op"] if row["op"] != row["name"] else "",
             _step(path, row),
             row["module"] or "",
@@ -126,9 +126,9 @@ def longest_table(path: CriticalPath, top: int, width: int) -> Table | None:
         Head("segment", "left", shortens=True),
         Head("kind", "left"),
         Head("duration"),
-        Head("in replays"),
         Head("rank"),
         Head("on", "left", shortens=True),
+        Head("in replays"),
         Head("op", "left", shortens=True),
         Head("step", "left", shortens=True),
         Head("module", "left", shortens=True),

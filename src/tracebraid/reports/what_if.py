@@ -137,7 +137,7 @@ def _paths(found: WhatIf, top: int) -> Table:
     steps = max(found.steps.get_column("step").n_unique(), 1)
     title = "On the critical path"
     if steps > 1:
-        title += ", per step from its own start: more than its time above where steps overlap"
+        title += ", per step from its own start"
     table = _table(title, "kind", "before", "after")
     for row in found.paths.head(top).iter_rows(named=True):
         table.add_row(row["kind"], duration(row["before_ns"] / steps), duration(row["after_ns"] / steps))
