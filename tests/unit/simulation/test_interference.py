@@ -113,7 +113,7 @@ def test_longer_kernels_of_the_backward_are_not_taken_for_slower() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_durations_that_vary_by_chance_are_no_slowdown(seed: int) -> None:
     drawn = np.random.default_rng(seed).integers(95_000, 105_000, (2, 12)).tolist()
-    found = interference_of(phases(*drawn, overlap=EVERY_OTHER))
+    found = interference_of(phases(drawn[0], drawn[1], EVERY_OTHER))
     assert found.data is InterferenceData.NO_COMPARISON
 
 
