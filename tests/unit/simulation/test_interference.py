@@ -102,9 +102,12 @@ def test_the_slowdown_is_the_ratio_of_durations() -> None:
 EVERY_OTHER = [True, False] * 6
 
 
-def test_longer_kernels_of_the_backward_are_not_taken_for_slower() -> None:
-    """The backward's kernel is twice as long as the forward's, and as long with communication as without."""
-    found = interference_of(phases([ALONE_NS] * 12, [2 * ALONE_NS] * 12, EVERY_OTHER))
+@pytest.mark.parametrize(("backward_ns", "overlap"), [(120_000, EVERY_OTHER), (200_000, [True] * 12)])
+def test_longer_kernels_of_the_backward_are_not_taken_for_slower(
+    backward_ns: int, overlap: list[bool]
+) -> None:
+    """The backward's kernel is longer than the forward's, and as long with communication as without."""
+    found = interference_of(phases([ALONE_NS] * 12, [backward_ns] * 12, overlap))
     assert found.data is InterferenceData.NO_COMPARISON
     assert found.table.is_empty()
     assert (found.slowdown == 1).all()
