@@ -27,12 +27,17 @@ __all__ = [
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 
-_LEAST_SAMPLES = 3
-"""Kernels of a group that must have run beside communication, and without, for the group to count."""
+_LEAST_SAMPLES = 4
+"""Steps in which a kernel must have run beside communication, and without, for it to count. Of three each, all slower
+beside it is chance in one of 20 cases; of four each in one of 70."""
+
+_LEAST_SCORE = 2.0
+"""Standard deviations by which the ranks of the durations beside communication must exceed what chance gives on
+average (Mann-Whitney test, normal approximation, 2.3 % one-sided)."""
 
 _MOST_SPREAD = 0.25
 """Spread of the durations without communication, 10th to 90th percentile, as share of their median, up to which
-kernels of a group do the same work. Name, op and shapes do not tell all apart, as where no shapes were recorded."""
+a kernel does the same work in all steps."""
 
 _LEAST_SHARE = 0.5
 """Share of its time from which a kernel ran beside communication; one without has none."""
@@ -43,7 +48,7 @@ _MOST_PASSES = 5
 _SAME_SHARE = 0.01
 """Change of the share of a kernel's time that does not count as one."""
 
-_ALIKE = ("rank", "family", "name", "op", "shapes")
+_ALIKE = ("rank", "lane", "family", "name", "op", "module", "shapes")
 
 
 class InterferenceData(Enum):
@@ -53,7 +58,7 @@ class InterferenceData(Enum):
     NO_OVERLAP = "no_overlap"
     """No kernel runs beside communication: there is nothing to measure, and durations stay as they are."""
     NO_COMPARISON = "no_comparison"
-    """Kernels run beside communication, but none that is alike runs without, often enough: not modelled."""
+    """Kernels run beside communication, but none is clearly slower there than the same without: not modelled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +82,14 @@ def interference_of(graph: DependencyGraph) -> Interference:
     """What the measured durations say about it.
 
     A kernel's duration is taken as `alone * (1 + (slowdown - 1) * share)`, where `share` is that of its time in which
-    its rank communicates on its device. Of kernels that are alike, `alone` is the median of those without.
+    its rank communicates on its device. `alone` is the median of the same kernel in the steps where it ran without.
 
     Args:
         graph: as it was measured.
     """
     share = communication_shares(graph, graph.moments.time_ns)
     kernels = graph.activities.select(
-        *_ALIKE, "kind", (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns")
+        *_ALIKE, "step", "start_ns", "kind", (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns")
     )
     kernels = kernels.with_columns(pl.Series("share", share)).filter(
         (pl.col("kind").cast(pl.String) == ActivityKind.KERNEL.value) & (pl.col("dur_ns") > 0)
@@ -102,21 +107,37 @@ def interference_of(graph: DependencyGraph) -> Interference:
 
 
 def _groups(kernels: pl.DataFrame) -> pl.DataFrame:
-    """The kernels that are alike, with how much slower they are beside communication."""
+    """The same kernels of several steps, with how much slower they are beside communication."""
     beside, alone = pl.col("share") >= _LEAST_SHARE, pl.col("share") == 0
-    groups = kernels.group_by(_ALIKE, maintain_order=True).agg(
-        beside.sum().alias("beside"),
-        alone.sum().alias("alone"),
+    own = kernels.filter(pl.col("step").is_not_null() & pl.col("shapes").is_not_null())
+    own = own.sort("start_ns", maintain_order=True).with_columns(
+        pl.int_range(pl.len()).over(*_ALIKE, "step").alias("order"),
+        pl.len().over(*_ALIKE, "step").alias("of"),
+    )
+    same = (*_ALIKE, "order", "of")
+    compared = own.filter(beside | alone).with_columns(pl.col("dur_ns").rank().over(same).alias("position"))
+    groups = compared.group_by(same, maintain_order=True).agg(
+        beside.sum().cast(pl.Int64).alias("beside"),
+        alone.sum().cast(pl.Int64).alias("alone"),
         pl.col("dur_ns").filter(alone).median().alias("alone_ns"),
         pl.col("dur_ns").filter(beside).median().alias("beside_ns"),
         pl.col("share").filter(beside).median(),
         spread_ns=pl.col("dur_ns").filter(alone).quantile(0.9) - pl.col("dur_ns").filter(alone).quantile(0.1),
+        ranks=pl.col("position").filter(beside).sum(),
     )
     enough = (pl.col("beside") >= _LEAST_SAMPLES) & (pl.col("alone") >= _LEAST_SAMPLES)
     same_work = pl.col("spread_ns") <= _MOST_SPREAD * pl.col("alone_ns")
     return groups.filter(enough & same_work).with_columns(
-        slowdown=1 + ((pl.col("beside_ns") / pl.col("alone_ns") - 1) / pl.col("share")).clip(0)
+        slowdown=1 + ((pl.col("beside_ns") / pl.col("alone_ns") - 1) / pl.col("share")).clip(0),
+        slower=_score() >= _LEAST_SCORE,
     )
+
+
+def _score() -> pl.Expr:
+    """The Mann-Whitney statistic of the durations beside communication, in standard deviations above its mean."""
+    beside, alone = pl.col("beside"), pl.col("alone")
+    ranks_more = beside + alone + 1
+    return (pl.col("ranks") - beside * ranks_more / 2) / (beside * alone * ranks_more / 12).sqrt()
 
 
 def _by_family(groups: pl.DataFrame) -> pl.DataFrame:
@@ -130,8 +151,11 @@ def _by_family(groups: pl.DataFrame) -> pl.DataFrame:
         high=pl.col("slowdown").max(),
         # The median, in which each group counts as often as it ran beside communication.
         median=pl.col("slowdown").filter(halfway).first(),
+        slower=pl.col("beside").filter("slower").sum() * 2 > pl.col("beside").sum(),
     )
-    return INTERFERENCE.conform(table.rename({"median": "slowdown"}).sort(pl.col("family").cast(pl.String)))
+    # A family is slower if most of its kernels are: chance makes a few of many exceed the least score.
+    found = table.filter("slower").drop("slower")
+    return INTERFERENCE.conform(found.rename({"median": "slowdown"}).sort(pl.col("family").cast(pl.String)))
 
 
 def _data(table: pl.DataFrame, kernels: pl.DataFrame) -> InterferenceData:

@@ -23,8 +23,8 @@ class WhatIfNote(Enum):
     NO_OVERLAP = "no_overlap"
     """Kernels newly run beside communication, and are not slowed down: none does in the trace."""
     NO_COMPARISON = "no_comparison"
-    """Other kernels run beside communication than did, and stay as fast as they were: the trace has none that are
-    alike and run often enough with it and without it."""
+    """Other kernels run beside communication than did, and stay as fast as they were: the trace has none that run
+    often enough with it and without it, and are clearly slower with it."""
     RESIDUALS_STAY = "residuals_stay"
     """What is not explained stays as it was measured."""
     LATENCY_UNKNOWN = "latency_unknown"
