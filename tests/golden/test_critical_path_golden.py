@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 import tracebraid
-from tests.golden.test_analyze_golden import FILES, linked_of
+from tests.golden.graphs import graph_of
+from tests.golden.test_analyze_golden import FILES
 from tests.unit.graph.critical_path.made import check_sums
 from tracebraid.api.critical_paths import critical_path_of_graph
 from tracebraid.api.graphing import dependency_graph
@@ -28,11 +29,6 @@ HTA = {
     "triton_example": "triton_example",
 }
 """The traces of which HTA gives a path, and where it stands."""
-
-
-@cache
-def graph_of(folder: Path, name: str) -> DependencyGraph:
-    return dependency_graph(linked_of(folder, name))
 
 
 @cache
@@ -74,9 +70,16 @@ def test_the_path_explains_more_than_htas(real_traces: Path, name: str) -> None:
     assert shares.max() >= 1000 * weight_us / steps.item(0, "span_ns")
 
 
+@pytest.fixture(scope="module")
+def demo_graph(demo: Path) -> DependencyGraph:
+    return dependency_graph(tracebraid.open(demo))
+
+
 @pytest.mark.parametrize("rank", [None, 0, 1])
-def test_the_demo_has_a_path_over_all_ranks_and_within_each(demo: Path, rank: int | None) -> None:
-    found = tracebraid.critical_path(tracebraid.open(demo), rank=rank, replays=5)
+def test_the_demo_has_a_path_over_all_ranks_and_within_each(
+    demo_graph: DependencyGraph, rank: int | None
+) -> None:
+    found = tracebraid.critical_path(demo_graph, rank=rank, replays=5)
     check_sums(found)
     assert found.steps.height == 3
     if rank is not None:

@@ -9,20 +9,15 @@ import polars as pl
 import pytest
 
 import tracebraid
-from tests.conftest import find_real_traces
-from tracebraid.api.graphing import dependency_graph
-
-_FOLDER = find_real_traces()
-_FORMS = ("kineto/*", "pairs/*")
-_PATHS = [path for form in _FORMS for path in (_FOLDER.glob(form) if _FOLDER else ())]
-_TRACES = sorted("/".join(path.parts[-2:]) for path in _PATHS)
+from tests.golden.graphs import JOBS, graph_of
+from tests.golden.test_analyze_golden import FILES
 
 pytestmark = pytest.mark.traces
 
 
-@pytest.mark.parametrize("name", _TRACES or ["absent"])
+@pytest.mark.parametrize("name", sorted([*FILES, *JOBS]))
 def test_gains_are_bounded_and_metrics_are_numbers(real_traces: Path, name: str) -> None:
-    graph = dependency_graph(tracebraid.open(real_traces / name))
+    graph = graph_of(real_traces, name)
     swept = tracebraid.sweep(graph)
     steps = graph.steps.get_column("step").unique().len()
     gains = [pl.col(f"gain_{percent}_ns") for percent in (10, 50, 100)]

@@ -83,7 +83,9 @@ def test_segments_as_csv_need_no_replays_of_the_model(job: Path, monkeypatch: py
     assert run("critical-path", job, "--csv").returncode == 0
 
 
-@pytest.mark.parametrize("command", [ASKED[0], ASKED[2]], ids=lambda command: command[-1])
+@pytest.mark.parametrize(
+    "command", [ASKED[0], ASKED[2], ["advise", "--by-graph"]], ids=lambda command: command[-1]
+)
 def test_without_numba_the_extra_is_named_in_a_line(job: Path, command: list[str]) -> None:
     arguments = [sys.executable, "-c", WITHOUT_NUMBA, command[0], str(job), *command[1:]]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=120)

@@ -6,12 +6,13 @@ import inspect
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tracebraid.cli.commands import COMMANDS, app, docstring_of
 
-HEAVY = {"polars", "numpy", "msgspec", "rapidfuzz", "isal", "torch", "pandas", "rich"}
+HEAVY = {"polars", "numpy", "msgspec", "rapidfuzz", "isal", "torch", "pandas", "rich", "numba"}
 LOADED = """
 import json, sys
 sys.argv[0] = "tracebraid"
@@ -20,7 +21,8 @@ try:
     run()
 except SystemExit:
     pass
-sys.stderr.write(json.dumps(sorted(sys.modules)))
+print(file=sys.stderr)
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 
 
@@ -28,7 +30,7 @@ def loaded_by(*arguments: str) -> tuple[str, set[str]]:
     """What a command line prints, and which modules it has loaded at its end."""
     command = [sys.executable, "-c", LOADED, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout, set(json.loads(done.stderr))
+    return done.stdout, set(json.loads(done.stderr.splitlines()[-1]))
 
 
 def test_the_help_loads_no_command_and_nothing_that_a_command_needs() -> None:
@@ -57,6 +59,18 @@ def test_a_command_does_load_what_it_needs() -> None:
     assert "polars" in loaded_by("link", "--help")[1]
 
 
+def test_numba_is_loaded_for_the_dependency_graph_alone(demo: Path) -> None:
+    """It is an extra, and slow to load."""
+    code = "import sys, tracebraid; [getattr(tracebraid, name) for name in tracebraid.__all__]; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"tracebraid", "polars"} <= set(done.stdout.split())
+    assert "numba" not in done.stdout.split()
+    text, modules = loaded_by("summary", str(demo))
+    assert text
+    assert "numba" not in modules
+    assert "numba" in loaded_by("advise", str(demo), "--by-graph")[1]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_s_help_is_its_docstring(name: str) -> None:
     from importlib import import_module
@@ -68,8 +82,6 @@ def test_a_command_s_help_is_its_docstring(name: str) -> None:
 
 
 def test_every_command_is_in_the_list() -> None:
-    from pathlib import Path
-
     import tracebraid.cli
 
     shared = {

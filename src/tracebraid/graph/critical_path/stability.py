@@ -12,7 +12,6 @@ from tracebraid.compiled import compiled
 from tracebraid.graph.critical_path.resampling import Samples
 from tracebraid.graph.critical_path.slack import OWN_WORK
 from tracebraid.graph.critical_path.step_bounds import StepBounds
-from tracebraid.graph.critical_path.walk import EXCLUDED
 from tracebraid.model.answers.graph.critical_path import PATH_STABILITY
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 
@@ -23,6 +22,8 @@ _Flags = NDArray[np.bool_]
 
 _SEED = 20_140
 """The state from which the numbers of every step's replays begin: the same in every run."""
+_NOT_READY = -(2**63)
+"""The ready time of a moment before any edge to it is seen."""
 
 
 class _Window(NamedTuple):
@@ -120,7 +121,7 @@ def _count(
                 drawn = group_first[activity] + (state * group_count[activity]) // 2147483647
                 factor[activity] = drawn_ns[drawn] / own_ns[activity]
         for moment in range(len(times)):
-            latest, allowed, chosen = EXCLUDED, EXCLUDED, -1
+            latest, allowed, chosen = _NOT_READY, _NOT_READY, -1
             for edge in range(window.first[moment], window.first[moment + 1]):
                 work = window.work_ns[edge]
                 if window.resampled[edge] and work > 0:
@@ -130,7 +131,7 @@ def _count(
                 latest = max(latest, ready)
                 if window.allowed[edge] and ready > allowed:
                     allowed, chosen = ready, edge
-            if latest == EXCLUDED:
+            if latest == _NOT_READY:
                 times[moment] = window.time_ns[moment]
             else:
                 times[moment] = latest + window.residual_ns[moment]

@@ -55,7 +55,8 @@ def join_ranks(
     activities, times_ns = _with_collectives(activities, times_ns, collectives)
     firsts = np.cumsum([0, *(part.activities.height for part in ordered)])[:-1].tolist()
     rows = edge_rows([*(part.edges for part in ordered), collectives.edges], [*firsts, 0], times_ns)
-    _drop_waiting(rows.first, rows.before, rows.work_ns, rows.kind, _waits(collectives, times_ns))
+    kinds = (rows.kind, int(EdgeKind.DEVICE), int(EdgeKind.HOST))
+    _drop_waiting(rows.first, rows.before, rows.work_ns, kinds, _waits(collectives, times_ns))
     order = order_of(times_ns, rows.first, rows.before)
     dropped, rows = rows.backward, in_order(rows, order.moments, order.position)
     times_ns = times_ns[order.moments]
@@ -130,14 +131,15 @@ def _drop_waiting(
     first: _Ints,
     before: NDArray[np.int32],
     work_ns: _Ints,
-    kind: NDArray[np.uint8],
+    kinds: tuple[NDArray[np.uint8], int, int],
     waits: tuple[_Ints, _Ints, _Ints],
 ) -> None:
     """Let the time in which a member waited for the last arrival be no work of its own."""
+    kind, device, host = kinds
     ends, until_ns, times_ns = waits
     for member, end in enumerate(ends):
         for edge in range(first[end], first[end + 1]):
-            own = kind[edge] == EdgeKind.DEVICE or kind[edge] == EdgeKind.HOST
+            own = kind[edge] == device or kind[edge] == host
             if own and times_ns[before[edge]] <= until_ns[member]:
                 work_ns[edge] = 0
 
