@@ -35,6 +35,7 @@ class Costs:
     Args:
         edges: the edges that hold them.
         alpha_ns: of each, what does not depend on the size: fitted, at most the edge's work.
+        fitted_ns: the same as it was fitted, which a transfer may fall below.
         known: whether alpha is known: a fit of its group and type; else it is taken to be 0.
         size: ranks of the group; 0: unknown.
         type: `CollectiveType` of each.
@@ -42,6 +43,7 @@ class Costs:
 
     edges: _Ints
     alpha_ns: NDArray[np.float64]
+    fitted_ns: NDArray[np.float64]
     known: _Bools
     size: _Ints
     type: pl.Series
@@ -72,9 +74,11 @@ def communication_costs(graph: DependencyGraph, chosen: _Bools) -> Costs:
     )
     rows = rows.join(communication_latency(graph.ranks), on=_KEY, how="left", maintain_order="left")
     alpha = rows.get_column("alpha_ns")
+    fitted = alpha.fill_null(0.0).to_numpy()
     return Costs(
         edges,
-        np.minimum(alpha.fill_null(0.0).to_numpy(), graph.edges.work_ns[edges]),
+        np.minimum(fitted, graph.edges.work_ns[edges]),
+        fitted,
         alpha.is_not_null().to_numpy(),
         rows.get_column("group_size").fill_null(0).to_numpy(),
         rows.get_column("type"),

@@ -32,8 +32,9 @@ _OF_RESULT = (
 def merged(graph: DependencyGraph, chosen: _Bools, most_bytes: float) -> DependencyGraph:
     """Collectives of a group, type and step that follow each other become a bucket of at most so many bytes.
 
-    The last of a bucket transfers for all, with one alpha: alpha + the sum of (time - alpha). What waited for any of
-    them waits for the last; but a thread that waited for communication of the host before it asked for the last goes
+    The last of a bucket transfers for all, with one alpha: alpha + the sum of (time - alpha), which is not below 0:
+    times that are less than the fitted alpha make up for those that are more. What waited for any of them waits for
+    the last; but a thread that waited for communication of the host before it asked for the last goes
     on without.
 
     Args:
@@ -50,8 +51,11 @@ def merged(graph: DependencyGraph, chosen: _Bools, most_bytes: float) -> Depende
     activity = graph.edges.activity[costs.edges]
     work = graph.edges.work_ns.copy()
     beyond = np.zeros(len(last), dtype=np.float64)
-    np.add.at(beyond, last[activity], work[costs.edges] - costs.alpha_ns)
-    total = np.where(last[activity] == activity, costs.alpha_ns + beyond[activity], 0.0)
+    np.add.at(beyond, last[activity], work[costs.edges] - costs.fitted_ns)
+    in_buckets = np.bincount(last[activity], minlength=len(last))[last[activity]] > 1
+    merged_ns = costs.fitted_ns + np.maximum(beyond[activity], 0.0)
+    alone_ns = work[costs.edges].astype(np.float64)
+    total = np.where(in_buckets, np.where(last[activity] == activity, merged_ns, 0.0), alone_ns)
     work[costs.edges] = np.rint(total).astype(np.int64)
     return _waiting_for_last(with_work(graph, work), last)
 

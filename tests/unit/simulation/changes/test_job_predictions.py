@@ -124,3 +124,16 @@ def test_merged_collectives_of_hosts_are_waited_for_once(tmp_path: Path) -> None
     assert (overhead >= 0).all()
     assert (overhead <= np.subtract(steps(found, "before_ns"), steps(truth, "before_ns"))).all()
     assert tracebraid.WhatIfNote.LATENCY_UNKNOWN in found.notes
+
+
+def test_of_merged_collectives_times_below_the_fitted_latency_make_up_for_those_above(tmp_path: Path) -> None:
+    """Their times do not depend on their sizes: a bucket takes as long as one of them."""
+    job = PlannedJob(2)
+    for number in range(1, 5):
+        with job.step(number):
+            job.compute(10_000)
+            for elements, microseconds in ((1_000, 50), (2_000, 150), (2_000, 50), (1_000, 150)):
+                job.collective(nelems=elements, transfer=microseconds * 1_000)
+    found = tracebraid.what_if(tracebraid.open(job.write(tmp_path)), "merge 25MB")
+    before_ns, after_ns = found.changes.select("before_ns", "after_ns").row(0)
+    assert after_ns == pytest.approx(before_ns / 4, rel=0.01)
