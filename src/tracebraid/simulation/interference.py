@@ -1,4 +1,4 @@
-"""Kernels are slower beside communication: how much was measured, and a replay in which they are."""
+"""Kernels are slower beside communication: how much was measured, and a graph in which they are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ __all__ = [
     "InterferenceData",
     "interference_of",
     "overlap_changes",
-    "replay_with_interference",
     "with_interference",
 ]
 
@@ -163,16 +162,6 @@ def _data(table: pl.DataFrame, kernels: pl.DataFrame) -> InterferenceData:
         return InterferenceData.MEASURED
     beside = kernels.select((pl.col("share") > 0).any()).item()
     return InterferenceData.NO_COMPARISON if beside else InterferenceData.NO_OVERLAP
-
-
-def replay_with_interference(graph: DependencyGraph, interference: Interference) -> _Ints:
-    """When each moment is, where kernels last as long as what they run beside lets them.
-
-    Args:
-        graph: with changes; activities that were added come last.
-        interference: of the graph before it was changed.
-    """
-    return _times(with_interference(graph, interference))
 
 
 def with_interference(graph: DependencyGraph, interference: Interference) -> DependencyGraph:

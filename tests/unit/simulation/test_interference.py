@@ -17,7 +17,7 @@ from tracebraid.api.graphing import dependency_graph
 from tracebraid.model.answers import INTERFERENCE
 from tracebraid.model.graph.codes import ActivityKind, EdgeKind
 from tracebraid.model.graph.dependency_graph import DependencyGraph
-from tracebraid.simulation.interference import InterferenceData, interference_of, replay_with_interference
+from tracebraid.simulation.interference import InterferenceData, interference_of, with_interference
 from tracebraid.simulation.replay import replay
 from tracebraid.simulation.step_times import job_step_times, step_moments
 
@@ -133,9 +133,9 @@ def test_a_slowdown_of_kernels_whose_durations_vary_is_found(seed: int) -> None:
 def test_kernels_are_as_fast_as_alone_where_communication_is_gone() -> None:
     graph = job()
     changed = without_communication(graph)
-    with_interference = step_ns(changed, replay_with_interference(changed, interference_of(graph)))
+    slowed = step_ns(changed, replayed(with_interference(changed, interference_of(graph))))
     without = step_ns(changed, replayed(changed))
-    gains = [before - after for before, after in zip(without, with_interference, strict=True)]
+    gains = [before - after for before, after in zip(without, slowed, strict=True)]
     assert gains == [2 * (BESIDE_NS - ALONE_NS), 0] * 4
 
 
@@ -144,9 +144,9 @@ def test_kernels_that_come_beside_communication_become_slower() -> None:
     # As if all of these durations had been measured without communication.
     interference = interference_of(graph)
     quiet = replace(interference, share=np.zeros_like(interference.share))
-    slower = step_ns(graph, replay_with_interference(graph, quiet))
+    slower = step_ns(graph, replayed(with_interference(graph, quiet)))
     assert all(after >= before for before, after in zip(step_ns(graph, replayed(graph)), slower, strict=True))
-    assert not (replay_with_interference(graph, quiet) == replayed(graph)).all()
+    assert not (replayed(with_interference(graph, quiet)) == replayed(graph)).all()
 
 
 def test_a_change_that_ends_overlap_predicts_the_other_trace() -> None:
@@ -177,7 +177,7 @@ def test_the_answer_says_why_interference_is_not_modelled(
 
 def test_an_unchanged_graph_keeps_its_times() -> None:
     graph = job()
-    assert (replay_with_interference(graph, interference_of(graph)) == replayed(graph)).all()
+    assert (replayed(with_interference(graph, interference_of(graph))) == replayed(graph)).all()
 
 
 @pytest.mark.parametrize(
@@ -198,11 +198,11 @@ def test_where_there_is_nothing_to_compare_nothing_is_modelled(
     assert found.data is data
     assert found.table.equals(INTERFERENCE.empty())
     changed = without_communication(graph)
-    assert (replay_with_interference(changed, found) == replayed(changed)).all()
+    assert (replayed(with_interference(changed, found)) == replayed(changed)).all()
 
 
 def test_an_empty_graph() -> None:
     graph = dependency_graph(Scene().linked())
     found = interference_of(graph)
     assert found.data is InterferenceData.NO_OVERLAP
-    assert len(replay_with_interference(graph, found)) == 0
+    assert len(replayed(with_interference(graph, found))) == 0
