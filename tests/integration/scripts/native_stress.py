@@ -1,5 +1,10 @@
-"""Training, workers and threads that come and go while others record: `native_stress.py SECONDS FOLDER [no-fork]`."""
+"""Training, workers and threads that come and go while others record: `native_stress.py SECONDS FOLDER [no-fork]`.
 
+No thread draws random numbers while others fork: a child that is forked while the mutex of PyTorch's generator is held
+waits for ever in `torch.manual_seed`, with which each worker begins, whether or not anything records.
+"""
+
+import faulthandler
 import json
 import random
 import sys
@@ -17,9 +22,11 @@ from tracebraid.recorders.native.recorder import NativeRecorder
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)
 END = time.monotonic() + float(sys.argv[1])
+faulthandler.dump_traceback_later(float(sys.argv[1]) + 45, exit=True)
 FOLDER = Path(sys.argv[2])
 FORKS = "no-fork" not in sys.argv
 SHARED = torch.randn(100)
+INPUT = torch.randn(4, 16)
 failures: list[BaseException] = []
 recordings: list[int] = []
 
@@ -28,11 +35,17 @@ def is_over() -> bool:
     return time.monotonic() > END or bool(failures)
 
 
-def train(seed: int) -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+def network() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+
+
+NETWORKS = [network() for _ in range(5)]
+
+
+def train(number: int) -> None:
     while not is_over():
-        with torch.profiler.record_function(f"step {seed}"):
-            model(torch.randn(4, 16)).sum().backward()
+        with torch.profiler.record_function(f"step {number}"):
+            NETWORKS[number](INPUT).sum().backward()
         short = threading.Thread(target=lambda: torch.ones(2) + 1)
         short.start()
         short.join()
@@ -83,7 +96,7 @@ def held(work: Callable[[int], object], number: int) -> None:
         raise
 
 
-works = [train] * 5 + [share] * 2 + [load] + [record] * 2
+works = [train] * len(NETWORKS) + [share] * 2 + [load] + [record] * 2
 threads = [threading.Thread(target=held, args=(work, number)) for number, work in enumerate(works)]
 for thread in threads:
     thread.start()
