@@ -19,6 +19,9 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python tools/lint_native.py
+	$(BIN)/deno lint --quiet
+	$(BIN)/deno fmt --quiet --check
+	$(BIN)/deno check --quiet src/tracebraid/reports/page/js/main.js
 
 # All of the C++, with the headers of PyTorch: minutes.
 lint-native: $(VENV)/.installed-test
@@ -26,6 +29,7 @@ lint-native: $(VENV)/.installed-test
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff format .
+	$(BIN)/deno fmt --quiet
 	$(BIN)/clang-format -i src/tracebraid/recorders/native/*.h src/tracebraid/recorders/native/*.cpp \
 		tests/integration/scripts/*.cpp
 

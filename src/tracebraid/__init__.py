@@ -42,6 +42,7 @@ if _TYPE_CHECKING:
         dependency_graph,
         detectors,
         diff,
+        export,
         exposed_collectives,
         full_queue,
         graph_coverage,
@@ -88,6 +89,7 @@ if _TYPE_CHECKING:
         read_timeline,
         recomputation,
         repair,
+        report,
         roofline,
         short_kernels,
         step_spread,
@@ -105,7 +107,9 @@ if _TYPE_CHECKING:
         what_if,
         write_et_plus,
         write_path_overlay,
+        write_report,
     )
+    from tracebraid.api.exports.export import ExportOptions
     from tracebraid.errors import (
         ArgumentError,
         CaptureError,
@@ -122,6 +126,7 @@ if _TYPE_CHECKING:
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
+    from tracebraid.model.export_format import ExportFormat
     from tracebraid.model.file_info import FileInfo
     from tracebraid.model.finding import Finding
     from tracebraid.model.finding_code import FindingCode
@@ -140,6 +145,7 @@ if _TYPE_CHECKING:
     from tracebraid.model.questions.detector import Detector, JobDetector
     from tracebraid.model.questions.metric import Metric, OverRanks, Unit
     from tracebraid.model.reason import ChoiceReason, OrphanKind, OrphanReason
+    from tracebraid.model.report.parts import Report
     from tracebraid.model.timeline import Timeline
     from tracebraid.recorders.observer import ExecutionTraceObserver
     from tracebraid.recorders.session.capture import Capture
@@ -169,6 +175,8 @@ __all__ = [
     "Diagnosis",
     "ExecutionTrace",
     "ExecutionTraceObserver",
+    "ExportFormat",
+    "ExportOptions",
     "Family",
     "FileInfo",
     "Finding",
@@ -190,6 +198,7 @@ __all__ = [
     "ProgramError",
     "Repair",
     "ReplayError",
+    "Report",
     "Severity",
     "Timeline",
     "TracebraidError",
@@ -229,6 +238,7 @@ __all__ = [
     "dependency_graph",
     "detectors",
     "diff",
+    "export",
     "exposed_collectives",
     "full_queue",
     "graph_coverage",
@@ -275,6 +285,7 @@ __all__ = [
     "read_timeline",
     "recomputation",
     "repair",
+    "report",
     "roofline",
     "short_kernels",
     "step_spread",
@@ -292,6 +303,7 @@ __all__ = [
     "what_if",
     "write_et_plus",
     "write_path_overlay",
+    "write_report",
 ]
 
 _HOMES = {
@@ -300,14 +312,15 @@ _HOMES = {
         "batch_sizes breakdown build_recorder capture check clocks collective_bandwidth collective_fit "
         "collective_imbalance collective_ranks collective_totals collectives copies copy_bandwidth "
         "copy_bandwidth_series counters critical_path demo_path dependency_graph detectors diff "
-        "exposed_collectives full_queue graph_coverage graph_kernels graph_replays idle_blame idle_causes "
+        "export exposed_collectives full_queue graph_coverage graph_kernels graph_replays idle_blame idle_causes "
         "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
         "kernels kernels_by_op late_arrivals launch_bound launch_events launchers launches link "
         "matched_groups memory_at_peak memory_growth memory_kept memory_peak memory_timeline metric metrics "
         "mfu modules op_costs op_kernel_sequences open ops overlap python_frames queue_lengths queue_series "
-        "rank_steps rank_waits read_execution_trace read_timeline recomputation repair roofline "
+        "rank_steps rank_waits read_execution_trace read_timeline recomputation repair report roofline "
         "short_kernels step_spread step_times steps straggler_metrics stragglers stream_idle sweep "
-        "sync_calls syncs token_times user_annotations validity what_if write_et_plus write_path_overlay"
+        "sync_calls syncs token_times user_annotations validity what_if write_et_plus write_path_overlay "
+        "write_report"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
@@ -322,7 +335,10 @@ _HOMES = {
     "tracebraid.model.questions.comparison": "Caution CautionCode Comparison",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",
+    "tracebraid.api.exports.export": "ExportOptions",
+    "tracebraid.model.export_format": "ExportFormat",
     "tracebraid.model.file_info": "FileInfo",
+    "tracebraid.model.report.parts": "Report",
     "tracebraid.model.finding": "Finding",
     "tracebraid.model.finding_code": "FindingCode",
     "tracebraid.model.graph.change": "Change Verb Where",

@@ -19,6 +19,7 @@ EXCEPTIONS: set[str] = {
     "chakra_trace_link.chakra_trace_link",
     "critical_path.critical_path",
     "diff.diff",
+    "export.export",
     "link.link",
     "measuring.metrics",
     "metrics.metrics",

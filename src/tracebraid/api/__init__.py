@@ -95,6 +95,7 @@ from tracebraid.api.critical_paths import (
     critical_path_of_graph,
     write_path_overlay,
 )
+from tracebraid.api.exports.export import ExportOptions, export
 from tracebraid.api.graphing import (
     RankOfGraph,
     dependency_graph,
@@ -109,6 +110,7 @@ from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
 from tracebraid.api.predicting import what_if
 from tracebraid.api.repairing import repair
+from tracebraid.api.reporting import report, write_report
 from tracebraid.api.straggling import straggler_metrics
 from tracebraid.api.sweeping import sweep
 from tracebraid.api.traces import (
@@ -128,6 +130,7 @@ from tracebraid.api.user_metrics import metric
 __all__ = [
     "DEFAULT_MIN_SAVING",
     "DEFAULT_REPLAYS",
+    "ExportOptions",
     "Measured",
     "PathOptions",
     "Progress",
@@ -172,6 +175,7 @@ __all__ = [
     "detectors",
     "diff",
     "diff_of_profiles",
+    "export",
     "export_reports",
     "exposed_collectives",
     "full_queue",
@@ -231,6 +235,7 @@ __all__ = [
     "recomputation",
     "recorded_by_rank",
     "repair",
+    "report",
     "roofline",
     "run_captured",
     "settings_of",
@@ -252,5 +257,6 @@ __all__ = [
     "what_if",
     "write_et_plus",
     "write_path_overlay",
+    "write_report",
     "write_trace_link_et",
 ]

@@ -39,6 +39,8 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "diff": {},
     "critical-path": {},
     "what-if": {},
+    "report": {},
+    "export": {},
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},

@@ -1,0 +1,54 @@
+"""What a report of a run is made from: the answers of all questions that it asks, over all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tracebraid.model.coverage import Coverage
+from tracebraid.model.file_info import FileInfo
+from tracebraid.model.finding import Finding
+from tracebraid.model.questions.advice import Advice
+from tracebraid.model.questions.analysis import Answer
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracebraid.model.graph.critical_path import CriticalPath
+
+__all__ = ["RunResults"]
+
+
+@dataclass(frozen=True, eq=False)
+class RunResults:
+    """The results of a run.
+
+    Args:
+        path: the folder or file that was opened.
+        ranks: those that were read.
+        infos: what each file is.
+        coverages: of each rank, how much of it was linked.
+        answers: by the name of the analysis; what traces lack stands in each.
+        findings: what was noticed, each once.
+        start_ns: when the first trace began, on the unix clock.
+        advice: what would make the steps shorter; None where it was not asked.
+        path_of_steps: the critical path of the steps; None where there is no graph, and `without_graph` says why.
+        without_graph: why there is no dependency graph; empty where there is one.
+        sweep: what-if answers of all groups; None where there is no graph.
+        views: what is drawn and is no answer of an analysis, by the names that `api.reporting` gives: such as the
+            slices of the timeline, and the frames of the flame graphs.
+    """
+
+    path: str
+    ranks: Sequence[int]
+    infos: Sequence[FileInfo]
+    coverages: Mapping[int, Coverage]
+    answers: Mapping[str, Answer]
+    findings: Sequence[Finding]
+    start_ns: int = 0
+    advice: Advice | None = None
+    path_of_steps: CriticalPath | None = None
+    without_graph: str = ""
+    sweep: pl.DataFrame | None = None
+    views: Mapping[str, pl.DataFrame] | None = None

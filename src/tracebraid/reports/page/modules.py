@@ -1,0 +1,34 @@
+"""The page's scripts: modules of their own in `js/`, handed to the browser by an import map."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+__all__ = ["import_map", "style"]
+
+_HERE = Path(__file__).parent
+_PREFIX = "tracebraid/"
+_CSS = ("colours.css", "page.css")
+"""In the order in which they apply; every other file in `css/` comes behind, by name."""
+
+
+def import_map() -> dict[str, dict[str, str]]:
+    """An import map with each module of `js/` as a `data:` address, under `tracebraid/<path>`."""
+    root = _HERE / "js"
+    modules = sorted(root.rglob("*.js"))
+    return {"imports": {_PREFIX + path.relative_to(root).as_posix(): _address(path) for path in modules}}
+
+
+def _address(path: Path) -> str:
+    return f"data:text/javascript;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+
+
+def style() -> str:
+    """All style sheets."""
+    names = sorted((path.name for path in (_HERE / "css").glob("*.css")), key=_rank)
+    return "\n".join((_HERE / "css" / name).read_text(encoding="utf-8") for name in names)
+
+
+def _rank(name: str) -> tuple[int, str]:
+    return (_CSS.index(name) if name in _CSS else len(_CSS), name)

@@ -1,0 +1,81 @@
+"""A report as one HTML page that needs no network."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import polars as pl
+
+from tracebraid.errors import MissingLibraryError
+from tracebraid.model.report.parts import Chart, DataTable, Report
+from tracebraid.reports.answers.answer_cells import MOMENTS
+from tracebraid.reports.page.data_block import data_block
+from tracebraid.reports.page.modules import import_map, style
+from tracebraid.reports.page.table_columns import table_columns
+from tracebraid.reports.text import printable
+from tracebraid.version import __version__
+
+__all__ = ["page"]
+
+
+def page(report: Report) -> str:
+    """The page.
+
+    Raises:
+        MissingLibraryError: jinja2 is not installed.
+    """
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError as error:
+        raise MissingLibraryError(
+            "a page needs jinja2, which is not installed here. Install it with: pip install 'tracebraid[report]'"
+        ) from error
+    environment = Environment(
+        loader=PackageLoader("tracebraid.reports.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["json"] = _script_json
+    environment.filters["printable"] = printable
+    environment.tests["a"] = lambda part, kind: type(part).__name__ == kind
+    blocks = _Blocks()
+    environment.globals |= {
+        "block": blocks.add,
+        "chart_blocks": blocks.of_chart,
+        "table_columns": table_columns,
+    }
+    template = environment.get_template("page.html.jinja")
+    return template.render(
+        report=report, blocks=blocks.texts, import_map=import_map(), style=style(), version=__version__
+    )
+
+
+class _Blocks:
+    """The data of the page, each frame a block with an id; filled while the sections are rendered."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def add(self, table: DataTable) -> str:
+        """Add the rows of a table, moments from its start; returns the id of their block."""
+        frame = table.frame if table.columns is None else table.frame.select(table.columns)
+        moments = [name for name in frame.columns if name in MOMENTS]
+        self.texts[f"data-{table.id}"] = data_block(frame.with_columns(pl.col(moments) - table.start_ns))
+        return f"data-{table.id}"
+
+    def of_chart(self, chart: Chart) -> dict[str, str]:
+        """Add the frames of a chart; returns the ids of their blocks."""
+        for name, frame in chart.frames.items():
+            self.texts[f"data-{chart.id}-{name}"] = data_block(frame)
+        return {name: f"data-{chart.id}-{name}" for name in chart.frames}
+
+
+def _script_json(value: Any) -> Any:
+    """JSON that neither ends the script element it stands in nor opens a comment."""
+    from markupsafe import Markup
+
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -1,0 +1,20 @@
+"""The report of a run: its sections, in the order in which they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracebraid.model.report.parts import Report, Section
+from tracebraid.model.report.run_results import RunResults
+from tracebraid.reports.sections.head import head
+
+__all__ = ["SECTIONS", "run_report"]
+
+SECTIONS: tuple[Callable[[RunResults], Section | None], ...] = (head,)
+"""Each makes one section; None where the run gives no reason for it."""
+
+
+def run_report(results: RunResults, title: str) -> Report:
+    """The report of a run."""
+    found = (section(results) for section in SECTIONS)
+    return Report(title, tuple(section for section in found if section is not None))
