@@ -1,4 +1,4 @@
-"""The ranks that commands ask."""
+"""The ranks of a job that a command asks."""
 
 from __future__ import annotations
 

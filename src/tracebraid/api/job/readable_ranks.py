@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
 from tracebraid.errors import InputError
@@ -28,6 +29,13 @@ def ask_ranks(
 ) -> Iterator[T]:
     """Ask each rank in one pass; where its files cannot be read, or are another rank's, add a finding and go on.
 
+    Args:
+        job: the ranks.
+        ranks: those that are asked.
+        question: what is asked; what it returns should not hold the linked trace.
+        update: is called with the progress over all ranks, 0 to 1.
+        findings: a finding is added for each rank that is left out.
+
     Raises:
         InputError: none of several ranks can be read, or the only one cannot.
     """
@@ -43,18 +51,18 @@ def ask_ranks(
     failed: list[InputError] = []
     for number, rank in enumerate(ranks):
         try:
-            answer = next(job.each(ask_once, [rank], _of_all(update, number, len(ranks))))
+            answer = next(job.each(ask_once, [rank], partial(_report, update, number, len(ranks))))
         except InputError as error:
             failed.append(error)
             details = {"case": FindingCase.RANK_LEFT_OUT, "rank": rank, "problem": error.problem}
             findings.append(Finding(UNREADABLE, error.path, error.where, details=details))
             continue
-        update((number + 1) / len(ranks))
+        _report(update, number, len(ranks), 1.0)
         yield answer
     if len(failed) == len(ranks):
         raise failed[0]
 
 
-def _of_all(update: Progress, done: int, ranks: int) -> Progress:
-    """The progress of one of several ranks as that of all."""
-    return lambda fraction: update((done + fraction) / ranks)
+def _report(update: Progress, done: int, ranks: int, fraction: float) -> None:
+    """Convert the progress of a rank into that of all."""
+    update((done + fraction) / max(1, ranks))
