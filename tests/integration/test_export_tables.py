@@ -82,7 +82,10 @@ def flat(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
 
 def in_files(frame: pl.DataFrame) -> pl.DataFrame:
     """A table of the model with the types that files have."""
-    types = {pl.Categorical: pl.String, pl.Array: pl.List(pl.Int64)}
+    types: dict[type[pl.DataType], pl.DataType] = {
+        pl.Categorical: pl.String(),
+        pl.Array: pl.List(pl.Int64()),
+    }
     return frame.with_columns(
         pl.col(name).cast(to)
         for name, dtype in frame.schema.items()

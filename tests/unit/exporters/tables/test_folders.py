@@ -111,3 +111,12 @@ def test_the_same_rows_are_the_same_bytes(tmp_path: Path, suffix: str) -> None:
     first, second = (written(tmp_path / name, suffix, 2) for name in ("a", "b"))
     for path in first.iterdir():
         assert path.read_bytes() == (second / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("suffix", SINKS)
+def test_the_name_of_the_folder_says_nothing_of_the_rows(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / "rank=7").mkdir()
+    written(tmp_path / "plain", suffix, 2)
+    written(tmp_path / "rank=7" / "a[1]*?{x}", suffix, 2)
+    plain = (tmp_path / "plain" / f"made.{suffix}").read_bytes()
+    assert (tmp_path / "rank=7" / "a[1]*?{x}" / f"made.{suffix}").read_bytes() == plain
