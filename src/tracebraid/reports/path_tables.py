@@ -14,7 +14,8 @@ from tracebraid.model.graph.critical_path import CriticalPath
 from tracebraid.model.graph.segment_kind import SegmentKind
 from tracebraid.reports.answers.answer_cells import ranges
 from tracebraid.reports.fitted_table import Head, fitted_table
-from tracebraid.reports.text import shortened
+from tracebraid.reports.names import distinct_names
+from tracebraid.reports.text import printable
 from tracebraid.reports.units import duration, percent
 
 __all__ = ["hops_table", "longest_table", "residuals_table", "steps_table", "totals_table", "why"]
@@ -110,7 +111,7 @@ def longest_table(path: CriticalPath, top: int, width: int) -> Table | None:
         return None
     cells = [
         [
-            _name(row),
+            name,
             row["kind"],
             duration(row["duration_ns"]),
             "" if row["rank"] is None else str(row["rank"]),
@@ -120,7 +121,7 @@ def longest_table(path: CriticalPath, top: int, width: int) -> Table | None:
             _step(path, row),
             row["module"] or "",
         ]
-        for row in _texts(rows)
+        for row, name in zip(_texts(rows), _names(rows), strict=True)
     ]
     heads = [
         Head("segment", "left", shortens=True),
@@ -162,14 +163,14 @@ def residuals_table(path: CriticalPath, top: int, width: int) -> Table | None:
         return None
     cells = [
         [
-            f"before {_name(row)}",
+            f"before {name}",
             why(row["residual"]),
             duration(row["duration_ns"]),
             "" if row["rank"] is None else str(row["rank"]),
             _lane(row),
             _step(path, row),
         ]
-        for row in _texts(rows)
+        for row, name in zip(_texts(rows), _names(rows), strict=True)
     ]
     heads = [
         Head("residual", "left", shortens=True),
@@ -186,8 +187,9 @@ def _texts(rows: pl.DataFrame) -> list[dict[str, Any]]:
     return rows.with_columns(pl.col(pl.Categorical).cast(pl.String)).to_dicts()
 
 
-def _name(row: dict[str, Any]) -> str:
-    return shortened(row["name"] or "unnamed", _NAME_WIDTH)
+def _names(rows: pl.DataFrame) -> list[str]:
+    names = rows.get_column("name").cast(pl.String).to_list()
+    return distinct_names([printable(name or "unnamed") for name in names], _NAME_WIDTH)
 
 
 def why(residual: str | None) -> str:
