@@ -13,6 +13,7 @@ from tracebraid.model.graph.codes import Residual
 from tracebraid.model.graph.critical_path import CriticalPath
 from tracebraid.model.graph.segment_kind import SegmentKind
 from tracebraid.reports.answers.answer_cells import ranges
+from tracebraid.reports.bars import bar
 from tracebraid.reports.fitted_table import Head, fitted_table
 from tracebraid.reports.names import distinct_names
 from tracebraid.reports.text import printable
@@ -44,6 +45,8 @@ _WHY = {
 _WHOLE = "whole trace"
 _NAME_WIDTH = 48
 """Characters of names that are shown beside others."""
+_BAR_WIDTH = 16
+"""Characters of the bar of the whole span."""
 
 
 def steps_table(path: CriticalPath, top: int, width: int) -> Table | None:
@@ -89,6 +92,7 @@ def totals_table(path: CriticalPath, by: TotalsBy, top: int, width: int) -> Tabl
             percent(row["duration_ns"] / span if span else 0.0),
             f"{row['segments']:,}",
             "waits" if row["waits"] else "",
+            bar(row["duration_ns"] / span if span else 0.0, _BAR_WIDTH),
         ]
         for row in found.head(top).iter_rows(named=True)
     ]
@@ -98,6 +102,7 @@ def totals_table(path: CriticalPath, by: TotalsBy, top: int, width: int) -> Tabl
         Head(each),
         Head("share"),
         Head("segments"),
+        Head("", "left"),
         Head("", "left"),
     ]
     return fitted_table(_TITLES[by], heads, cells, width, kept=3)
