@@ -54,7 +54,7 @@ def test_shown_columns_are_of_the_frame_and_of_the_schema(results: Callable[[], 
 
 def test_every_asked_analysis_has_its_formula() -> None:
     assert {asked.name for asked in (*ASKED, *ASKED_OF_JOB)} <= set(FORMULAS)
-    known = {analysis.name for analysis in (*ANALYSES, *JOB_ANALYSES)}
+    known = {analysis.name for analysis in ANALYSES} | {analysis.name for analysis in JOB_ANALYSES}
     assert set(FORMULAS) - known == {"advice", "critical_path", "sweep"}
 
 
