@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tracebraid.api.exports.export import ExportOptions, export
+from tracebraid.api.exports.export import export
+from tracebraid.api.exports.options import ExportOptions
 from tracebraid.model.export_format import ExportFormat
 from tracebraid.model.job import Job
 from tracebraid.model.report.parts import Report
-from tracebraid.reports.page.page import PageSource, page
+from tracebraid.reports.page.page import ServedPage, page
 from tracebraid.viewer.served import TIMELINE, Served
 from tracebraid.viewer.server import ReportServer
 
@@ -36,7 +37,7 @@ def report_server(job: Job, report: Report, *, annotation: str, port: int = 0) -
         ArgumentError: the port cannot be had.
     """
     nonce = secrets.token_urlsafe(_NONCE_BYTES)
-    text = page(report, PageSource(nonce, TIMELINE))
+    text = page(report, ServedPage(nonce, TIMELINE))
 
     def write_timeline(path: Path) -> None:
         export(job, path, ExportFormat.PERFETTO, ExportOptions(annotation=annotation))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO
-from urllib.parse import urlsplit
 
 from tracebraid.errors import TracebraidError
 from tracebraid.viewer.served import TIMELINE
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Handler"]
 
-_HOSTS = frozenset({"127.0.0.1", "localhost"})
+_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?", re.IGNORECASE)
 """Names under which a browser may reach the server; of any port, since ssh may forward another to it. A web site whose
 name was pointed to 127.0.0.1 (DNS rebinding) comes with its own name."""
 _WAIT_S = 30.0
@@ -55,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
         """Read the head of the request; refuse a foreign host, and all methods but GET."""
         if not super().parse_request():
             return False
-        if urlsplit(f"//{self.headers.get('Host', '')}").hostname not in _HOSTS:
+        if not _HOST.fullmatch(self.headers.get("Host", "")):
             self._refuse(HTTPStatus.FORBIDDEN)
             return False
         if self.command != "GET":
@@ -63,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
             return False
         return True
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         """Hand out what stands at the address."""
         root = f"/{self.server.token}/"
         if self._is_at(root):
@@ -108,9 +108,7 @@ class Handler(BaseHTTPRequestHandler):
         body = f"{text}\n".encode("utf-8", "backslashreplace")
         self._send("text/plain; charset=utf-8", BytesIO(body), len(body), status)
 
-    def _send(
-        self, kind: str, body: BinaryIO, size_bytes: int, status: HTTPStatus = HTTPStatus.OK
-    ) -> None:
+    def _send(self, kind: str, body: BinaryIO, size_bytes: int, status: HTTPStatus = HTTPStatus.OK) -> None:
         self.send_response(status)
         if status == HTTPStatus.METHOD_NOT_ALLOWED:
             self.send_header("Allow", "GET")
