@@ -39,11 +39,6 @@ _POLICY = (
 """The page's own scripts, which hand the nonce to the modules that they import, and its own styles."""
 
 
-def content_policy(nonce: str) -> str:
-    """What the page may load and run (`Content-Security-Policy`)."""
-    return _POLICY.format(nonce=nonce)
-
-
 class Handler(BaseHTTPRequestHandler):
     """Answers one request."""
 
@@ -83,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
         """End the headers with those of every answer."""
         for name, value in _HEADERS.items():
             self.send_header(name, value)
-        self.send_header("Content-Security-Policy", content_policy(self.server.served.nonce))
+        self.send_header("Content-Security-Policy", _POLICY.format(nonce=self.server.served.nonce))
         super().end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
