@@ -25,7 +25,10 @@ export function moment(ns) {
 
 /** @param {number} bytes */
 export function size(bytes) {
-  for (const [unit, factor] of /** @type {[string, number][]} */ ([["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["KB", 1e3]])) {
+  for (
+    const [unit, factor]
+      of /** @type {[string, number][]} */ ([["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["KB", 1e3]])
+  ) {
     if (Math.abs(bytes) >= factor) return `${fixed(bytes / factor, 1)} ${unit}`;
   }
   return `${fixed(bytes, 0)} B`;
