@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from tracebraid.analysis.device.device_events import device_events_by_step
-from tracebraid.analysis.time.step_times import step_times
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.report.timeline_tables import MOST_RANKS, MOST_SLICES
+from tracebraid.model.report.timeline_tables import MOST_SLICES
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["SliceChoice", "chosen_ranks", "typical_step", "window_of"]
+__all__ = ["SliceChoice", "window_of"]
 
 
 @dataclass(frozen=True)
@@ -30,36 +28,6 @@ class SliceChoice:
     steps: tuple[str, ...] = ()
     annotation: str = PROFILER_STEP
     most: int = MOST_SLICES
-
-
-def typical_step(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> str | None:
-    """The step whose length is the median of a rank's steps; None where no annotation marks steps.
-
-    The first step, those of the warm-up and doubtful ones count only where there are no others.
-
-    Args:
-        linked: one rank.
-        annotation: what marks a step.
-    """
-    steps = step_times(linked, annotation).unique("step", keep="first", maintain_order=True)
-    if steps.is_empty():
-        return None
-    usual = steps.slice(1).filter(~pl.col("warmup") & ~pl.col("doubtful"))
-    counted = (usual if usual.height else steps).sort("span_ns", maintain_order=True)
-    return str(counted.item((counted.height - 1) // 2, "step"))
-
-
-def chosen_ranks(ranks: Sequence[int], first: Iterable[int] = (), most: int = MOST_RANKS) -> list[int]:
-    """The ranks that are drawn, ascending: those that matter, then the lowest ones.
-
-    Args:
-        ranks: all ranks.
-        first: those that matter, in order: of the critical path, then stragglers.
-        most: how many are drawn.
-    """
-    known = set(ranks)
-    wanted = dict.fromkeys([*(rank for rank in first if rank in known), *sorted(ranks)])
-    return sorted(list(wanted)[:most])
 
 
 def window_of(linked: LinkedTrace, choice: SliceChoice) -> tuple[int, int] | None:

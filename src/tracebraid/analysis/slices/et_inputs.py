@@ -20,12 +20,16 @@ def et_inputs(linked: LinkedTrace, nodes: pl.Series) -> pl.DataFrame:
     nothing = pl.Series("shapes", [None] * len(nodes), dtype=pl.String)
     if linked.et is None or nodes.null_count() == len(nodes):
         return pl.DataFrame([nothing, nothing.alias("types")])
-    quoted = as_text("type").str.replace_all("\\", "\\\\", literal=True).str.replace_all('"', '\\"', literal=True)
+    quoted = (
+        as_text("type").str.replace_all("\\", "\\\\", literal=True).str.replace_all('"', '\\"', literal=True)
+    )
     listed = [
         as_text("shape").fill_null("null").alias("shapes"),
         pl.format('"{}"', quoted.fill_null("")).alias("types"),
     ]
-    inputs = linked.et.values.filter(~pl.col("is_output") & pl.col("node_id").is_in(nodes.drop_nulls().implode()))
+    inputs = linked.et.values.filter(
+        ~pl.col("is_output") & pl.col("node_id").is_in(nodes.drop_nulls().implode())
+    )
     lists = (
         inputs.sort("node_id", "position")
         .select("node_id", *listed)

@@ -42,7 +42,9 @@ def merged(slices: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
     row = pl.int_range(pl.len(), dtype=pl.Int64)
     cell = pl.col("ts_ns") // width if width else row
     is_short = pl.col("dur_ns") < width
-    keyed = slices.with_columns(is_short.alias("is_short"), pl.when(is_short).then(cell).otherwise(row).alias("cell"))
+    keyed = slices.with_columns(
+        is_short.alias("is_short"), pl.when(is_short).then(cell).otherwise(row).alias("cell")
+    )
     keys = ["lane", "level", "is_short", "cell"]
     groups = keyed.group_by(keys, maintain_order=True).agg(
         pl.col("ts_ns").min().alias("start_ns"),

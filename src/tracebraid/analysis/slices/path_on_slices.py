@@ -32,7 +32,7 @@ def path_on_slices(
     """
     if path is None or not shown:
         return TIMELINE_PATH.empty()
-    steps = list(dict.fromkeys(step for part in shown for step in part.choice.steps))
+    steps = list(dict.fromkeys(step for part in shown for step in part.steps))
     of_steps = pl.col("step").is_in(steps) if steps else pl.lit(value=True)
     segments = path.segments.filter(of_steps)
     found = (

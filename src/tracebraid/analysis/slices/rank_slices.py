@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracebraid.analysis.slices.choice import SliceChoice, window_of
-from tracebraid.analysis.slices.described import described
 from tracebraid.analysis.slices.dependencies import links_of
+from tracebraid.analysis.slices.described import described
 from tracebraid.analysis.slices.levels import levels_of
 from tracebraid.analysis.slices.merging import merged, merging_width
 from tracebraid.model.category import Role, categories_of
@@ -29,7 +29,7 @@ class RankSlices:
 
     Args:
         rank: the rank.
-        choice: what was chosen.
+        steps: names of the steps that are shown; empty: the whole trace.
         window_ns: from when to when, on the rank's own clock; None: there is nothing to show.
         merged_ns: slices shorter than this were merged where they follow each other; 0: none were.
         slices: as `TIMELINE_SLICES`, on the rank's own clock, with `lane` instead of `track`, and without what is
@@ -40,7 +40,7 @@ class RankSlices:
     """
 
     rank: int
-    choice: SliceChoice
+    steps: tuple[str, ...]
     window_ns: tuple[int, int] | None
     merged_ns: int
     slices: pl.DataFrame
@@ -71,7 +71,7 @@ def rank_slices(linked: LinkedTrace, choice: SliceChoice) -> RankSlices:
     lanes = linked.timeline.lanes.filter(pl.col("lane").is_in(slices.get_column("lane").unique().implode()))
     return RankSlices(
         linked.rank,
-        choice,
+        choice.steps,
         window,
         width,
         compact(described(linked, slices, drawn)),

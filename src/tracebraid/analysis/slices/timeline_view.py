@@ -86,9 +86,7 @@ def _drawn(shown: Sequence[RankSlices]) -> pl.DataFrame:
     rank = pl.Series("rank", [], dtype=pl.Int64)
     none = pl.DataFrame({"rank": rank, "event_id": rank.alias("event_id"), "row": rank.alias("row")})
     found = [
-        part.drawn.select(
-            pl.lit(part.rank, dtype=pl.Int64).alias("rank"), "event_id", pl.col("row") + first
-        )
+        part.drawn.select(pl.lit(part.rank, dtype=pl.Int64).alias("rank"), "event_id", pl.col("row") + first)
         for part, first in _firsts(shown)
     ]
     return pl.concat([none, *found])
@@ -155,7 +153,7 @@ def _tracks(shown: Sequence[RankSlices], slices: pl.DataFrame) -> pl.DataFrame:
 
 def _ranks(shown: Sequence[RankSlices], clocks: pl.DataFrame, origin: int) -> pl.DataFrame:
     rows = [
-        (", ".join(part.choice.steps) or None, part.drawn.height, part.slices.height, part.merged_ns)
+        (", ".join(part.steps) or None, part.drawn.height, part.slices.height, part.merged_ns)
         for part in shown
     ]
     schema = {"steps": pl.String, "events": pl.Int64, "slices": pl.Int64, "merged_ns": pl.Int64}

@@ -7,9 +7,9 @@ from enum import Enum
 from tracebraid.model.column import Column, Kind, Table
 
 __all__ = [
-    "MOST_RANKS",
     "MOST_SLICES",
     "TIMELINE_LINKS",
+    "TIMELINE_LONGEST",
     "TIMELINE_PATH",
     "TIMELINE_RANKS",
     "TIMELINE_SLICES",
@@ -20,8 +20,6 @@ __all__ = [
 
 MOST_SLICES = 200_000
 """Slices of all ranks that a page holds: what a browser still draws at 30 frames a second, in about 4 MB."""
-MOST_RANKS = 32
-"""Ranks that a page draws: of more, each would have too few slices to see an op."""
 
 _INT, _FLOAT, _BOOL, _NAME, _TEXT, _JSON = (
     *(Kind.INT, Kind.FLOAT, Kind.BOOL),
@@ -48,7 +46,7 @@ class SliceKind(Enum):
 
 TIMELINE_SLICES = Table(
     "timeline_slices",
-    "One row per slice that is drawn: an event, or several short ones that follow each other; by rank, lane, level, start.",
+    "One row per slice that is drawn: an event, or several short ones in a row; by rank, lane, level and start.",
     (
         Column("track", _INT, "row of `timeline_tracks`"),
         Column("level", _INT, "line of the track, from 0: nested slices, and those that overlap, lie lower"),
@@ -112,7 +110,9 @@ TIMELINE_LINKS = Table(
     (
         Column("before", _INT, f"what is waited for: {_SLICE}"),
         Column("after", _INT, f"what waits: {_SLICE}"),
-        Column("kind", _NAME, "`event_wait`, `sync`, `inter_thread`, `forward_backward`, as in `dependencies`"),
+        Column(
+            "kind", _NAME, "`event_wait`, `sync`, `inter_thread`, `forward_backward`, as in `dependencies`"
+        ),
         Column("slack_ns", _INT, "from the one to the other; null: not a wait"),
     ),
 )
@@ -127,6 +127,19 @@ TIMELINE_PATH = Table(
         Column("duration_ns", _INT, "duration"),
         Column("kind", _NAME, "what happens (`SegmentKind`)"),
         Column("name", _NAME, "name of the event, or of the thread"),
+    ),
+)
+
+TIMELINE_LONGEST = Table(
+    "timeline_longest",
+    "One row per event of a timeline, the longest first.",
+    (
+        Column("rank", _INT, "the rank"),
+        Column("where", _TEXT, "name of the thread or stream"),
+        *(
+            TIMELINE_SLICES.column(name)
+            for name in ("name", "kind", "start_ns", "duration_ns", "family", "shapes", "size_bytes")
+        ),
     ),
 )
 

@@ -10,7 +10,7 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.report.parts import Chart, ChartKind, DataTable, Level, Missing, Note, Section
 from tracebraid.model.report.run_results import RunResults
-from tracebraid.model.report.timeline_tables import TIMELINE_SLICES, TIMELINE_TABLES, SliceKind
+from tracebraid.model.report.timeline_tables import TIMELINE_LONGEST, TIMELINE_TABLES, SliceKind
 from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.answers.answer_cells import ranges
 from tracebraid.reports.units import duration
@@ -30,12 +30,11 @@ _FORMULA = (
     "events that overlap the step or the device work that was launched in it; allocations and counters are not. "
     "Launches are by correlation; waits are what dependencies shows; the last to wait on a stream is what ran before."
 )
-_TABLE_COLUMNS = ("rank", "where", "name", "kind", "start_ns", "duration_ns", "family", "shapes", "size_bytes")
 
 
 def timeline(results: RunResults) -> Section:
     """The section; what is missing where the traces have no event with a duration."""
-    views = results.views or {}
+    views = results.views
     slices = views.get("timeline-slices")
     if slices is None or slices.is_empty():
         return Section("timeline", _TITLE, [Missing(_TITLE, *NEED_SENTENCES[Need.EVENTS])])
@@ -63,7 +62,7 @@ def timeline(results: RunResults) -> Section:
 def _lead(ranks: pl.DataFrame) -> str:
     of = "a typical step: its length is the median" if ranks.item(0, "steps") else "the whole trace"
     return (
-        f"What ran when, in {of}. Scroll with Ctrl held to zoom, drag to move, click a slice for all that is known of it."
+        f"What ran when, in {of}. Scroll with Ctrl held to zoom, drag to move, click a slice for its details."
     )
 
 
@@ -74,7 +73,9 @@ def _notes(results: RunResults, ranks: pl.DataFrame) -> list[Note]:
     absent = [rank for rank in results.ranks if rank not in shown]
     if absent:
         notes.append(
-            Note(f"Left out: {_ranks(absent)}, so that each drawn rank has enough slices, or without events there.")
+            Note(
+                f"Left out: {_ranks(absent)}, so that each drawn rank has enough slices, or without events there."
+            )
         )
     merged = ranks.filter(pl.col("merged_ns") > 0)
     if merged.height:
@@ -107,11 +108,11 @@ def _longest(views: Mapping[str, pl.DataFrame]) -> DataTable:
     single = slices.filter(as_text("kind") != SliceKind.MERGED.value)
     longest = single.sort("duration_ns", descending=True, maintain_order=True).head(_LONGEST)
     where = tracks.select("track", "rank", pl.col("label").alias("where"))
-    frame = longest.join(where, on="track", how="left", maintain_order="left").select(_TABLE_COLUMNS)
+    frame = longest.join(where, on="track", how="left", maintain_order="left")
     return DataTable(
         "timeline-longest",
         "The longest slices",
-        frame,
-        TIMELINE_SLICES,
+        TIMELINE_LONGEST.conform(frame),
+        TIMELINE_LONGEST,
         left_out=slices.height - frame.height,
     )

@@ -37,6 +37,7 @@ export class Timeline {
     this.controls = controlsIn(drawing);
     this.state = stateOf(modelOf(frames), coloursOf(this.controls.root));
     this.pending = false;
+    /** @type {ReturnType<typeof busyShares>} */
     this.busy = { shares: new Float32Array(0), rows: 0 };
     this.listen();
     listen(this);
