@@ -12,7 +12,7 @@ from tracebraid.model.report.timeline_tables import TIMELINE_LINKS
 __all__ = ["links_of", "rows_of"]
 
 _SHOWN_BY_SLICES = ("launch", "stream_order", "forward_backward")
-"""Kinds that need no links: slices have `call` and `op` and an order, and `LinkedTrace.forward_backward` has the last."""
+"""Kinds that need no links: slices have `call` and `op` and an order; `forward_backward` is a table of its own."""
 
 
 def rows_of(drawn: pl.DataFrame, events: pl.Series) -> pl.Series:
