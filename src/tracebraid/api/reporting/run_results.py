@@ -10,6 +10,7 @@ import polars as pl
 from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors, known_detectors
 from tracebraid.analysis.time.step_times import step_times
 from tracebraid.api.advising import advice_of_ranks
+from tracebraid.api.checking import faults, is_note
 from tracebraid.api.job.readable_ranks import ask_ranks
 from tracebraid.api.job.whole_job import answers_of_ranks
 from tracebraid.api.reporting.asked import ASKED, ASKED_OF_JOB, DETAILED_RANKS
@@ -80,10 +81,7 @@ def run_results(
     found = list(ask_ranks(job, ranks, reading.ask, progress or _silent, findings))
     if options.steps is not None and not reading.steps:
         chosen_steps(BY_NAME["step_times"].table.empty(), options.steps, options.annotation)
-    results = _results(job, reading, found, findings)
-    for view in JOB_VIEWS:
-        results = replace(results, views={**results.views, **view(results)})
-    return results
+    return _results(job, reading, found, findings)
 
 
 def _results(
@@ -97,8 +95,8 @@ def _results(
     of_job, linked = answers_of_ranks(OF_JOB, [rank.of_job for rank in found], options.annotation)
     bounded, left_of_job = _bounded(of_job)
     of_ranks = [finding for rank in found for finding in rank.findings]
-    noticed = [*findings, *of_ranks, *linked.findings, *advice.findings, *graph.findings]
-    return RunResults(
+    noticed = faults([*findings, *of_ranks, *linked.findings, *advice.findings, *graph.findings])
+    results = RunResults(
         path=job.path,
         ranks=[rank.rank for rank in found],
         infos=[info for rank in found for info in rank.infos],
@@ -115,7 +113,11 @@ def _results(
         left_out={**left_out, **left_of_job},
         detailed=[rank.rank for rank in found if rank.rank in reading.detailed],
         steps=reading.steps or (),
+        notes=frozenset(finding.code for finding in noticed if is_note(finding)),
     )
+    for view in JOB_VIEWS:
+        results = replace(results, views={**results.views, **view(results, linked)})
+    return results
 
 
 def _silent(_: float) -> None:

@@ -100,6 +100,7 @@ class DataTable:
         formula: how its figures are computed; empty where its columns say all.
         left_out: rows that there are beside these.
         start_ns: start of the traces on the unix clock, from which moments are shown.
+        starts: start of the trace of each rank, from which the moments of its rows are shown, on its own clock.
     """
 
     id: str
@@ -110,6 +111,7 @@ class DataTable:
     formula: str = ""
     left_out: int = 0
     start_ns: int = 0
+    starts: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,19 +9,24 @@ __all__ = ["import_map", "style"]
 
 _HERE = Path(__file__).parent
 _PREFIX = "tracebraid/"
-_CSS = ("colours.css", "page.css")
-"""In the order in which they apply; every other file in `css/` comes behind, by name."""
+_FIRST, _LAST = ("colours.css", "page.css"), ("print.css",)
+"""Style sheets that apply before and after the others of `css/`, which apply in the order of their names."""
 
 
 def import_map() -> dict[str, dict[str, str]]:
     """An import map with each module of `js/` as a `data:` address, under `tracebraid/<path>`."""
     root = _HERE / "js"
     modules = sorted(root.rglob("*.js"))
-    return {"imports": {_PREFIX + path.relative_to(root).as_posix(): _address(path) for path in modules}}
+    names = {_PREFIX + path.relative_to(root).as_posix(): path for path in modules}
+    return {
+        "imports": {name: _address(name, path.read_text(encoding="utf-8")) for name, path in names.items()}
+    }
 
 
-def _address(path: Path) -> str:
-    return f"data:text/javascript;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+def _address(name: str, source: str) -> str:
+    """The module as an address; errors in it name the module, not the address."""
+    named = f"{source}//# sourceURL={name}\n"
+    return f"data:text/javascript;base64,{base64.b64encode(named.encode()).decode('ascii')}"
 
 
 def style() -> str:
@@ -31,4 +36,5 @@ def style() -> str:
 
 
 def _rank(name: str) -> tuple[int, str]:
-    return (_CSS.index(name) if name in _CSS else len(_CSS), name)
+    first = _FIRST.index(name) if name in _FIRST else len(_FIRST)
+    return (first + (name in _LAST), name)
