@@ -61,7 +61,7 @@ def _shorten(long: Sequence[str], shown: dict[str, str], width: int) -> None:
     middles = Counter(_without_middle(form, width) for form in rest.values())
     for name, form in rest.items():
         middle = _without_middle(form, width)
-        cut = middle if middles[middle] == 1 else _around(form, differs[form], width)
+        cut = middle if middles[middle] == 1 else _from_difference(form, differs[form], width)
         shown[name] = _numbered(cut, taken, width)
         taken.add(shown[name])
 
@@ -99,7 +99,7 @@ def _without_middle(text: str, width: int) -> str:
     return f"{_begin(text, room - cell_len(end))}{_GAP}{end}"
 
 
-def _around(text: str, differs: int, width: int) -> str:
+def _from_difference(text: str, differs: int, width: int) -> str:
     """The text's begin, and behind a gap the part from where it differs from others."""
     head = _begin(text, int(width * _HEAD_SHARE))
     start = differs - _BEFORE_DIFFERENCE
