@@ -131,7 +131,7 @@ def test_scripts_and_styles_do_not_end_their_elements() -> None:
     assert "</" not in style()
     addresses: dict[str, Any] = import_map()["imports"]
     assert "tracebraid/main.js" in addresses
-    assert all(address.startswith("data:text/javascript;base64,") for address in addresses.values())
+    assert all(address.startswith("data:text/javascript;charset=utf-8,") for address in addresses.values())
 
 
 def test_a_page_asks_nothing_of_a_network() -> None:
