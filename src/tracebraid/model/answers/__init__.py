@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracebraid.model.answers.efficiency import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE, Bound, OpFamily
+from tracebraid.model.answers.flames import FLAME_FRAMES, FLAME_NAMES, FlameKind, FlameTree
 from tracebraid.model.answers.graph.critical_path import (
     PATH_HOPS,
     PATH_SEGMENTS,
@@ -151,6 +152,8 @@ __all__ = [
     "DIFF_STEPS",
     "EVIDENCE",
     "EXPOSED_COLLECTIVES",
+    "FLAME_FRAMES",
+    "FLAME_NAMES",
     "FULL_QUEUE",
     "GRAPH_KERNELS",
     "GRAPH_REPLAYS",
@@ -226,6 +229,8 @@ __all__ = [
     "Direction",
     "Doubt",
     "FirstTimeWork",
+    "FlameKind",
+    "FlameTree",
     "GapSize",
     "HostActivity",
     "HostWait",
