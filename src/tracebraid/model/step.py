@@ -13,15 +13,7 @@ if TYPE_CHECKING:
 
     from tracebraid.model.timeline import Timeline
 
-__all__ = [
-    "PROFILER_STEP",
-    "is_profiler_step",
-    "is_step_name",
-    "some_steps",
-    "step_among",
-    "step_events",
-    "step_name",
-]
+__all__ = ["PROFILER_STEP", "is_profiler_step", "is_step_name", "some_steps", "step_events", "step_name"]
 
 PROFILER_STEP = "ProfilerStep"
 """The annotation that `torch.profiler` writes for each step, with `#` and a number behind it."""
@@ -73,14 +65,3 @@ def step_events(timeline: Timeline, annotation: str = PROFILER_STEP) -> pl.DataF
         pl.col("ts_ns").alias("start_ns"),
         (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
     )
-
-
-def step_among(names: Sequence[str], asked: str, annotation: str = PROFILER_STEP) -> str | None:
-    """The step that is asked for by its name or its number; None where it is not among the names.
-
-    Args:
-        names: of steps.
-        asked: a name, or the number behind the annotation.
-        annotation: what marks a step.
-    """
-    return next((name for name in (asked, f"{annotation}#{asked}") if name in names), None)

@@ -1,63 +1,59 @@
-"""The rank and the step that an export is asked for, among those that there are."""
+"""The ranks of an export, asked about the step that is wanted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.api.exports.options import ExportOptions, ask_each
 from tracebraid.errors import ArgumentError
+from tracebraid.model.finding import Finding
+from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import some_steps, step_among
+from tracebraid.model.step import some_steps
 
-if TYPE_CHECKING:
-    from tracebraid.api.exports.export import ExportOptions
-
-__all__ = ["asked_ranks", "found_in_steps", "of_rank"]
+__all__ = ["ask_in_step"]
 
 T = TypeVar("T")
 
 
-def asked_ranks(options: ExportOptions) -> list[int] | None:
-    """The ranks that are asked for; None: all."""
-    return None if options.rank is None else [options.rank]
-
-
-def of_rank(
-    linked: LinkedTrace, options: ExportOptions, question: Callable[[LinkedTrace, str, str | None], T]
-) -> T | list[str]:
-    """What a question answers of a rank, or the names of the rank's steps where it has not the step asked for.
+def ask_in_step(
+    job: Job,
+    options: ExportOptions,
+    question: Callable[[LinkedTrace, str | None], T],
+    findings: list[Finding],
+) -> Iterator[T]:
+    """The answers of the ranks that have the step which is asked for; of all where none is.
 
     Args:
-        linked: the rank.
-        options: `step` and `annotation`.
-        question: takes the rank, what marks a step, and the step's name or None.
-    """
-    if options.step is None:
-        return question(linked, options.annotation, None)
-    names = step_windows(linked, options.annotation).get_column("step").to_list()
-    step = step_among(names, options.step, options.annotation)
-    return names if step is None else question(linked, options.annotation, step)
-
-
-def found_in_steps(answers: Iterable[T | list[str]], options: ExportOptions) -> Iterator[T]:
-    """The answers of the ranks that have the step.
-
-    Args:
-        answers: see `of_rank`.
-        options: what was asked.
+        job: the ranks.
+        options: which of them, and which step.
+        question: takes a rank, and the name of the step or None.
+        findings: what was noticed is added.
 
     Raises:
-        ArgumentError: no rank has the step.
+        ArgumentError: there is no such rank, or no rank has the step.
+        InputError: no rank can be read.
     """
     seen: list[str] = []
     found = False
-    for answer in answers:
-        if isinstance(answer, list):
-            seen += [name for name in answer if name not in seen]
-        else:
-            found = True
-            yield answer
-    if not found and options.step is not None:
+
+    def ask(linked: LinkedTrace) -> T | None:
+        nonlocal found
+        if options.step is None:
+            return question(linked, None)
+        names = (
+            step_windows(linked, options.annotation).get_column("step").unique(maintain_order=True).to_list()
+        )
+        step = next((name for name in options.step_names if name in names), None)
+        if step is None:
+            seen.extend(name for name in names if name not in seen)
+            return None
+        found = True
+        return question(linked, step)
+
+    yield from (answer for answer in ask_each(job, options, ask, findings) if answer is not None)
+    if options.step is not None and not found:
         have = some_steps(seen) or "none"
         raise ArgumentError(f"there is no step {options.step} by {options.annotation}; there are: {have}")
