@@ -21,6 +21,7 @@ __all__ = [
     "part_beside",
     "refuse_existing",
     "refuse_target",
+    "whole_file",
     "whole_folder",
     "write_whole",
     "writing",
@@ -74,6 +75,23 @@ def refuse_target(target: Path) -> None:
             probe.write_bytes(b"1")
         finally:
             probe.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """The path of a new file beside the target, which gets its name when the block ends; after an error none is left.
+
+    Raises:
+        OutputError: it cannot be written, or the target is there already.
+    """
+    part = part_beside(target)
+    try:
+        with writing(target):
+            yield part
+            _take_name(part, target, overwrite=False)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 @contextmanager
