@@ -9,8 +9,8 @@ from typing import NamedTuple
 import polars as pl
 
 from tracebraid.analysis.flames.flame_frames import flame_frames
-from tracebraid.api.exports.options import Exported, ExportOptions
 from tracebraid.api.exports.asking import ask_in_step
+from tracebraid.api.exports.options import Exported, ExportOptions
 from tracebraid.errors import InputError
 from tracebraid.exporters.flames.collapsed import collapsed_lines
 from tracebraid.exporters.flames.speedscope import (
