@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tracebraid.analysis.flames.flame_frames import flame_frames, merged_ranks
 from tracebraid.analysis.flames.limited import flame_names, limited
+from tracebraid.model.answers import FLAME_FRAMES
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.report.flame_views import FLAME_FRAMES_VIEW, FLAME_NAMES_VIEW
-from tracebraid.model.step import PROFILER_STEP
+from tracebraid.model.report.run_results import RunResults
+
+if TYPE_CHECKING:
+    from tracebraid.api.reporting.views import ViewOptions
 
 __all__ = ["FRAMES_ON_PAGE", "NAMES_ON_PAGE", "flames_of_rank", "flames_of_ranks"]
 
@@ -21,22 +26,15 @@ NAMES_ON_PAGE = 200
 """Names of a tree in the table beside the graph."""
 
 
-def flames_of_rank(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> Mapping[str, pl.DataFrame]:
-    """What is taken of a rank, by its name in `RunResults.views`.
-
-    Args:
-        linked: one rank.
-        annotation: what marks a step.
-    """
-    return {FLAME_FRAMES_VIEW: flame_frames(linked, annotation)}
+def flames_of_rank(linked: LinkedTrace, options: ViewOptions) -> Mapping[str, pl.DataFrame]:
+    """What is taken of a rank, over all of its steps and what is in none, by its name in `RunResults.views`."""
+    return {FLAME_FRAMES_VIEW: flame_frames(linked, options.annotation)}
 
 
-def flames_of_ranks(frames: pl.DataFrame) -> Mapping[str, pl.DataFrame]:
-    """What a page shows, by its name in `RunResults.views`: the greatest frames of all ranks, and the names of all.
-
-    Args:
-        frames: `FLAME_FRAMES` of several ranks.
-    """
+def flames_of_ranks(results: RunResults) -> Mapping[str, pl.DataFrame]:
+    """What a page shows: the greatest frames of all detailed ranks, merged, and the names of all of them."""
+    frames = results.views.get(FLAME_FRAMES_VIEW, FLAME_FRAMES.empty())
     merged = merged_ranks([rows for _, rows in frames.group_by(["rank"], maintain_order=True)])
-    names = flame_names(merged).filter(pl.int_range(pl.len()).over("tree") < NAMES_ON_PAGE)
-    return {FLAME_FRAMES_VIEW: limited(merged, FRAMES_ON_PAGE), FLAME_NAMES_VIEW: names}
+    names = flame_names(merged)
+    first = names.filter(pl.int_range(pl.len()).over("tree") < NAMES_ON_PAGE)
+    return {FLAME_FRAMES_VIEW: limited(merged, FRAMES_ON_PAGE), FLAME_NAMES_VIEW: first}

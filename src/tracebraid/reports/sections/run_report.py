@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tracebraid.model.report.parts import Report, Section
 from tracebraid.model.report.run_results import RunResults
+from tracebraid.reports.sections.flame import flame
 from tracebraid.reports.sections.head import head
 from tracebraid.reports.sections.tables import TABLES
 from tracebraid.reports.sections.trust import trust
@@ -14,6 +15,7 @@ __all__ = ["SECTIONS", "run_report"]
 
 SECTIONS: tuple[Callable[[RunResults], Section | None], ...] = (
     head,
+    flame,
     *TABLES,
     trust,
 )
