@@ -103,6 +103,7 @@ from tracebraid.model.answers.memory.memory import (
     MemorySource,
     TrainingPhase,
 )
+from tracebraid.model.answers.op_graph import OP_GRAPH_EDGES, OP_GRAPH_NODES, OpEdge, OpNode
 from tracebraid.model.answers.ops import (
     ANNOTATION_KERNELS,
     MODULES,
@@ -184,6 +185,8 @@ __all__ = [
     "MODULES",
     "OPS",
     "OP_COSTS",
+    "OP_GRAPH_EDGES",
+    "OP_GRAPH_NODES",
     "OP_KERNEL_SEQUENCES",
     "OVERLAP",
     "PATH_HOPS",
@@ -242,8 +245,10 @@ __all__ = [
     "MemorySource",
     "MetricLack",
     "ModuleSource",
+    "OpEdge",
     "OpFamily",
     "OpKey",
+    "OpNode",
     "Phase",
     "PhaseEvidence",
     "StepPart",
