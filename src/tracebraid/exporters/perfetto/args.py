@@ -11,7 +11,7 @@ import polars as pl
 from tracebraid.exporters.perfetto.content import Arg, ArgKind
 from tracebraid.exporters.perfetto.numbering import as_json_text, numbered
 from tracebraid.exporters.perfetto.wire import Ints
-from tracebraid.model.column import Kind, Table
+from tracebraid.model.column import Kind
 from tracebraid.model.expressions import as_text
 from tracebraid.model.schema.kineto import (
     COLLECTIVES,
@@ -94,7 +94,9 @@ def _extra(extra: pl.DataFrame, row_of_event: Ints) -> list[Arg]:
     names = keyed.get_column("key").unique(maintain_order=True)
     found: list[Arg] = []
     few = names.head(_MOST_KEYS)
-    for (name,), rows in keyed.filter(pl.col("key").is_in(few.implode())).group_by("key", maintain_order=True):
+    for (name,), rows in keyed.filter(pl.col("key").is_in(few.implode())).group_by(
+        "key", maintain_order=True
+    ):
         values = args_of_frame(rows.select("event_id", "value"), row_of_event, ["value"])
         found += [replace(arg, name=str(name)) for arg in values]
     rest = keyed.filter(~pl.col("key").is_in(few.implode()))

@@ -161,6 +161,7 @@ class Process:
         lanes: its lanes, in the order in which they are shown.
         slices: all of them.
         counters: its counters, shown behind the lanes.
+        order: processes are shown in the order of this number.
     """
 
     number: int
@@ -169,6 +170,7 @@ class Process:
     lanes: Sequence[Lane]
     slices: Slices
     counters: Sequence[Counter] = ()
+    order: int = 0
 
     @property
     def pid(self) -> int:

@@ -32,9 +32,14 @@ def et_args(linked: LinkedTrace) -> pl.DataFrame:
 def _values(et: ExecutionTrace, is_output: bool) -> pl.DataFrame:
     """The shapes and types of each node's inputs or outputs, each a JSON list."""
     direction = "output" if is_output else "input"
-    quoted = '"' + as_text("type").fill_null("").str.replace_all("\\", "\\\\", literal=True).str.replace_all(
-        '"', '\\"', literal=True
-    ) + '"'
+    quoted = (
+        '"'
+        + as_text("type")
+        .fill_null("")
+        .str.replace_all("\\", "\\\\", literal=True)
+        .str.replace_all('"', '\\"', literal=True)
+        + '"'
+    )
     return (
         et.values.filter(pl.col("is_output") == is_output)
         .sort("node_id", "position")

@@ -1,4 +1,4 @@
-"""The lanes of a rank: its threads and streams, with annotations and synchronisation of streams apart from their work."""
+"""The lanes of a rank: its threads, and its streams with annotations and synchronisation apart from their work."""
 
 from __future__ import annotations
 

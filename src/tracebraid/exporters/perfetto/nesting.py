@@ -1,7 +1,7 @@
 """Which slices can share a track, and in which order do their begins and ends come?
 
-A track holds slices that nest, as its viewer closes the one that was opened last. Of a lane whose slices overlap without
-one holding the other, as kernels that run side by side on a stream do, some go to sibling tracks.
+A track holds slices that nest, as its viewer closes the one that was opened last. Of a lane whose slices overlap
+without one holding the other, as kernels that run side by side on a stream do, some go to sibling tracks.
 """
 
 from __future__ import annotations
@@ -80,32 +80,32 @@ def _crossings(lane: Ints, ts_ns: Ints, end_ns: Ints) -> NDArray[np.intp]:
 
 def _small(numbers: Ints) -> NDArray[np.integer]:
     """As 16 bits where they fit, which numpy sorts by digits."""
-    return numbers.astype(np.uint16) if numbers.max(initial=0) < 1 << 16 else numbers
+    small: NDArray[np.integer] = numbers.astype(np.uint16) if numbers.max(initial=0) < 1 << 16 else numbers
+    return small
 
 
 def _spread(starts: list[int], ends: list[int]) -> list[int]:
-    """The sibling track of each slice of a lane: the first in which it nests."""
-    stacks: list[list[int]] = [[]]
+    """The sibling track of each slice of a lane: the first in which it nests, or one that is free."""
+    stacks: list[list[int]] = [[] for _ in range(_NESTING_TRACKS)]
     busy: list[tuple[int, int]] = []
     found = []
-    further = _NESTING_TRACKS
     for start, end in zip(starts, ends, strict=True):
-        for number, stack in enumerate(stacks):
-            while stack and stack[-1] <= start:
-                stack.pop()
-            if not stack or stack[-1] >= end:
-                if end > start:
-                    stack.append(end)
-                break
-        else:
-            if len(stacks) < _NESTING_TRACKS:
-                number = len(stacks)
-                stacks.append([end])
-            elif busy and busy[0][0] <= start:
-                number = heappop(busy)[1]
-                heappush(busy, (end, number))
-            else:
-                number, further = further, further + 1
-                heappush(busy, (end, number))
+        number = _nesting(stacks, start, end)
+        if number is None:
+            free = busy and busy[0][0] <= start
+            number = heappop(busy)[1] if free else _NESTING_TRACKS + len(busy)
+            heappush(busy, (end, number))
         found.append(number)
     return found
+
+
+def _nesting(stacks: list[list[int]], start: int, end: int) -> int | None:
+    """The first track in which a slice nests, whose ends of open slices it extends; None where it nests in none."""
+    for number, stack in enumerate(stacks):
+        while stack and stack[-1] <= start:
+            stack.pop()
+        if not stack or stack[-1] >= end:
+            if end > start:
+                stack.append(end)
+            return number
+    return None

@@ -17,7 +17,9 @@ _COLLECTIVE = 1 << 62
 """Is added to the number of a collective, so that it is no rank's own arrow."""
 
 
-def rank_flows(linked: LinkedTrace, process: int, row_of_event: Ints, collectives: pl.DataFrame) -> list[Flow]:
+def rank_flows(
+    linked: LinkedTrace, process: int, row_of_event: Ints, collectives: pl.DataFrame
+) -> list[Flow]:
     """The flows of a rank whose ends are all there.
 
     Args:

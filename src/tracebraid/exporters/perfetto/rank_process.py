@@ -21,6 +21,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["RankContext", "rank_process"]
 
+
 @dataclass(frozen=True, eq=False)
 class RankContext:
     """What other stages know of a rank.
@@ -65,7 +66,7 @@ def rank_process(linked: LinkedTrace, context: RankContext) -> Process:
         rank_flows(linked, context.number, row_of_event, context.collectives),
     )
     name = f"rank {linked.rank}"
-    return Process(context.number, name, context.labels, lanes.lanes, slices, context.counters)
+    return Process(context.number, name, context.labels, lanes.lanes, slices, context.counters, linked.rank)
 
 
 def _args(linked: LinkedTrace, context: RankContext, row_of_event: Ints) -> list[Arg]:
@@ -80,7 +81,9 @@ def _of_device(linked: LinkedTrace, surroundings: pl.DataFrame) -> pl.DataFrame:
     """The op that launched each device event, its node, and what surrounds it."""
     links = linked.device_links if linked.has_et else linked.launches
     node = pl.col("node_id") if linked.has_et else pl.lit(None, dtype=pl.Int64)
-    work = links.filter(pl.col("op_event").is_not_null()).select("event_id", "op_event", node.alias("node id"))
+    work = links.filter(pl.col("op_event").is_not_null()).select(
+        "event_id", "op_event", node.alias("node id")
+    )
     names = linked.timeline.events.select("name").get_column("name")
     return (
         work.with_columns(names.gather(work.get_column("op_event")).alias("op"))

@@ -75,9 +75,7 @@ def slice_packets(
     row, is_end = _packet_order(slices)
     for start in range(0, len(row), _PACKETS_PER_CHUNK):
         chunk = slice(start, start + _PACKETS_PER_CHUNK)
-        yield _packets(
-            _Events(slices, tracks, interned), (row[chunk], is_end[chunk]), sequence, origin_ns
-        )
+        yield _packets(_Events(slices, tracks, interned), (row[chunk], is_end[chunk]), sequence, origin_ns)
 
 
 def _packet_order(slices: Slices) -> tuple[Ints, NDArray[np.bool_]]:
@@ -121,9 +119,7 @@ def _packets(events: _Events, order: tuple[Ints, NDArray[np.bool_]], sequence: i
         PacketField.SEQUENCE_FLAGS, SequenceFlag.NEEDS_INCREMENTAL_STATE
     )
     times = Varints(PacketField.TIMESTAMP, ts_ns - origin_ns)
-    return encoded(
-        PACKET, [Constant(head, chunk.count), times, Message(PacketField.TRACK_EVENT, event)]
-    )
+    return encoded(PACKET, [Constant(head, chunk.count), times, Message(PacketField.TRACK_EVENT, event)])
 
 
 def _numbers(field: int, texts: Texts, chunk: _Chunk) -> Part:
@@ -137,14 +133,18 @@ def _annotations(arg: Arg, interned: Interned, chunk: _Chunk) -> list[Part]:
     here, at = chunk.slots(arg.rows)
     if not len(at):
         return []
-    values, value = arg.values[here], None
-    if arg.kind is ArgKind.INT:
-        value = Varints(AnnotationField.INT_VALUE, values.astype(np.int64))
-    elif arg.kind is ArgKind.BOOL:
-        value = Varints(AnnotationField.BOOL_VALUE, values.astype(np.int64))
-    elif arg.kind is ArgKind.FLOAT:
-        value = Fixed64s(AnnotationField.DOUBLE_VALUE, values.astype(np.float64))
-    else:
-        value = Varints(AnnotationField.STRING_VALUE_IID, interned.arg_values(arg)[values.astype(np.int64)])
     name = Constant(number_field(AnnotationField.NAME_IID, interned.arg_name(arg)), len(at))
+    value = _values(arg, here, interned)
     return [Scattered(at, Message(EventField.DEBUG_ANNOTATIONS, [name, value]), chunk.count)]
+
+
+def _values(arg: Arg, here: slice, interned: Interned) -> Part:
+    values = arg.values[here]
+    if arg.kind is ArgKind.FLOAT:
+        return Fixed64s(AnnotationField.DOUBLE_VALUE, values.astype(np.float64))
+    numbers = values.astype(np.int64)
+    if arg.kind is ArgKind.INT:
+        return Varints(AnnotationField.INT_VALUE, numbers)
+    if arg.kind is ArgKind.BOOL:
+        return Varints(AnnotationField.BOOL_VALUE, numbers)
+    return Varints(AnnotationField.STRING_VALUE_IID, interned.arg_values(arg)[numbers])

@@ -85,7 +85,7 @@ def _process(process: Process, uuid: int) -> bytes:
     content = (
         number_field(ProcessField.PID, process.pid)
         + bytes_field(ProcessField.NAME, process.name.encode())
-        + number_field(ProcessField.SORT_INDEX, process.number)
+        + number_field(ProcessField.SORT_INDEX, process.order)
         + b"".join(bytes_field(ProcessField.LABELS, label.encode()) for label in process.labels)
     )
     return (
