@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
-
-import polars as pl
 
 from tracebraid.errors import MissingLibraryError
 from tracebraid.model.report.parts import Chart, DataTable, Report
-from tracebraid.reports.answers.answer_cells import MOMENTS
 from tracebraid.reports.page.data_block import data_block
 from tracebraid.reports.page.modules import import_map, style
 from tracebraid.reports.page.table_columns import table_columns
+from tracebraid.reports.relative_moments import relative_moments
 from tracebraid.reports.text import printable
 from tracebraid.version import __version__
 
-__all__ = ["page"]
+__all__ = ["ServedPage", "page"]
 
 
-def page(report: Report) -> str:
+def page(report: Report, served: ServedPage | None = None) -> str:
     """The page.
+
+    Args:
+        report: what it shows.
+        served: what only a page that comes from a server has; None: it is opened as a file.
 
     Raises:
         MissingLibraryError: jinja2 is not installed.
@@ -49,8 +52,26 @@ def page(report: Report) -> str:
     }
     template = environment.get_template("page.html.jinja")
     return template.render(
-        report=report, blocks=blocks.texts, import_map=import_map(), style=style(), version=__version__
+        report=report,
+        blocks=blocks.texts,
+        import_map=import_map(),
+        style=style(),
+        version=__version__,
+        served=served,
     )
+
+
+@dataclass(frozen=True)
+class ServedPage:
+    """What a page has that comes from a server.
+
+    Args:
+        nonce: stands in its own scripts and styles, so that the browser can refuse all others.
+        timeline: the address of the timeline for Perfetto, relative to the page's.
+    """
+
+    nonce: str
+    timeline: str
 
 
 class _Blocks:
@@ -62,8 +83,7 @@ class _Blocks:
     def add(self, table: DataTable) -> str:
         """Add the rows of a table, moments from its start; returns the id of their block."""
         frame = table.frame if table.columns is None else table.frame.select(table.columns)
-        moments = [name for name in frame.columns if name in MOMENTS]
-        self.texts[f"data-{table.id}"] = data_block(frame.with_columns(pl.col(moments) - table.start_ns))
+        self.texts[f"data-{table.id}"] = data_block(relative_moments(table).select(frame.columns))
         return f"data-{table.id}"
 
     def of_chart(self, chart: Chart) -> dict[str, str]:
