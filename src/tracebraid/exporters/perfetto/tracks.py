@@ -95,9 +95,9 @@ def _process(process: Process, uuid: int) -> bytes:
     )
 
 
-def _lane(process: Process, number: int, uuid: int, around: tuple[int, int]) -> bytes:
-    """A track of a lane; `around` are the track of the process and the first one of the lane."""
-    lane, (parent, first) = process.lanes[number], around
+def _lane(process: Process, number: int, uuid: int, parents: tuple[int, int]) -> bytes:
+    """A track of a lane; `parents` are the track of the process and the first one of the lane."""
+    lane, (parent, first) = process.lanes[number], parents
     if lane.thread_id is not None and uuid == first:
         return number_field(TrackField.UUID, uuid) + bytes_field(
             TrackField.THREAD, _thread(process, lane, lane.thread_id, number)
