@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tracebraid.model import notebook
 from tracebraid.model.column import Table
 
 if TYPE_CHECKING:
@@ -177,3 +178,9 @@ class Report:
     def __repr__(self) -> str:
         """What it is, in brief."""
         return f"Report({self.title!r}, sections={[section.id for section in self.sections]})"
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook: its sections; `write_report` makes the page."""
+        rows = ((section.title, len(section.parts)) for section in self.sections)
+        sections = notebook.rows_html("", ("section", "parts"), rows, len(self.sections))
+        return notebook.shown(self.title, sections)
