@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -59,6 +60,18 @@ _PARTS = "part op cause host_activity a_ns b_ns difference_ns significant low_ns
 _SLOWER = "difference_ns low_ns high_ns name input_dims_b module_b path_b p"
 
 
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows for a table: its id and title, and the columns that are shown, if they say something; empty: all."""
+
+    id: str
+    title: str
+    frame: pl.DataFrame
+    schema: Table
+    columns: str = ""
+    formula: str = _CHANCE
+
+
 def comparison_report(
     found: Comparison,
     title: str = "Comparison of two runs",
@@ -100,7 +113,7 @@ def _verdict(found: Comparison, limit: float | None) -> Section:
     if found.steps.height > 2:
         parts.append(ranks_chart(found))
     else:
-        parts.append(_table("steps", "Steps", found.steps, DIFF_STEPS, "", _CHANCE))
+        parts.append(_table(_Rows("steps", "Steps", found.steps, DIFF_STEPS)))
     return Section("verdict", "Is a step slower?", parts)
 
 
@@ -127,7 +140,7 @@ def _origin(found: Comparison) -> Section:
     names = {code.value: code_name(code) for code in DiffPart}
     rows = differing.with_columns(pl.col("part").replace(names))
     if not rows.is_empty():
-        parts.append(_table("parts", "By op, and by cause of idle time", rows, DIFF_PARTS, _PARTS, _CHANCE))
+        parts.append(_table(_Rows("parts", "By op, and by cause of idle time", rows, DIFF_PARTS, _PARTS)))
     if not parts:
         parts = [Note("No part of the step differs.")]
     lead = "Parts of a step, mean over steps and ranks; all differences add up to that of the step."
@@ -141,15 +154,11 @@ def _changes(found: Comparison) -> Section:
     kernels = found.changed_kernels.with_columns(in_words)
     slower = found.ops.filter(pl.col("significant"), pl.col("difference_ns") != 0)
     tables = (
-        ("changed-ops", "Ops added, removed or changed", ops, DIFF_OPS, _OPS),
-        ("changed-kernels", "Kernels added, removed or changed", kernels, DIFF_KERNELS, _KERNELS),
-        ("slower-ops", "Ops whose own time differs by more than chance", slower, DIFF_OPS, _SLOWER),
+        _Rows("changed-ops", "Ops added, removed or changed", ops, DIFF_OPS, _OPS),
+        _Rows("changed-kernels", "Kernels added, removed or changed", kernels, DIFF_KERNELS, _KERNELS),
+        _Rows("slower-ops", "Ops whose own time differs by more than chance", slower, DIFF_OPS, _SLOWER),
     )
-    parts: list[Part] = [
-        _table(id, title, frame, schema, columns, _CHANCE)
-        for id, title, frame, schema, columns in tables
-        if not frame.is_empty()
-    ]
+    parts: list[Part] = [_table(rows) for rows in tables if not rows.frame.is_empty()]
     if not parts:
         parts = [Note("Ops and kernels are the same, and none differs by more than chance.")]
     return Section("changes", "What changed", parts, "Ops are matched by where they are called.")
@@ -163,7 +172,7 @@ def _settings(found: Comparison) -> Section | None:
     frame = known.sort("differs", descending=True, maintain_order=True).with_columns(
         pl.col("setting").replace(names)
     )
-    table = _table("settings", "Settings", frame, DIFF_SETTINGS, "setting a b differs", "")
+    table = _table(_Rows("settings", "Settings", frame, DIFF_SETTINGS, "setting a b differs", ""))
     return Section("settings", "What the runs were made with", [table])
 
 
@@ -182,13 +191,20 @@ def _cautions(found: Comparison, findings: Sequence[Finding]) -> Section | None:
     return Section("cautions", "What to know before believing it", parts)
 
 
-def _table(id: str, title: str, frame: pl.DataFrame, schema: Table, columns: str, formula: str) -> DataTable:
+def _table(rows: _Rows) -> DataTable:
     """The rows that differ most, with the columns that say something."""
+    frame = rows.frame
     by = ("difference",) if "difference_ns" in frame.columns else ()
     sized = frame.with_columns(pl.col("difference_ns").abs().alias("difference")) if by else frame
     kept = most_rows(sized, _ROWS, by).select(frame.columns)
-    wanted = columns.split() or frame.columns
+    wanted = rows.columns.split() or frame.columns
     shown = [name for name in wanted if kept.get_column(name).null_count() < kept.height]
     return DataTable(
-        f"rows-{id}", title, kept, schema, tuple(shown or wanted[:1]), formula, frame.height - kept.height
+        f"rows-{rows.id}",
+        rows.title,
+        kept,
+        rows.schema,
+        tuple(shown or wanted[:1]),
+        rows.formula,
+        frame.height - kept.height,
     )
