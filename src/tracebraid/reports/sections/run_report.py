@@ -7,10 +7,16 @@ from collections.abc import Callable
 from tracebraid.model.report.parts import Report, Section
 from tracebraid.model.report.run_results import RunResults
 from tracebraid.reports.sections.head import head
+from tracebraid.reports.sections.tables import TABLES
+from tracebraid.reports.sections.trust import trust
 
 __all__ = ["SECTIONS", "run_report"]
 
-SECTIONS: tuple[Callable[[RunResults], Section | None], ...] = (head,)
+SECTIONS: tuple[Callable[[RunResults], Section | None], ...] = (
+    head,
+    *TABLES,
+    trust,
+)
 """Each makes one section; None where the run gives no reason for it."""
 
 
