@@ -18,7 +18,9 @@ def import_map() -> dict[str, dict[str, str]]:
     root = _HERE / "js"
     modules = sorted(root.rglob("*.js"))
     names = {_PREFIX + path.relative_to(root).as_posix(): path for path in modules}
-    return {"imports": {name: _address(name, path.read_text(encoding="utf-8")) for name, path in names.items()}}
+    return {
+        "imports": {name: _address(name, path.read_text(encoding="utf-8")) for name, path in names.items()}
+    }
 
 
 def _address(name: str, source: str) -> str:
