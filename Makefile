@@ -1,5 +1,6 @@
 # make demo: set up with nothing but Python and make, and run the main job on the bundled traces.
 # make test: set up with the test extras, and run lint, types, the build of the documents, and all tests.
+#            As root it first installs Chromium with apt-get where there is none; the tests in a browser skip without.
 # make docs: set up with the docs extra, and build the documentation site in site/.
 
 PYTHON ?= python3
@@ -7,13 +8,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint lint-native format types docs clean
+.PHONY: demo test chromium lint lint-native format types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
 
-test: lint types docs
+test: lint types docs chromium
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# Chromium of the system's packages, for the tests in a browser.
+chromium:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+		if command -v $$name >/dev/null; then exit 0; fi; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium \
+			>/dev/null && exit 0; fi; \
+	echo 'No Chromium: the tests in a browser skip. Install it with: apt-get install chromium'
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -109,7 +109,7 @@ if _TYPE_CHECKING:
         write_path_overlay,
         write_report,
     )
-    from tracebraid.api.exports.export import ExportOptions
+    from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
         CaptureError,
@@ -177,6 +177,7 @@ __all__ = [
     "ExecutionTraceObserver",
     "ExportFormat",
     "ExportOptions",
+    "Exported",
     "Family",
     "FileInfo",
     "Finding",
@@ -335,7 +336,7 @@ _HOMES = {
     "tracebraid.model.questions.comparison": "Caution CautionCode Comparison",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",
-    "tracebraid.api.exports.export": "ExportOptions",
+    "tracebraid.api.exports.options": "ExportOptions Exported",
     "tracebraid.model.export_format": "ExportFormat",
     "tracebraid.model.file_info": "FileInfo",
     "tracebraid.model.report.parts": "Report",

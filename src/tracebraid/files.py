@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -14,7 +15,17 @@ from isal import igzip
 
 from tracebraid.errors import OutputError
 
-__all__ = ["keep_broken", "make_folder", "part_beside", "refuse_existing", "write_whole", "writing"]
+__all__ = [
+    "keep_broken",
+    "make_folder",
+    "part_beside",
+    "refuse_existing",
+    "refuse_target",
+    "whole_file",
+    "whole_folder",
+    "write_whole",
+    "writing",
+]
 
 _CHOOSE = "Choose another path"
 _COMPRESS_LEVEL = 2
@@ -45,6 +56,61 @@ def refuse_existing(paths: Iterable[Path]) -> None:
     for path in paths:
         if path.exists():
             raise _exists(path)
+
+
+def refuse_target(target: Path) -> None:
+    """Refuse a new file or folder that is there already or cannot be made, before work is done for it.
+
+    Raises:
+        OutputError: it is there, or its folder is not, or nothing can be written there.
+    """
+    if os.path.lexists(target):
+        what = "folder" if target.is_dir() else "file"
+        raise OutputError(str(target), f"this {what} is there already", "Name another, or delete it first")
+    if not target.parent.is_dir():
+        raise OutputError(str(target), "its folder is not there", "Create it, or name another path")
+    with writing(target):
+        probe = part_beside(target, "probe")
+        try:
+            probe.write_bytes(b"1")
+        finally:
+            probe.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """The path of a new file beside the target, which gets its name when the block ends; after an error none is left.
+
+    Raises:
+        OutputError: it cannot be written, or the target is there already.
+    """
+    part = part_beside(target)
+    try:
+        with writing(target):
+            yield part
+            _take_name(part, target, overwrite=False)
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A new folder beside the target, which gets its name when the block ends; after an error nothing is left.
+
+    Raises:
+        OutputError: it cannot be written, or the target is there already.
+    """
+    part = part_beside(target)
+    try:
+        with writing(target):
+            part.mkdir()
+            yield part
+            if os.path.lexists(target):
+                raise OutputError(str(target), "this is there already", "Name another, or delete it first")
+            part.rename(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def part_beside(target: Path, label: str = "whole") -> Path:

@@ -95,7 +95,8 @@ from tracebraid.api.critical_paths import (
     critical_path_of_graph,
     write_path_overlay,
 )
-from tracebraid.api.exports.export import ExportOptions, export
+from tracebraid.api.exports.export import export
+from tracebraid.api.exports.options import Exported, ExportOptions
 from tracebraid.api.graphing import (
     RankOfGraph,
     dependency_graph,
@@ -131,6 +132,7 @@ __all__ = [
     "DEFAULT_MIN_SAVING",
     "DEFAULT_REPLAYS",
     "ExportOptions",
+    "Exported",
     "Measured",
     "PathOptions",
     "Progress",

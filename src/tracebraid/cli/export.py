@@ -8,25 +8,72 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.cli.output import note
-from tracebraid.model.export_format import ExportFormat
+from tracebraid.api.job.readable_ranks import UNREADABLE
+from tracebraid.cli.output import note, progress, say_findings
+from tracebraid.errors import ArgumentError
+from tracebraid.files import refuse_target
+from tracebraid.model.export_format import ExportFormat, fits
 from tracebraid.model.step import PROFILER_STEP
+from tracebraid.reports.units import size
 
 __all__ = ["export"]
+
+_FORMATS = (
+    "perfetto, chrome: a timeline of all ranks (.pftrace.gz, .json.gz); "
+    "parquet, arrow, csv, json: all tables, as a folder; sqlite: all tables, as a file (.sqlite); "
+    "speedscope, collapsed: flame graphs (.speedscope.json, .collapsed.txt); "
+    "dot, graphml: the graph of ops (.dot, .graphml)."
+)
 
 
 def export(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")],
-    to: Annotated[ExportFormat, typer.Option("--to", help="The format.")],
-    out: Annotated[Path, typer.Option("-o", "--output", help="The new file, or the new folder of tables.")],
+    to: Annotated[ExportFormat, typer.Option("--to", metavar="FORMAT", help=_FORMATS)],
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="OUT", help="The new file, or the new folder of tables.")
+    ],
     rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
     step: Annotated[
         str | None, typer.Option("--step", metavar="N", help="Only this step: its number, or its name.")
+    ] = None,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            "--window", help="Of a capture with several windows only this, from 0; by default the last."
+        ),
     ] = None,
     annotation: Annotated[
         str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
 ) -> None:
     """Hand the run on: to Perfetto, as tables with their schemas, as flame graphs, or as a graph of ops."""
-    api.export(api.open(path), out, to, api.ExportOptions(rank, step, annotation))
-    note(f"{out}: written")
+    _check_name(out, to)
+    refuse_target(out)
+    job = api.open(path, window=window)
+    with progress("exporting") as update:
+        try:
+            done = api.export(job, out, to, api.ExportOptions(rank, step, annotation, update))
+        except ArgumentError as error:
+            raise typer.BadParameter(str(error)) from error
+    say_findings(done.findings)
+    rows = "" if done.rows is None else f"{done.rows:,} rows in "
+    files = "1 file" if done.files == 1 else f"{done.files:,} files"
+    note(f"{out}: {rows}{files}, {size(done.size_bytes)}")
+    if any(finding.code is UNREADABLE for finding in done.findings):
+        raise typer.Exit(1)
+
+
+def _check_name(out: Path, to: ExportFormat) -> None:
+    """Refuse a name that says another format.
+
+    Raises:
+        BadParameter: names the ends that fit.
+    """
+    if fits(out.name, to):
+        return
+    if to.is_folder:
+        raise typer.BadParameter(
+            f"{to.value} is a folder with a file for each table; {out.name} names a file"
+        )
+    ends = " or ".join(to.suffixes[:2])
+    raise typer.BadParameter(f"{out.name} is no name of a {to.value} file: let it end in {ends}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["ExportFormat"]
+__all__ = ["ExportFormat", "fits"]
 
 
 class ExportFormat(Enum):
@@ -28,3 +28,47 @@ class ExportFormat(Enum):
     DOT = "dot"
     """The graph of ops, or a part of it."""
     GRAPHML = "graphml"
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder with a file for each table."""
+        return self in _FOLDERS
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Ends of the names of such files, the usual one first; for a folder those that its name may have."""
+        return _SUFFIXES[self]
+
+
+_FOLDERS = frozenset({ExportFormat.PARQUET, ExportFormat.ARROW, ExportFormat.CSV, ExportFormat.JSON})
+
+_SUFFIXES = {
+    ExportFormat.PERFETTO: (".pftrace.gz", ".pftrace", ".perfetto-trace", ".perfetto-trace.gz"),
+    ExportFormat.CHROME: (".json.gz", ".json"),
+    ExportFormat.PARQUET: (".parquet",),
+    ExportFormat.ARROW: (".arrow", ".feather"),
+    ExportFormat.CSV: (".csv",),
+    ExportFormat.JSON: (".json",),
+    ExportFormat.SQLITE: (".sqlite", ".sqlite3", ".db"),
+    ExportFormat.SPEEDSCOPE: (".speedscope.json", ".speedscope.json.gz", ".json", ".json.gz"),
+    ExportFormat.COLLAPSED: (
+        ".collapsed.txt",
+        ".collapsed.txt.gz",
+        ".txt",
+        ".txt.gz",
+        ".collapsed",
+        ".folded",
+    ),
+    ExportFormat.DOT: (".dot", ".gv"),
+    ExportFormat.GRAPHML: (".graphml", ".graphml.gz", ".xml"),
+}
+_OTHERS = (".gz", ".zip", ".zst", ".html")
+"""Ends of names that say something of a file's content, and are no format's."""
+
+
+def fits(name: str, to: ExportFormat) -> bool:
+    """Whether the name of a file or folder says nothing else than the format; a name without a known end does not."""
+    lower = name.lower()
+    known = [*_OTHERS, *(suffix for form in ExportFormat for suffix in form.suffixes)]
+    found = [suffix for suffix in known if lower.endswith(suffix)]
+    return not found or any(lower.endswith(suffix) for suffix in to.suffixes)

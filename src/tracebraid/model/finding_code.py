@@ -128,6 +128,8 @@ class FindingCase(str, Enum):
     """A manifest that is JSON, but no object."""
     RANK_LEFT_OUT = "rank-left-out"
     """A rank that cannot be read, where the others are read on."""
+    EXECUTION_TRACE_LEFT_OUT = "execution-trace-left-out"
+    """An Execution Trace that cannot be read, whose Kineto trace is read on its own."""
     AS_RECORDED = "as-recorded"
     """The text that a recorder wrote into its manifest."""
     PARENT_REPLACED = "parent-replaced"

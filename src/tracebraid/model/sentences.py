@@ -222,6 +222,7 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     ),
     _CASE.NO_OBJECT: "it is no manifest",
     _CASE.RANK_LEFT_OUT: "rank {rank} is left out: {problem}",
+    _CASE.EXECUTION_TRACE_LEFT_OUT: "the Execution Trace of rank {rank} is left out: {problem}",
     _CASE.AS_RECORDED: "{text}",
     _CASE.PARENT_REPLACED: (
         "nodes hung under {absent:,} operators that were never written (open when recording stopped, or they raised); "

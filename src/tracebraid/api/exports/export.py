@@ -5,30 +5,14 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from tracebraid.api.exports.options import Exported, ExportOptions
+from tracebraid.files import refuse_target
 from tracebraid.model.export_format import ExportFormat
 from tracebraid.model.job import Job
-from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["ExportOptions", "export"]
-
-
-@dataclass(frozen=True)
-class ExportOptions:
-    """What is exported.
-
-    Args:
-        rank: only this rank; None: all.
-        step: only this step: its number, or its name; None: all.
-        annotation: what marks a step, see `steps`.
-    """
-
-    rank: int | None = None
-    step: str | None = None
-    annotation: str = PROFILER_STEP
-
+__all__ = ["export"]
 
 _WRITERS = {
     ExportFormat.PERFETTO: "perfetto:write_perfetto",
@@ -43,7 +27,11 @@ _WRITERS = {
     ExportFormat.DOT: "op_graphs:write_dot",
     ExportFormat.GRAPHML: "op_graphs:write_graphml",
 }
-"""Module and function of each format; imported when it is asked for. Each takes the job, the path and the options."""
+"""Module and function of each format; imported when it is asked for.
+
+Each takes the job, the path and the options, asks the ranks by `options.ask_each`, and returns what was written, or
+None where it counts nothing and noticed nothing.
+"""
 
 
 def export(
@@ -51,8 +39,8 @@ def export(
     path: str | os.PathLike[str],
     to: ExportFormat | str,
     options: ExportOptions | None = None,
-) -> None:
-    """Write a job in another format.
+) -> Exported:
+    """Write a job in another format. A rank that cannot be read is left out, with a finding.
 
     Args:
         job: the ranks.
@@ -60,13 +48,23 @@ def export(
         to: the format, or its name.
         options: what is exported; by default all.
 
+    Returns:
+        What was written, and what was noticed.
+
     Raises:
-        InputError: a file cannot be read.
-        OutputError: the file is there, or cannot be written.
+        ArgumentError: there is no such rank or step.
+        InputError: no rank can be read.
+        OutputError: the file is there, or cannot be written; nothing is read then.
         ValueError: there is no such format.
+
+    Example::
+
+        tracebraid.export(tracebraid.open("traces/"), "tables", "parquet")
     """
+    target = Path(path)
     module, _, name = _WRITERS[ExportFormat(to)].partition(":")
-    write: Callable[[Job, Path, ExportOptions], None] = getattr(
+    refuse_target(target)
+    write: Callable[[Job, Path, ExportOptions], Exported | None] = getattr(
         importlib.import_module(f"tracebraid.api.exports.{module}"), name
     )
-    write(job, Path(path), options or ExportOptions())
+    return write(job, target, options or ExportOptions()) or Exported.of(target)

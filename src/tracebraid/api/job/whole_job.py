@@ -21,9 +21,11 @@ __all__ = [
     "RankOfJob",
     "answer_of_job",
     "answer_of_ranks",
+    "answers_of_ranks",
     "linked_ranks",
     "linked_with_parts",
     "rank_of_job",
+    "ranks_of_job",
 ]
 
 _NEEDS = tuple(dict.fromkeys(need for analysis in JOB_ANALYSES for need in (*analysis.needs, *analysis.uses)))
@@ -100,6 +102,47 @@ def answer_of_ranks(
     """The answer from what was taken of each rank, and the ranks linked with each other."""
     linked = link_ranks([rank.parts for rank in ranks])
     return _answer(analysis, ranks, linked, options), linked
+
+
+def ranks_of_job(
+    analyses: Sequence[JobAnalysis], linked: LinkedTrace, annotation: str = PROFILER_STEP
+) -> dict[str, RankOfJob]:
+    """What several analyses of a job take of a rank, by their names; what they share is taken once.
+
+    Args:
+        analyses: the analyses.
+        linked: the rank.
+        annotation: what marks a step.
+    """
+    asked = {analysis.name: _questions_of(analysis, _options(analysis, annotation)) for analysis in analyses}
+    taken = take(linked, {key: ask for questions in asked.values() for key, ask in questions.items()})[0]
+    return {analysis.name: _rank(analysis, taken, _options(analysis, annotation)) for analysis in analyses}
+
+
+def answers_of_ranks(
+    analyses: Sequence[JobAnalysis],
+    ranks: Sequence[Mapping[str, RankOfJob]],
+    annotation: str = PROFILER_STEP,
+) -> tuple[dict[str, Answer], LinkedRanks]:
+    """The answers of several analyses from what `ranks_of_job` took of each rank, and the ranks linked.
+
+    Args:
+        analyses: the analyses; one at least.
+        ranks: what was taken of each rank.
+        annotation: what marks a step.
+    """
+    first = [rank[analyses[0].name].parts for rank in ranks]
+    bare = link_ranks([RankParts(part.facts, part.members) for part in first])
+    answers = {}
+    for analysis in analyses:
+        of_ranks = [rank[analysis.name] for rank in ranks]
+        linked = bare.with_parts(joined([rank.parts for rank in of_ranks]))
+        answers[analysis.name] = _answer(analysis, of_ranks, linked, _options(analysis, annotation))
+    return answers, bare
+
+
+def _options(analysis: JobAnalysis, annotation: str) -> dict[str, object]:
+    return {"annotation": annotation} if "annotation" in analysis.options else {}
 
 
 def _answer(

@@ -5,35 +5,67 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tracebraid.api.reporting.options import ReportOptions
 from tracebraid.api.reporting.run_results import run_results
 from tracebraid.files import write_whole
-from tracebraid.model.job import Job
+from tracebraid.model.job import Job, Progress
 from tracebraid.model.report.parts import Report
+from tracebraid.model.report.run_results import RunResults
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.page.page import page
 from tracebraid.reports.sections.run_report import run_report
 
-__all__ = ["report", "write_report"]
+__all__ = ["report", "report_of", "write_report"]
 
 
-def report(job: Job, *, title: str | None = None, annotation: str = PROFILER_STEP) -> Report:
+def report(
+    job: Job,
+    *,
+    title: str | None = None,
+    rank: int | None = None,
+    steps: str | None = None,
+    annotation: str = PROFILER_STEP,
+) -> Report:
     """A report of a run: where its time goes, why, and what would change it.
 
     Args:
         job: the ranks.
         title: what stands on top; by default the name of the opened folder or file.
+        rank: only this rank; None: all.
+        steps: the steps that the timeline shows: numbers, ranges or names, such as `3,5-7`; None: one of median
+            length.
         annotation: what marks a step, see `steps`.
 
     Raises:
-        InputError: a file cannot be read.
+        InputError: no rank can be read.
+        ArgumentError: there is no such rank or step.
 
     Example::
 
         report = tracebraid.report(tracebraid.open("traces/"))
         tracebraid.write_report(report, "report.html")
     """
+    return report_of(job, ReportOptions(title, rank, steps, annotation))[0]
+
+
+def report_of(
+    job: Job, options: ReportOptions, progress: Progress | None = None
+) -> tuple[Report, RunResults]:
+    """A report of a run, and the results that it is made from.
+
+    Args:
+        job: the ranks.
+        options: what is asked.
+        progress: is called with the share of the traces that is read, 0 to 1.
+
+    Raises:
+        InputError: no rank can be read.
+        ArgumentError: there is no such rank or step.
+        MissingLibraryError: the graph is asked for, and numba is not installed.
+    """
+    results = run_results(job, options, progress)
     name = Path(job.path).resolve().name
-    return run_report(run_results(job, annotation), title or f"Tracebraid: {name}")
+    return run_report(results, options.title or f"Tracebraid: {name}"), results
 
 
 def write_report(report: Report, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

@@ -1,38 +1,173 @@
-"""The results that a report of a run is made from, in as few passes over the ranks as can be."""
+"""The results that a report of a run is made from, in one pass over the ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from tracebraid.api.analyses import analyze
-from tracebraid.api.traces import info
-from tracebraid.model.job import Job
+import polars as pl
+
+from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors, known_detectors
+from tracebraid.analysis.time.step_times import step_times
+from tracebraid.api.advising import advice_of_ranks
+from tracebraid.api.job.readable_ranks import ask_ranks
+from tracebraid.api.job.whole_job import answers_of_ranks
+from tracebraid.api.reporting.asked import ASKED, ASKED_OF_JOB, DETAILED_RANKS
+from tracebraid.api.reporting.graph_results import GRAPH_EVENTS, graph_results
+from tracebraid.api.reporting.options import ReportOptions, chosen_steps
+from tracebraid.api.reporting.rank_results import BY_NAME, OF_JOB, AskedOfRank, RankResults, rank_results
+from tracebraid.api.reporting.views import JOB_VIEWS, ViewOptions
+from tracebraid.errors import ArgumentError
+from tracebraid.model.finding import Finding
+from tracebraid.model.job import Job, Progress
+from tracebraid.model.linked_ranks import LinkedRanks
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Answer
+from tracebraid.model.report.bounded import most_rows
 from tracebraid.model.report.run_results import RunResults
-from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["run_results"]
 
-_ASKED: Mapping[str, Mapping[str, Any]] = {"step_times": {}, "breakdown": {}, "kernels": {}, "ops": {}}
-"""The analyses that a report asks, and their options."""
+
+@dataclass
+class _Pass:
+    """What is known while the ranks are read."""
+
+    options: ReportOptions
+    detailed: frozenset[int]
+    known: KnownDetectors = field(default_factory=known_detectors)
+    steps: tuple[str, ...] | None = None
+    events: int = 0
+
+    def ask(self, linked: LinkedTrace) -> RankResults:
+        """What is taken of a rank; the first that has steps says which the timeline shows."""
+        if not self.steps:
+            times = step_times(linked, self.options.annotation)
+            wanted = None if times.is_empty() else self.options.steps
+            self.steps = chosen_steps(times, wanted, self.options.annotation)
+        self.events += linked.timeline.events.height
+        views = ViewOptions(self.steps, self.options.annotation, max(1, len(self.detailed)))
+        is_detailed = linked.rank in self.detailed
+        asked = AskedOfRank(views, is_detailed, self.known, self.with_graph)
+        return rank_results(linked, asked)
+
+    @property
+    def with_graph(self) -> bool:
+        """Whether the graph is made: as long as there are not too many events, if nothing else was said."""
+        wanted = self.options.with_graph
+        return self.events <= GRAPH_EVENTS if wanted is None else wanted
 
 
-def run_results(job: Job, annotation: str = PROFILER_STEP) -> RunResults:
-    """The results of a job.
+def run_results(
+    job: Job, options: ReportOptions | None = None, progress: Progress | None = None
+) -> RunResults:
+    """The results of a job; a rank that cannot be read is left out, and a finding says so.
 
     Args:
         job: the ranks.
-        annotation: what marks a step, see `steps`.
+        options: what is asked; by default all.
+        progress: is called with the share of the traces that is read, 0 to 1.
+
+    Raises:
+        InputError: no rank can be read.
+        ArgumentError: there is no such rank or step.
+        MissingLibraryError: the graph is asked for, and numba is not installed.
     """
-    answers = {name: analyze(name, job, **options) for name, options in _ASKED.items()}
-    infos = [info(path) for files in job.files for path in (files.et, files.kineto) if path is not None]
-    starts = [found.start_ns for found in infos if found.start_ns is not None]
+    options = options or ReportOptions()
+    ranks = _ranks(job, options.rank)
+    reading = _Pass(options, frozenset(_spread(ranks, DETAILED_RANKS)))
+    findings: list[Finding] = list(job.findings)
+    found = list(ask_ranks(job, ranks, reading.ask, progress or _silent, findings))
+    if options.steps is not None and not reading.steps:
+        chosen_steps(BY_NAME["step_times"].table.empty(), options.steps, options.annotation)
+    results = _results(job, reading, found, findings)
+    for view in JOB_VIEWS:
+        results = replace(results, views={**results.views, **view(results)})
+    return results
+
+
+def _results(
+    job: Job, reading: _Pass, found: Sequence[RankResults], findings: Sequence[Finding]
+) -> RunResults:
+    """The results of what was taken of the ranks."""
+    options = reading.options
+    graph = graph_results(found, reading.with_graph, options)
+    advice = advice_of_ranks([rank.advice for rank in found], reading.known)
+    answers, left_out = _answers_of_ranks(found)
+    of_job, linked = answers_of_ranks(OF_JOB, [rank.of_job for rank in found], options.annotation)
+    bounded, left_of_job = _bounded(of_job)
+    of_ranks = [finding for rank in found for finding in rank.findings]
+    noticed = [*findings, *of_ranks, *linked.findings, *advice.findings, *graph.findings]
     return RunResults(
-        job.path,
-        job.ranks,
-        infos,
-        dict(job.each(lambda linked: (linked.rank, linked.coverage))),
-        answers,
-        job.findings,
-        min(starts, default=0),
+        path=job.path,
+        ranks=[rank.rank for rank in found],
+        infos=[info for rank in found for info in rank.infos],
+        coverages={rank.rank: rank.coverage for rank in found},
+        answers={**answers, **bounded},
+        findings=tuple(dict.fromkeys(noticed)),
+        start_ns=_first_start(linked),
+        advice=advice,
+        path_of_steps=graph.path,
+        without_graph=graph.problem,
+        sweep=graph.sweep,
+        views=_joined_views(found),
+        starts={rank.rank: rank.start_ns for rank in found if rank.start_ns is not None},
+        left_out={**left_out, **left_of_job},
+        detailed=[rank.rank for rank in found if rank.rank in reading.detailed],
+        steps=reading.steps or (),
     )
+
+
+def _silent(_: float) -> None:
+    """Progress that nobody looks at."""
+
+
+def _ranks(job: Job, rank: int | None) -> list[int]:
+    if rank is not None and rank not in job.ranks:
+        have = ", ".join(map(str, job.ranks)) or "none"
+        raise ArgumentError(f"{job.path} has no Kineto trace of rank {rank}; it has ranks {have}")
+    return job.ranks if rank is None else [rank]
+
+
+def _spread(ranks: Sequence[int], most: int) -> list[int]:
+    """Some of many ranks, evenly spread, the first and the last among them."""
+    if len(ranks) <= most:
+        return list(ranks)
+    return [ranks[number * (len(ranks) - 1) // (most - 1)] for number in range(most)]
+
+
+def _answers_of_ranks(found: Sequence[RankResults]) -> tuple[dict[str, Answer], dict[str, int]]:
+    """The answers over all ranks, and how many rows of each are left out."""
+    answers, left_out = {}, {}
+    for asked in ASKED:
+        of_ranks = {rank.rank: rank.answers[asked.name] for rank in found if asked.name in rank.answers}
+        analysis = BY_NAME[asked.name]
+        frame = pl.concat([analysis.table.empty(), *(answer.frame for answer in of_ranks.values())])
+        lacks = {rank: answer.lacks for rank, answer in of_ranks.items()}
+        answers[asked.name] = Answer(analysis, frame, lacks)
+        left_out[asked.name] = sum(answer.left_out for answer in of_ranks.values())
+    return answers, {name: rows for name, rows in left_out.items() if rows}
+
+
+def _bounded(answers: Mapping[str, Answer]) -> tuple[dict[str, Answer], dict[str, int]]:
+    """The answers of the job with the rows that are kept, and how many of each are left out."""
+    found, left_out = {}, {}
+    for asked in ASKED_OF_JOB:
+        answer = answers[asked.name]
+        frame = answer.frame if asked.rows is None else most_rows(answer.frame, asked.rows, asked.by)
+        found[asked.name] = replace(answer, frame=frame)
+        if frame.height < answer.frame.height:
+            left_out[asked.name] = answer.frame.height - frame.height
+    return found, left_out
+
+
+def _first_start(linked: LinkedRanks) -> int:
+    """When the first trace began, on aligned clocks."""
+    starts = linked.aligned(linked.ranks.select("rank", "start_ns"), "start_ns").get_column("start_ns")
+    first = starts.drop_nulls().min()
+    return first if isinstance(first, int) else 0
+
+
+def _joined_views(found: Sequence[RankResults]) -> dict[str, pl.DataFrame]:
+    names = dict.fromkeys(name for rank in found for name in rank.views)
+    return {name: pl.concat([rank.views[name] for rank in found if name in rank.views]) for name in names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tracebraid.model.coverage import Coverage
@@ -38,6 +38,10 @@ class RunResults:
         sweep: what-if answers of all groups; None where there is no graph.
         views: what is drawn and is no answer of an analysis, by the names that `api.reporting` gives: such as the
             slices of the timeline, and the frames of the flame graphs.
+        starts: when the trace of each rank began, on its own clock; moments of its answers are shown from there.
+        left_out: by the name of the analysis, how many rows of its answer are not kept.
+        detailed: the ranks of which all was asked; of the others only what is compared over all ranks.
+        steps: the names of the steps that the timeline shows.
     """
 
     path: str
@@ -51,4 +55,8 @@ class RunResults:
     path_of_steps: CriticalPath | None = None
     without_graph: str = ""
     sweep: pl.DataFrame | None = None
-    views: Mapping[str, pl.DataFrame] | None = None
+    views: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    starts: Mapping[int, int] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    detailed: Sequence[int] = ()
+    steps: Sequence[str] = ()

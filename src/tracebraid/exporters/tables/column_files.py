@@ -1,0 +1,101 @@
+"""Tables as Parquet or Arrow, a file each: a part for each rank, joined at the end without reading them whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from tracebraid.exporters.tables.catalog import write_catalog
+from tracebraid.exporters.tables.exported_table import ExportedTable, columns_data, file_of
+
+__all__ = ["ARROW", "PARQUET", "ColumnFiles", "ColumnForm"]
+
+_METADATA_KEY = "tracebraid"
+"""Of Parquet's metadata: holds a table's name, meaning, and columns as JSON."""
+_PARQUET_NOTES = (
+    f"Each file's metadata has the key `{_METADATA_KEY}`: the table's entry of `schema.json`, as JSON text."
+)
+
+
+@dataclass(frozen=True)
+class ColumnForm:
+    """A format of columns.
+
+    Args:
+        suffix: of the files.
+        write: writes rows of a table to a file.
+        read: rows of files, without reading them yet.
+        join: writes rows that are not read yet to a file.
+        notes: what else is to know.
+    """
+
+    suffix: str
+    write: Callable[[ExportedTable, pl.DataFrame, Path], None]
+    read: Callable[[Sequence[Path]], pl.LazyFrame]
+    join: Callable[[ExportedTable, pl.LazyFrame, Path], None]
+    notes: str = ""
+
+
+def _write_parquet(table: ExportedTable, frame: pl.DataFrame, path: Path) -> None:
+    frame.write_parquet(path, metadata=_metadata(table))
+
+
+def _join_parquet(table: ExportedTable, rows: pl.LazyFrame, path: Path) -> None:
+    rows.sink_parquet(path, metadata=_metadata(table))
+
+
+def _metadata(table: ExportedTable) -> dict[str, str]:
+    data = {"name": table.name, "doc": table.doc, "columns": columns_data(table.columns)}
+    return {_METADATA_KEY: msgspec.json.encode(data).decode()}
+
+
+def _write_arrow(table: ExportedTable, frame: pl.DataFrame, path: Path) -> None:
+    # Not every reader knows the newest types of Arrow.
+    frame.write_ipc(path, compat_level=pl.CompatLevel.oldest())
+
+
+def _join_arrow(table: ExportedTable, rows: pl.LazyFrame, path: Path) -> None:
+    rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
+
+
+PARQUET = ColumnForm("parquet", _write_parquet, pl.scan_parquet, _join_parquet, _PARQUET_NOTES)
+ARROW = ColumnForm(
+    "arrow", _write_arrow, pl.scan_ipc, _join_arrow, "The files are Arrow IPC files (Feather, version 2)."
+)
+
+
+class ColumnFiles:
+    """Tables as Parquet or Arrow in a folder."""
+
+    def __init__(self, folder: Path, tables: Sequence[ExportedTable], form: ColumnForm) -> None:
+        self._folder, self._tables, self._form = folder, tables, form
+        self._parts: dict[str, list[Path]] = {}
+        self._rows: dict[str, int] = {}
+
+    def add(self, table: ExportedTable, frame: pl.DataFrame) -> None:
+        """Write the rows to a part."""
+        if frame.is_empty():
+            return
+        parts = self._parts.setdefault(table.name, [])
+        part = self._folder / f".{table.name}.{len(parts)}.part"
+        self._form.write(table, frame, part)
+        parts.append(part)
+        self._rows[table.name] = self._rows.get(table.name, 0) + frame.height
+
+    def finish(self) -> None:
+        """Join the parts of each table, and write the catalog."""
+        for table in self._tables:
+            parts, target = self._parts.get(table.name, []), file_of(self._folder, table, self._form.suffix)
+            if not parts:
+                self._form.write(table, pl.DataFrame(schema=table.polars_schema), target)
+            elif len(parts) == 1:
+                parts[0].rename(target)
+            else:
+                self._form.join(table, self._form.read(parts), target)
+                for part in parts:
+                    part.unlink()
+        write_catalog(self._folder, self._tables, self._rows, self._form.suffix, self._form.notes)
