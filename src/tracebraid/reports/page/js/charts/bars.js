@@ -1,5 +1,6 @@
 // Bars, one for each row, with the range around their values where there is one.
 import { add } from "tracebraid/charts/svg.js";
+import { addLegend } from "tracebraid/charts/legend.js";
 import { figure } from "tracebraid/charts/figures.js";
 import { extent } from "tracebraid/charts/scales.js";
 import { layRows, rowAt } from "tracebraid/charts/rows.js";
@@ -14,6 +15,8 @@ import { texts } from "tracebraid/charts/columns.js";
  * @property {string} title of the axis
  * @property {string} [colour] a custom property without its `--`
  * @property {string} [strong] the colour of rows whose column `strong` is 1
+ * @property {string} [colour_name] what the two colours mean
+ * @property {string} [strong_name]
  * @property {string} [range] what `low` and `high` are
  * @property {number} [limit] a value to compare with, drawn across
  * @property {string} [limit_name]
@@ -28,6 +31,12 @@ export function draw(drawing, frames, options) {
   const bars = rowsOf(frames.bars);
   const limit = options.limit ?? 0;
   const domain = extent([bars.values, bars.low ?? [], bars.high ?? [], [limit]], 0);
+  if (options.strong_name !== undefined) {
+    addLegend(drawing, [
+      { column: "strong", name: options.strong_name, colour: options.strong },
+      { column: "value", name: options.colour_name ?? "", colour: options.colour },
+    ]);
+  }
   onStage(drawing, (stage) => {
     const ends = Array.from(bars.values, (value) => figure(value, options.unit));
     const rows = layRows(stage, bars.labels, domain, {

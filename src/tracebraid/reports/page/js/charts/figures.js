@@ -1,5 +1,8 @@
 // Figures with their units, as reports/units.py writes them, and as the marks of an axis.
 
+import { fixed } from "tracebraid/digits.js";
+import { duration, number, percent, quantity, size } from "tracebraid/format.js";
+
 /** @typedef {"ns" | "bytes" | "bytes_per_s" | "flops_per_s" | "flops_per_byte" | "share" | "count" | "rank"} Unit */
 
 /** @type {[string, number][]} */
@@ -17,17 +20,7 @@ const STEPS = {
 };
 
 /**
- * Thousands with commas.
- *
- * @param {number} value
- * @param {number} decimals
- */
-function grouped(value, decimals) {
-  return value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-}
-
-/**
- * A figure for people.
+ * A figure for people, to the digit as in the tables.
  *
  * @param {number} value
  * @param {Unit} unit
@@ -38,45 +31,9 @@ export function figure(value, unit) {
   if (unit === "ns") return duration(value);
   if (unit === "share") return percent(value);
   if (unit === "bytes") return size(value);
-  if (unit === "bytes_per_s" || unit === "flops_per_s") return rate(value, unit);
-  if (Number.isInteger(value) || Math.abs(value) >= 100) return grouped(value, 0);
-  return value.toPrecision(3).replace(/\.?0+$/, "");
-}
-
-/** @param {number} ns */
-function duration(ns) {
-  for (const [name, factor] of STEPS.ns.slice(0, 3)) {
-    const value = Math.abs(ns) / factor;
-    if (value < 0.99995) continue;
-    return `${grouped(ns / factor, value < 9.9995 ? 3 : value < 99.995 ? 2 : 1)} ${name}`;
-  }
-  return `${grouped(ns, 0)} ns`;
-}
-
-/** @param {number} share */
-function percent(share) {
-  const tenths = Math.round(Math.abs(share) * 1000);
-  const shown = Math.abs(share) < 1 ? Math.min(tenths, 999) : tenths;
-  if (share > 0 && shown === 0) return "<0.1 %";
-  return `${share < 0 && shown ? "-" : ""}${grouped(shown / 10, 1)} %`;
-}
-
-/** @param {number} bytes */
-function size(bytes) {
-  for (const [name, factor] of STEPS.bytes.slice(0, 4)) {
-    if (Math.abs(bytes) >= factor) return `${grouped(bytes / factor, 1)} ${name}`;
-  }
-  return `${grouped(bytes, 0)} B`;
-}
-
-/**
- * @param {number} value
- * @param {"bytes_per_s" | "flops_per_s"} unit
- */
-function rate(value, unit) {
-  const [name, factor] = stepOf(value, unit);
-  const digits = (value / factor).toPrecision(3);
-  return `${digits.includes(".") ? digits.replace(/\.?0+$/, "") : digits} ${name}`;
+  if (unit === "bytes_per_s") return `${quantity(value)}B/s`;
+  if (unit === "flops_per_s") return `${quantity(value)}FLOP/s`;
+  return unit === "rank" ? String(value) : number(value);
 }
 
 /**
@@ -101,7 +58,9 @@ export function tickTexts(ticks, unit) {
   const [name, factor] = stepOf(most, unit);
   const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) / factor : 1;
   const decimals = Math.min(Math.max(Math.ceil(-Math.log10(step) - 1e-9), 0), 6);
-  return ticks.map((tick) => `${grouped(tick / factor, decimals)}${name === "" ? "" : ` ${name}`}`);
+  return ticks.map((tick) =>
+    tick === 0 ? "0" : `${fixed(tick / factor, decimals)}${name === "" ? "" : ` ${name}`}`
+  );
 }
 
 /**

@@ -22,6 +22,8 @@ import { onStage } from "tracebraid/charts/stage.js";
 const [LOW, HIGH, WIDE] = [9, 24, 90];
 /** px of all rows together, as far as `LOW` allows. */
 const HEIGHT = 520;
+/** Colours of the ramp. */
+const STOPS = 7;
 /** Share of the width that row labels take at most. */
 const LABEL_SHARE = 0.3;
 /** px of the labels of columns and of their title. */
@@ -41,10 +43,10 @@ export function draw(drawing, frames, options) {
   const [least, most] = extent([values], options.from_zero ? 0 : undefined);
   addKey(drawing, least, most, options);
   onStage(drawing, (stage) => {
-    const place = laid(stage, options);
+    const field = laid(stage, options);
     for (const [index, value] of grid.entries()) {
-      const cell = rectOf(place, index, columns);
-      const inset = place.wide > 6 && place.high > 6 ? 1 : 0;
+      const cell = rectOf(field, index, columns);
+      const inset = field.wide > 6 && field.high > 6 ? 1 : 0;
       const rect = { x: cell.x, y: cell.y, width: cell.width - inset, height: cell.height - inset };
       if (!Number.isFinite(value)) add(stage.svg, "rect", { class: "chart-no-cell", ...rect });
       else {add(stage.svg, "rect", {
@@ -56,8 +58,8 @@ export function draw(drawing, frames, options) {
       count: grid.length,
       find: (x, y) => {
         const [column, row] = [
-          Math.floor((x - place.left) / place.wide),
-          Math.floor((y - place.top) / place.high),
+          Math.floor((x - field.left) / field.wide),
+          Math.floor((y - field.top) / field.high),
         ];
         return column >= 0 && column < columns && row >= 0 && row < rows ? row * columns + column : -1;
       },
@@ -65,7 +67,7 @@ export function draw(drawing, frames, options) {
       mark: (index) => {
         const [row, column] = [Math.floor(index / columns), index % columns];
         return {
-          ...rectOf(place, index, columns),
+          ...rectOf(field, index, columns),
           title: `${options.y_title} ${options.y_labels[row]}`,
           rows: [[options.x_title, options.x_labels[column]], [
             options.value_title,
@@ -91,8 +93,8 @@ function laid(stage, options) {
   const left = Math.ceil(Math.max(labels, Math.min(textWidth(options.y_title), stage.width * LABEL_SHARE))) +
     9;
   const high = Math.min(Math.max(HEIGHT / rows, LOW), HIGH);
-  const place = { left, top: TITLE + HEAD, wide: Math.min((stage.width - left - 2) / columns, WIDE), high };
-  stage.setHeight(place.top + rows * high + 4);
+  const field = { left, top: TITLE + HEAD, wide: Math.min((stage.width - left - 2) / columns, WIDE), high };
+  stage.setHeight(field.top + rows * high + 4);
   const title = { class: "chart-axis", x: left, y: 12 };
   add(stage.svg, "text", title, fitted(options.x_title, stage.width - left));
   add(
@@ -103,13 +105,13 @@ function laid(stage, options) {
   );
   const every = Math.max(1, Math.ceil(13 / high));
   for (let row = 0; row < rows; row += every) {
-    const at = { x: left - 8, y: place.top + (row + 0.5) * high + 4, "text-anchor": "end" };
+    const at = { x: left - 8, y: field.top + (row + 0.5) * high + 4, "text-anchor": "end" };
     add(stage.svg, "text", { class: "chart-label", ...at }, fitted(options.y_labels[row], left - 9));
   }
   let free = -Infinity;
   for (const [column, label] of options.x_labels.entries()) {
-    const text = fitted(label, Math.max(place.wide - 4, 60));
-    const [x, half] = [left + (column + 0.5) * place.wide, textWidth(text) / 2];
+    const text = fitted(label, Math.max(field.wide - 4, 60));
+    const [x, half] = [left + (column + 0.5) * field.wide, textWidth(text) / 2];
     if (x - half < free || (column > 0 && x + half > stage.width)) continue;
     free = x + half + 8;
     add(stage.svg, "text", {
@@ -119,26 +121,26 @@ function laid(stage, options) {
       "text-anchor": "middle",
     }, text);
   }
-  return place;
+  return field;
 }
 
 /**
- * @param {Grid} place
+ * @param {Grid} field
  * @param {number} index
  * @param {number} columns
  */
-function rectOf(place, index, columns) {
+function rectOf(field, index, columns) {
   const [row, column] = [Math.floor(index / columns), index % columns];
-  const [x, y] = [place.left + column * place.wide, place.top + row * place.high];
-  return { x, y, width: place.wide, height: place.high };
+  const [x, y] = [field.left + column * field.wide, field.top + row * field.high];
+  return { x, y, width: field.wide, height: field.high };
 }
 
 /** @param {number} share of the range, 0 to 1 */
 function heat(share) {
-  const half = Math.round(share * 200);
-  return half <= 100
-    ? `color-mix(in oklab, var(--heat-mid) ${half}%, var(--heat-low))`
-    : `color-mix(in oklab, var(--heat-high) ${half - 100}%, var(--heat-mid))`;
+  const at = Math.round(share * (STOPS - 1) * 100) / 100;
+  const stop = Math.min(Math.floor(at), STOPS - 2);
+  const percent = Math.round((at - stop) * 100);
+  return `color-mix(in oklab, var(--ramp-${stop + 1}) ${percent}%, var(--ramp-${stop}))`;
 }
 
 /**

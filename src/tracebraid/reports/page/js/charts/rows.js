@@ -39,10 +39,10 @@ export function layRows(stage, labels, domain, axis) {
   bottomAxis(stage.svg, scale, plot, { unit: axis.unit, title: axis.title, across: true });
   const top = (/** @type {number} */ row) => 4 + row * pitch + (above ? LABEL : (PITCH - BAR) / 2 - 2);
   for (const [row, label] of labels.entries()) {
-    const place = above
+    const anchor = above
       ? { x: left, y: top(row) - 4, "text-anchor": "start" }
       : { x: left - 8, y: top(row) + BAR - 3, "text-anchor": "end" };
-    add(stage.svg, "text", { class: "chart-label", ...place }, fitted(label, above ? plot.right : left - 9));
+    add(stage.svg, "text", { class: "chart-label", ...anchor }, fitted(label, above ? plot.right : left - 9));
   }
   return { plot, scale, top, bar: BAR, pitch };
 }

@@ -1,8 +1,8 @@
-// Points on two logarithmic axes, under the ceilings of a device where there are some.
+// Points on two logarithmic axes, with curves to compare them with where there are some.
 import { add, fitted, textWidth } from "tracebraid/charts/svg.js";
 import { addLegend, colourOf } from "tracebraid/charts/legend.js";
 import { bottomAxis, leftAxis, leftWidth } from "tracebraid/charts/axes.js";
-import { drawCeilings, reachOf } from "tracebraid/charts/ceilings.js";
+import { drawCurves } from "tracebraid/charts/curves.js";
 import { extent, logarithmic } from "tracebraid/charts/scales.js";
 import { figure } from "tracebraid/charts/figures.js";
 import { numbers, texts } from "tracebraid/charts/columns.js";
@@ -30,7 +30,7 @@ const [NAMED, NAME] = [8, 130];
 /**
  * @param {HTMLElement} drawing
  * @param {Record<string, Frame>} frames `points`: `x`, `y`, `size`, `series`, `label`, `note`, the largest first; and
- *   `ceilings`: `name`, `flops_per_s`, `bytes_per_s`
+ *   `curves`: `name`, `x`, `y` and the `series` of which it has the colour
  * @param {Options} options
  */
 export function draw(drawing, frames, options) {
@@ -49,8 +49,8 @@ export function draw(drawing, frames, options) {
   const shown = options.series.filter((series) => points.series.includes(series.column));
   addLegend(drawing, shown);
   onStage(drawing, (stage) => {
-    const axes = laid(stage, points, frames.ceilings, options);
-    drawCeilings(stage.svg, axes, frames.ceilings, options.unit);
+    const axes = laid(stage, points, frames.curves, options);
+    drawCurves(stage.svg, axes, frames.curves, options.series);
     for (const point of points.x.keys()) {
       const index = options.series.findIndex((series) => series.column === points.series[point]);
       const style = `fill: ${colourOf(options.series[Math.max(index, 0)] ?? {}, Math.max(index, 0))}`;
@@ -77,19 +77,18 @@ export function draw(drawing, frames, options) {
 /**
  * @param {import("tracebraid/charts/stage.js").Stage} stage
  * @param {{ x: Float64Array, y: Float64Array }} points
- * @param {Frame | undefined} ceilings
+ * @param {Frame} curves
  * @param {Options} options
  */
-function laid(stage, points, ceilings, options) {
+function laid(stage, points, curves, options) {
   const height = stage.width < NARROW ? LOW_HEIGHT : HEIGHT;
   const [top, bottom] = [ABOVE, ABOVE + height];
   stage.setHeight(bottom + BELOW);
-  const reach = reachOf(ceilings);
-  const y = logarithmic(extent([points.y, reach.y]), [bottom, top], 9);
+  const y = logarithmic(extent([points.y, numbers(curves, "y")]), [bottom, top], 9);
   const axis = { unit: options.unit, log: true, title: options.title };
   const plot = { left: leftWidth(y, axis), top, right: stage.width - 22, bottom };
   const count = Math.max(3, (plot.right - plot.left) / 60);
-  const x = logarithmic(extent([points.x, reach.x]), [plot.left, plot.right], count);
+  const x = logarithmic(extent([points.x, numbers(curves, "x")]), [plot.left, plot.right], count);
   leftAxis(stage.svg, y, plot, axis);
   bottomAxis(stage.svg, x, plot, { unit: options.x_unit, log: true, title: options.x_title, across: true });
   return { plot, x, y };

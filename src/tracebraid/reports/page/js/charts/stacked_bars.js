@@ -63,7 +63,7 @@ export function draw(drawing, frames, options) {
           width: rows.scale.at(ends[row][part]) - from(row, part),
           height: rows.bar,
           title: labels[row],
-          rows: tellRow(row, part, columns, totals, options),
+          rows: saidOf(row, part, columns, totals, options),
         };
       },
     };
@@ -105,8 +105,8 @@ function moved(index, key, rows, parts) {
  * @param {Options} options
  * @returns {[string, string][]}
  */
-function tellRow(row, active, columns, totals, options) {
-  const told = (/** @type {number} */ part) => {
+function saidOf(row, active, columns, totals, options) {
+  const line = (/** @type {number} */ part) => {
     const value = columns[part][row];
     const share = totals[row] > 0 && value > 0 ? ` (${figure(value / totals[row], "share")})` : "";
     return /** @type {[string, string]} */ ([
@@ -114,5 +114,5 @@ function tellRow(row, active, columns, totals, options) {
       figure(value, options.unit) + share,
     ]);
   };
-  return [...columns.keys()].map(told).concat([["all", figure(totals[row], options.unit)]]);
+  return [...columns.keys()].map(line).concat([["all", figure(totals[row], options.unit)]]);
 }
