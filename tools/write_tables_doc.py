@@ -20,6 +20,7 @@ from tracebraid.model.column import Table
 from tracebraid.model.questions.analysis import Analysis, Family, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.questions.metric import Metric
+from tracebraid.model.schema import ledger
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -36,6 +37,7 @@ PARTS = (
     ("Links: `LinkedTrace`", schema.links),
     ("Ranks of a job: `LinkedRanks`", schema.ranks),
     ("Dependency graph: `DependencyGraph`", schema.graph),
+    ("Beside the tables of an export", ledger),
 )
 
 

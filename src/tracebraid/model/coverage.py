@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tracebraid.model import notebook
 from tracebraid.model.reason import OrphanKind, OrphanReason
 
 __all__ = ["Count", "Coverage", "Orphans"]
@@ -72,6 +73,27 @@ class Coverage:
             shares.append(self._share_without(self.et_nodes, OrphanKind.ET_NODE, OrphanReason.BEFORE_START))
             shares.append(self._share_without(self.host_ops, OrphanKind.HOST_OP, OrphanReason.OUTSIDE_WINDOW))
         return min(shares)
+
+    def __repr__(self) -> str:
+        """What it is, in brief."""
+        linked = f"host_ops={self.host_ops.linked}/{self.host_ops.total}, et_nodes={self.et_nodes.linked}"
+        events = f"/{self.et_nodes.total}, gpu_events={self.gpu_events.linked}/{self.gpu_events.total}"
+        return f"Coverage({linked}{events}, share={self.share:.4f}, orphans={len(self.orphans)})"
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook."""
+        counts = {"host ops": self.host_ops, "ET nodes": self.et_nodes, "GPU events": self.gpu_events}
+        rows: list[tuple[object, ...]] = [
+            (name, count.linked, count.total, count.share, list(count.by_method))
+            for name, count in counts.items()
+        ]
+        linked = notebook.rows_html(
+            "Linked", ("what", "linked", "total", "share", "methods"), rows, len(rows)
+        )
+        reasons = ((orphans.kind, orphans.reason, orphans.count) for orphans in self.orphans)
+        left = notebook.rows_html("Not linked", ("what", "reason", "count"), reasons, len(self.orphans))
+        facts = {"Execution Trace": self.has_et}
+        return notebook.shown("Coverage", notebook.facts_html(facts), linked, left if self.orphans else "")
 
     def _share_without(self, count: Count, kind: OrphanKind, reason: OrphanReason) -> float:
         """The linked share of those that are no orphans for that reason."""

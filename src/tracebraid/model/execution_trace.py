@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from tracebraid.model import et_iterations
+from tracebraid.model import et_iterations, notebook
 from tracebraid.model.finding import Finding
 from tracebraid.model.stage import Stage
 from tracebraid.model.step import PROFILER_STEP
@@ -56,6 +56,21 @@ class ExecutionTrace:
         """What it is, in brief: values and attributes may hold anything, and are long."""
         what = f"path={self.path!r}, schema={self.schema!r}, rank={self.rank}"
         return f"ExecutionTrace({what}, nodes={self.nodes.height}, findings={len(self.findings)})"
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook; computes nothing."""
+        facts = {
+            "path": self.path,
+            "schema": self.schema,
+            "rank": self.rank,
+            "recorder": self.recorder or None,
+            "nodes": self.nodes.height,
+            "values": self.values.height,
+            "tensors": self.tensors.height if self.tensor_graph.is_computed else None,
+            "process groups": self.process_groups.height,
+            "findings": len(self.findings),
+        }
+        return notebook.shown("Execution Trace", notebook.facts_html(facts))
 
     @property
     def tensors(self) -> pl.DataFrame:

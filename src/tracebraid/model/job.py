@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import polars as pl
 
 from tracebraid.errors import ArgumentError
+from tracebraid.model import notebook
 from tracebraid.model.compact import compact
 from tracebraid.model.finding import Finding
 from tracebraid.model.kept import KeptValues
@@ -76,6 +77,15 @@ class Job:
     def __repr__(self) -> str:
         """What it is, in brief."""
         return f"Job(path={self.path!r}, ranks={len(self.ranks)}, findings={len(self.findings)})"
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook: its files; reads none of them."""
+        rows = ((files.rank, files.kineto, files.et) for files in self.files)
+        facts = {"path": self.path, "ranks": len(self.ranks), "findings": len(self.findings)}
+        files = notebook.rows_html(
+            "Files", ("rank", "Kineto trace", "Execution Trace"), rows, len(self.files)
+        )
+        return notebook.shown("Job", notebook.facts_html(facts), files)
 
     @property
     def ranks(self) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from tracebraid.model import notebook
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
@@ -201,6 +202,20 @@ class LinkedTrace:
         """What it is, in brief; computes nothing."""
         names = [name for name, stage in self._named_stages().items() if stage.is_computed]
         return f"LinkedTrace(rank={self.rank}, kineto={self.timeline.path!r}, computed=[{', '.join(names)}])"
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook, and what of it is computed so far; computes nothing."""
+        facts = {
+            "rank": self.rank,
+            "Kineto trace": self.timeline.path,
+            "events": self.timeline.events.height,
+            "Execution Trace": self.has_et,
+        }
+        stages = self._named_stages().items()
+        values = {name: stage() for name, stage in stages if stage.is_computed}
+        rows = [(name, value.height) for name, value in values.items() if isinstance(value, pl.DataFrame)]
+        parts = notebook.rows_html("Computed so far", ("table", "rows"), rows, len(rows)) if rows else ""
+        return notebook.shown("Linked trace", notebook.facts_html(facts), parts)
 
     def _named_stages(self) -> dict[str, Stage[Any]]:
         found = {member.name: getattr(self.stages, member.name) for member in fields(self.stages)}

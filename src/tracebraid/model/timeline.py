@@ -7,6 +7,7 @@ from functools import cached_property
 
 import polars as pl
 
+from tracebraid.model import notebook
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
@@ -44,6 +45,19 @@ class Timeline:
         """What it is, in brief: headers and tables may hold anything, and are long."""
         ranks = f"rank={self.rank}, world_size={self.world_size}"
         return f"Timeline(path={self.path!r}, {ranks}, events={self.events.height}, findings={len(self.findings)})"
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook: how many rows its tables have."""
+        facts = {
+            "path": self.path,
+            "rank": self.rank,
+            "world size": self.world_size,
+            "devices": self.device_names or None,
+            "findings": len(self.findings),
+        }
+        heights = {name: frame.height for name, frame in self.tables.items() if frame.height}
+        tables = notebook.rows_html("Tables", ("table", "rows"), heights.items(), len(heights))
+        return notebook.shown("Timeline", notebook.facts_html(facts), tables)
 
     @property
     def events(self) -> pl.DataFrame:

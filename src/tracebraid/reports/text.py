@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 
 from rich.markup import escape
+
+from tracebraid.model.printable import printable
 
 __all__ = ["cell", "printable", "shortened", "some_of"]
 
 _NAMES_LISTED = 4
 """Of more names the first stand in a line, and the number of the others."""
-
-
-def printable(text: str) -> str:
-    """The text with control and invisible formatting characters written out: a name must not steer a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if not unicodedata.category(c).startswith("C") else repr(c)[1:-1] for c in text)
 
 
 def cell(text: str) -> str:

@@ -65,4 +65,5 @@ def events_of_step(linked: LinkedTrace, options: ExportOptions) -> pl.Series:
         in_step(step_bounds(linked, options)),
         ~event.is_in(on_device.get_column("event_id").implode()),
     )
-    return pl.concat([others.get_column("event_id"), launched]).sort()
+    events: pl.Series = pl.concat([others.get_column("event_id"), launched]).sort()
+    return events

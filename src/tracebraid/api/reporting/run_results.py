@@ -10,6 +10,7 @@ import polars as pl
 from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors, known_detectors
 from tracebraid.analysis.time.step_times import step_times
 from tracebraid.api.advising import advice_of_ranks
+from tracebraid.api.checking import faults, is_note
 from tracebraid.api.job.readable_ranks import ask_ranks
 from tracebraid.api.job.whole_job import answers_of_ranks
 from tracebraid.api.reporting.asked import ASKED, ASKED_OF_JOB, DETAILED_RANKS
@@ -97,7 +98,7 @@ def _results(
     of_job, linked = answers_of_ranks(OF_JOB, [rank.of_job for rank in found], options.annotation)
     bounded, left_of_job = _bounded(of_job)
     of_ranks = [finding for rank in found for finding in rank.findings]
-    noticed = [*findings, *of_ranks, *linked.findings, *advice.findings, *graph.findings]
+    noticed = faults([*findings, *of_ranks, *linked.findings, *advice.findings, *graph.findings])
     return RunResults(
         path=job.path,
         ranks=[rank.rank for rank in found],
@@ -115,6 +116,7 @@ def _results(
         left_out={**left_out, **left_of_job},
         detailed=[rank.rank for rank in found if rank.rank in reading.detailed],
         steps=reading.steps or (),
+        notes=frozenset(finding.code for finding in noticed if is_note(finding)),
     )
 
 

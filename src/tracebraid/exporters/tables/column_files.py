@@ -35,7 +35,7 @@ class ColumnForm:
 
     suffix: str
     write: Callable[[ExportedTable, pl.DataFrame, Path], None]
-    read: Callable[[Sequence[Path]], pl.LazyFrame]
+    read: Callable[[list[Path]], pl.LazyFrame]
     join: Callable[[ExportedTable, pl.LazyFrame, Path], None]
     notes: str = ""
 
@@ -62,9 +62,18 @@ def _join_arrow(table: ExportedTable, rows: pl.LazyFrame, path: Path) -> None:
     rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
 
 
-PARQUET = ColumnForm("parquet", _write_parquet, pl.scan_parquet, _join_parquet, _PARQUET_NOTES)
+# The names of folders say nothing of the rows: neither patterns nor columns are read out of them.
+def _read_parquet(paths: list[Path]) -> pl.LazyFrame:
+    return pl.scan_parquet(paths, glob=False, hive_partitioning=False)
+
+
+def _read_arrow(paths: list[Path]) -> pl.LazyFrame:
+    return pl.scan_ipc(paths, glob=False, hive_partitioning=False)
+
+
+PARQUET = ColumnForm("parquet", _write_parquet, _read_parquet, _join_parquet, _PARQUET_NOTES)
 ARROW = ColumnForm(
-    "arrow", _write_arrow, pl.scan_ipc, _join_arrow, "The files are Arrow IPC files (Feather, version 2)."
+    "arrow", _write_arrow, _read_arrow, _join_arrow, "The files are Arrow IPC files (Feather, version 2)."
 )
 
 

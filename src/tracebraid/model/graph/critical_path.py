@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tracebraid.model import notebook
+from tracebraid.model.answers.graph.critical_path import PATH_STEPS, PATH_TOTALS, TotalsBy
 from tracebraid.model.finding import Finding
 from tracebraid.model.graph.replay_error import ReplayError
 
@@ -43,3 +45,23 @@ class CriticalPath:
     def __repr__(self) -> str:
         """What it is, in brief."""
         return f"CriticalPath(steps={self.steps.height}, segments={self.segments.height}, ranks={len(self.ranks)})"
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook; computes nothing."""
+        facts = {
+            "steps": self.steps.height,
+            "segments": self.segments.height,
+            "ranks": len(self.ranks),
+            "within rank": self.rank,
+            "findings": len(self.findings),
+        }
+        steps = notebook.frame_html(
+            "Steps", self.steps, PATH_STEPS, "step span_ns path_ns residual_ns explained"
+        )
+        totals = notebook.frame_html(
+            "What the paths are made of",
+            self.totals.filter(pl.col("by") == TotalsBy.KIND.value),
+            PATH_TOTALS,
+            "step value segments duration_ns share",
+        )
+        return notebook.shown("Critical path", notebook.facts_html(facts), steps, totals)

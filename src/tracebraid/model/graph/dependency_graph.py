@@ -8,8 +8,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.model import notebook
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_ranks import LinkedRanks
+from tracebraid.model.schema.graph import GRAPH_STEPS
 
 __all__ = ["DependencyGraph", "Edges", "Moments"]
 
@@ -98,6 +100,21 @@ class DependencyGraph:
             f"DependencyGraph(ranks={self.ranks.ranks.height}, steps={steps}, activities={self.activities.height}, "
             f"moments={len(self.moments)}, edges={len(self.edges)}, findings={len(self.findings)})"
         )
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook; computes nothing."""
+        facts = {
+            "ranks": self.ranks.ranks.height,
+            "activities": self.activities.height,
+            "moments": len(self.moments),
+            "edges": len(self.edges),
+            "findings": len(self.findings),
+            "whole": self.is_whole,
+        }
+        steps = notebook.frame_html(
+            "Steps", self.steps, GRAPH_STEPS, "step rank start_moment host_end_moment"
+        )
+        return notebook.shown("Dependency graph", notebook.facts_html(facts), steps)
 
     @property
     def after(self) -> NDArray[np.int32]:

@@ -7,8 +7,11 @@ from enum import Enum
 
 import polars as pl
 
+from tracebraid.model import notebook
+from tracebraid.model.answers.graph.what_if import WHAT_IF_CHANGES
 from tracebraid.model.finding import Finding
 from tracebraid.model.graph.replay_error import ReplayError
+from tracebraid.model.quantities import duration, percent
 
 __all__ = ["WhatIf", "WhatIfNote"]
 
@@ -83,3 +86,15 @@ class WhatIf:
     def __repr__(self) -> str:
         """What it is, in brief."""
         return f"WhatIf(before_ns={self.before_ns:.0f}, after_ns={self.after_ns:.0f}, changes={self.changes.height})"
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook."""
+        rows = [
+            ("mean step before", duration(self.before_ns)),
+            ("after", duration(self.after_ns)),
+            ("gain", f"{duration(self.gain_ns)}, {percent(self.gain)}"),
+            ("gain, low to high", f"{duration(self.gain_low_ns)} to {duration(self.gain_high_ns)}"),
+        ]
+        facts = {**dict(rows), "ranks": len(self.ranks), "notes": [note.value for note in self.notes] or None}
+        changes = notebook.frame_html("Changes", self.changes, WHAT_IF_CHANGES)
+        return notebook.shown("What if", notebook.facts_html(facts), changes)

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from tracebraid.model import notebook
+from tracebraid.model.answers.job.advice import ADVICE
 from tracebraid.model.finding import Finding
+from tracebraid.model.quantities import duration
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.questions.detector import Detector, JobDetector
 
@@ -43,6 +46,13 @@ class Advice:
     def __repr__(self) -> str:
         """What it is, in brief."""
         return f"Advice(items={self.items.height}, ranks={len(self.ranks)}, steps={self.steps})"
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook."""
+        facts = {"ranks": len(self.ranks), "steps": self.steps, "step": duration(self.step_ns)}
+        names = "item detector op count saving_per_step_ns share gain_per_step_ns"
+        items = notebook.frame_html("What could be saved", self.items, ADVICE, names)
+        return notebook.shown("Advice", notebook.facts_html(facts), items)
 
     @property
     def saving_per_step_ns(self) -> float:

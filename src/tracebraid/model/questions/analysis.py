@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from tracebraid.model import notebook
 from tracebraid.model.column import Table
 from tracebraid.model.questions.asked import options_of, question_of
 
@@ -124,3 +125,22 @@ class Answer:
             for need in (*self.analysis.needs, *self.analysis.uses)
             if (ranks := [rank for rank, lacks in self.lacks.items() if need in lacks])
         }
+
+    def __repr__(self) -> str:
+        """What it is, in brief."""
+        lacks = [need.value for need in self.ranks_by_need]
+        return (
+            f"Answer({self.analysis.name}, rows={self.frame.height}, ranks={len(self.lacks)}, lacks={lacks})"
+        )
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook: its first rows, and what the traces lack for it."""
+        lacks = [_lack_html(need, ranks, len(self.lacks)) for need, ranks in self.ranks_by_need.items()]
+        rows = notebook.frame_html(self.analysis.question, self.frame, self.analysis.table)
+        return notebook.shown(self.analysis.name, rows, *lacks)
+
+
+def _lack_html(need: Need, ranks: list[int], total: int) -> str:
+    """A line that says what is lacking."""
+    which = "" if len(ranks) == total else f" on {len(ranks):,} of {total:,} ranks"
+    return notebook.note_html(f"the traces lack {need.value}{which}")

@@ -8,8 +8,10 @@ from enum import Enum
 
 import polars as pl
 
-from tracebraid.model.answers import DiffChange
+from tracebraid.model import notebook
+from tracebraid.model.answers import DIFF_PARTS, DIFF_STEPS, DiffChange
 from tracebraid.model.finding import Finding
+from tracebraid.model.quantities import duration
 
 __all__ = ["Caution", "CautionCode", "Comparison", "GateOutcome", "Verdict"]
 
@@ -96,6 +98,19 @@ class Comparison:
         """What it is, in brief."""
         codes = ", ".join(caution.code.value for caution in self.cautions)
         return f"Comparison(difference_ns={self.difference_ns}, significant={self.is_significant}, cautions=[{codes}])"
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook."""
+        facts = {
+            "verdict": self.verdict.value,
+            "difference of mean steps": duration(self.difference_ns),
+            "cautions": [caution.code.value for caution in self.cautions] or None,
+        }
+        steps = notebook.frame_html("Steps", self.steps, DIFF_STEPS)
+        parts = notebook.frame_html(
+            "Where it comes from", self.parts, DIFF_PARTS, "part op module a_ns b_ns difference_ns"
+        )
+        return notebook.shown("Comparison", notebook.facts_html(facts), steps, parts)
 
     @property
     def difference_ns(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tracebraid.model import notebook
 from tracebraid.model.column import Table
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class DataTable:
         formula: how its figures are computed; empty where its columns say all.
         left_out: rows that there are beside these.
         start_ns: start of the traces on the unix clock, from which moments are shown.
+        starts: start of the trace of each rank, from which the moments of its rows are shown, on its own clock.
     """
 
     id: str
@@ -109,6 +111,7 @@ class DataTable:
     formula: str = ""
     left_out: int = 0
     start_ns: int = 0
+    starts: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,3 +174,9 @@ class Report:
     def __repr__(self) -> str:
         """What it is, in brief."""
         return f"Report({self.title!r}, sections={[section.id for section in self.sections]})"
+
+    def _repr_html_(self) -> str:
+        """What it is, for a notebook: its sections; `write_report` makes the page."""
+        rows = ((section.title, len(section.parts)) for section in self.sections)
+        sections = notebook.rows_html("", ("section", "parts"), rows, len(self.sections))
+        return notebook.shown(self.title, sections)

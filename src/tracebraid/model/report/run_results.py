@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.questions.advice import Advice
 from tracebraid.model.questions.analysis import Answer
 
@@ -30,7 +31,7 @@ class RunResults:
         infos: what each file is.
         coverages: of each rank, how much of it was linked.
         answers: by the name of the analysis; what traces lack stands in each.
-        findings: what was noticed, each once.
+        findings: what was noticed, each once; without those that follow from others.
         start_ns: when the first trace began, on the unix clock.
         advice: what would make the steps shorter; None where it was not asked.
         path_of_steps: the critical path of the steps; None where there is no graph, and `without_graph` says why.
@@ -42,6 +43,7 @@ class RunResults:
         left_out: by the name of the analysis, how many rows of its answer are not kept.
         detailed: the ranks of which all was asked; of the others only what is compared over all ranks.
         steps: the names of the steps that the timeline shows.
+        notes: codes of those findings that are good to know, and nothing is wrong.
     """
 
     path: str
@@ -60,3 +62,4 @@ class RunResults:
     left_out: Mapping[str, int] = field(default_factory=dict)
     detailed: Sequence[int] = ()
     steps: Sequence[str] = ()
+    notes: Collection[FindingCode] = ()

@@ -27,7 +27,7 @@ from tracebraid.reports.fitting import Shown, fitted
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell, printable
 
-__all__ = ["answer_parts", "lacks_lines", "no_rows_line", "unmatched_line"]
+__all__ = ["answer_parts", "lacks_lines", "no_rows_line", "null_text", "shown_names", "unmatched_line"]
 
 _NOTHING = "there is nothing of that kind"
 _NULLS = {
@@ -50,7 +50,7 @@ def answer_parts(
         starts: when the trace of each rank began, on the unix clock in ns; moments are shown from there.
     """
     rows = _top_rows(answer, top)
-    names = _names(answer)
+    names = shown_names(answer)
     context = sum(name in CONTEXT for name in names)
     columns = [_shown(answer.analysis, name, rows, starts or {}) for name in names]
     shown = fitted(columns, width, context + 1)
@@ -134,7 +134,7 @@ def _top_rows(answer: Answer, top: int) -> pl.DataFrame:
     return answer.frame.filter(within < top)
 
 
-def _names(answer: Answer) -> list[str]:
+def shown_names(answer: Answer) -> list[str]:
     """The columns to show, if the width allows: those that say something."""
     frame = answer.frame
     context = [name for name in CONTEXT if name in frame.columns and _distinguishes_rows(frame, name)]
@@ -197,7 +197,7 @@ def _shown(
     """A column with the text of its cells."""
     values = rows.get_column(name)
     is_text = values.dtype == pl.String
-    null = _null(analysis, name)
+    null = null_text(analysis, name)
     if name == "path" and "depth" in rows.columns:
         depths = rows.get_column("depth")
         cells = [_in_tree(path, depth, null) for path, depth in zip(values, depths, strict=True)]
@@ -210,7 +210,7 @@ def _shown(
     return Shown(name, heading(name), is_text, cells, least_width(name))
 
 
-def _null(analysis: Analysis | JobAnalysis, name: str) -> str:
+def null_text(analysis: Analysis | JobAnalysis, name: str) -> str:
     """What stands for null in a column."""
     if name == "step":
         return "all" if analysis.table.column("step") is STEP else "none"

@@ -17,11 +17,16 @@ def import_map() -> dict[str, dict[str, str]]:
     """An import map with each module of `js/` as a `data:` address, under `tracebraid/<path>`."""
     root = _HERE / "js"
     modules = sorted(root.rglob("*.js"))
-    return {"imports": {_PREFIX + path.relative_to(root).as_posix(): _address(path) for path in modules}}
+    names = {_PREFIX + path.relative_to(root).as_posix(): path for path in modules}
+    return {
+        "imports": {name: _address(name, path.read_text(encoding="utf-8")) for name, path in names.items()}
+    }
 
 
-def _address(path: Path) -> str:
-    return f"data:text/javascript;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+def _address(name: str, source: str) -> str:
+    """The module as an address; errors in it name the module, not the address."""
+    named = f"{source}//# sourceURL={name}\n"
+    return f"data:text/javascript;base64,{base64.b64encode(named.encode()).decode('ascii')}"
 
 
 def style() -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import polars as pl
-
 from tracebraid.errors import MissingLibraryError
 from tracebraid.model.report.parts import Chart, DataTable, Report
-from tracebraid.reports.answers.answer_cells import MOMENTS
 from tracebraid.reports.page.data_block import data_block
 from tracebraid.reports.page.modules import import_map, style
 from tracebraid.reports.page.table_columns import table_columns
+from tracebraid.reports.relative_moments import relative_moments
 from tracebraid.reports.text import printable
 from tracebraid.version import __version__
 
@@ -62,8 +60,7 @@ class _Blocks:
     def add(self, table: DataTable) -> str:
         """Add the rows of a table, moments from its start; returns the id of their block."""
         frame = table.frame if table.columns is None else table.frame.select(table.columns)
-        moments = [name for name in frame.columns if name in MOMENTS]
-        self.texts[f"data-{table.id}"] = data_block(frame.with_columns(pl.col(moments) - table.start_ns))
+        self.texts[f"data-{table.id}"] = data_block(relative_moments(table).select(frame.columns))
         return f"data-{table.id}"
 
     def of_chart(self, chart: Chart) -> dict[str, str]:

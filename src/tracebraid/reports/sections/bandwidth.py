@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracebraid.model.report.parts import Chart, ChartKind, Part
 from tracebraid.model.report.run_results import RunResults
@@ -49,8 +50,12 @@ def bandwidth(results: RunResults) -> list[Part]:
     title = "Bus bandwidth by size" if is_bus else "Algorithm bandwidth by size"
     types = points.get_column("type").fill_null("unknown").unique(maintain_order=True).to_list()
     options = {
-        **{"x_unit": "bytes", "x_title": "size", "unit": "bytes_per_s", "size_unit": "ns"},
-        **{"title": "bus bandwidth" if is_bus else "algorithm bandwidth", "size_title": "transfers together"},
+        "x_unit": "bytes",
+        "x_title": "size",
+        "unit": "bytes_per_s",
+        "size_unit": "ns",
+        "title": "bus bandwidth" if is_bus else "algorithm bandwidth",
+        "size_title": "transfers together",
         "series": [{"column": name, "name": name.replace("_", " ")} for name in types],
     }
     frames = {"points": _points(points.head(_POINTS), value), "curves": _curves(results, points, value)}
@@ -108,7 +113,7 @@ def _drawn(fits: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _curve(name: str, x: np.ndarray, y: np.ndarray, series: str | None) -> pl.DataFrame:  # type: ignore[type-arg]
+def _curve(name: str, x: NDArray[np.float64], y: NDArray[np.float64], series: str | None) -> pl.DataFrame:
     columns = {"name": [name] * len(x), "x": x, "y": y, "series": [series] * len(x)}
     return pl.DataFrame(columns, schema_overrides={"name": pl.String, "series": pl.String})
 

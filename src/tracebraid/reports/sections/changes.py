@@ -98,7 +98,8 @@ def _chart(advice: Advice) -> Chart:
     rest = "beyond that at most" if replayed else "at most"
     series.append({"column": "bound", "name": rest, "colour": "series-2" if replayed else "series-1"})
     first = shown.row(0, named=True)
-    summary = f"{frame.height} items; the first, {first['title']}, saves at most {duration(first['saving_per_step_ns'])}."
+    saved = duration(first["saving_per_step_ns"])
+    summary = f"{frame.height} items; the first, {first['title']}, saves at most {saved}."
     table = DataTable("advice-table", "What to change", frame, _TABLE, _COLUMNS)
     title = "Time at stake, per step" if advice.steps else "Time at stake"
     options = {"unit": "ns", "title": "time at stake", "series": series}

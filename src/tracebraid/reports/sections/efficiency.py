@@ -15,7 +15,10 @@ __all__ = ["mfu_parts"]
 MOST_BARS = 24
 """Bars that a chart has at most."""
 
-_COLUMNS = "rank step span_ns mfu hfu model_flops model_flops_per_s hardware_flops peak_flops_per_s precision known_share"
+_COLUMNS = (
+    "rank step span_ns mfu hfu model_flops model_flops_per_s hardware_flops peak_flops_per_s precision "
+    "known_share"
+)
 _FORMULA = (
     "MFU: FLOPs of the model, without recomputation, over span times the device's dense peak at the precision of most "
     "of them. HFU: the same with recomputation (analysis mfu; Chowdhery et al., PaLM, 2022, appendix B)."

@@ -17,7 +17,18 @@ MOST_RANKS = 48
 MOST_STEPS = 60
 """Columns of a heat map: more are too narrow on a phone."""
 
-_COLUMNS = "rank step span_ns compute_ns transfer_ns waiting_ns caused_ns idle_ns late_ns late_count".split()
+_COLUMNS = [
+    "rank",
+    "step",
+    "span_ns",
+    "compute_ns",
+    "transfer_ns",
+    "waiting_ns",
+    "caused_ns",
+    "idle_ns",
+    "late_ns",
+    "late_count",
+]
 _SPAN = "The length of the step on the host of the rank (analysis rank_steps)."
 _WAITING = (
     "How long the rank's collectives wait for another rank in the step; overlaps count once. "
@@ -56,8 +67,13 @@ def _map(id: str, title: str, steps: pl.DataFrame, value: str, formula: str) -> 
         f"The most is {duration(most['value'])}, on rank {ranks[most['y']]} in step {columns[most['x']]}."
     )
     options = {
-        **{"unit": "ns", "x_labels": columns, "y_labels": ranks, "x_title": "step", "y_title": "rank"},
-        **{"value_title": "step time" if value == "span_ns" else "waiting", "from_zero": value != "span_ns"},
+        "unit": "ns",
+        "x_labels": columns,
+        "y_labels": ranks,
+        "x_title": "step",
+        "y_title": "rank",
+        "value_title": "step time" if value == "span_ns" else "waiting",
+        "from_zero": value != "span_ns",
     }
     formula += _BLOCKS if blocked else ""
     return Chart(id, ChartKind.HEAT_MAP, title, summary, {"cells": cells}, options, formula)

@@ -50,7 +50,7 @@ def _causes(results: RunResults) -> list[Part]:
         .agg(pl.col("idle_ns", "count", "after_sync_ns").sum())
         .sort("idle_ns", *keys, descending=[True, False, False, False])
     )
-    bars, total = _bars(summed), summed.get_column("idle_ns").sum()
+    bars, total = _bars(summed), int(summed.get_column("idle_ns").sum())
     first = bars.row(0, named=True)
     share = percent((first["micro"] + first["macro"]) / total) if total else percent(0)
     summary = f"Devices are idle for {duration(total)} in all; {share} of it: {first['label']}."

@@ -84,7 +84,8 @@ def _of_few(spans: pl.DataFrame) -> tuple[ChartKind, dict[str, pl.DataFrame], di
         pl.col("min_ns").alias("low"),
         pl.col("max_ns").alias("high"),
     )
-    options = {"unit": "ns", "title": "median step", "range": "shortest to longest", "colour": "accent"}
+    options: dict[str, object] = {"unit": "ns", "title": "median step", "colour": "accent"}
+    options["range"] = "shortest to longest"
     return ChartKind.BARS, {"bars": bars}, options
 
 
@@ -93,9 +94,14 @@ def _of_many(spans: pl.DataFrame) -> tuple[ChartKind, dict[str, pl.DataFrame], d
     size = -(-spans.height // max(1, lines.height))
     name = "median step" if size == 1 else f"median step, median of {size} ranks"
     series = {"column": "median", "name": name, "low": "low", "high": "high", "colour": "accent"}
-    options = {
-        **{"x": "first", "x_to": "last", "x_unit": "rank", "x_title": "rank"},
-        **{"unit": "ns", "title": "median step", "series": [series]},
+    options: dict[str, object] = {
+        "x": "first",
+        "x_to": "last",
+        "x_unit": "rank",
+        "x_title": "rank",
+        "unit": "ns",
+        "title": "median step",
+        "series": [series],
     }
     return ChartKind.LINES, {"lines": lines}, options
 

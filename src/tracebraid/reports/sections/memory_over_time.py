@@ -18,7 +18,7 @@ __all__ = ["memory_over_time"]
 MOST_MOMENTS = 800
 """Points of a line over time: about the pixels that a page has across."""
 
-_COLUMNS = "ts_ns size_bytes allocated_bytes reserved_bytes op step".split()
+_COLUMNS = ["ts_ns", "size_bytes", "allocated_bytes", "reserved_bytes", "op", "step"]
 _FORMULA = (
     "Allocated after each allocation and release (analysis memory_timeline), of the device with the highest peak. "
     "Of each of up to {moments} equal spans of time the moment with the most is drawn, so that the peak is exact."

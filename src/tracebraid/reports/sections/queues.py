@@ -65,11 +65,17 @@ def _over_time(results: RunResults, stream: dict[str, object]) -> list[Part]:
         (pl.col("ts_ns") - results.start_ns).alias("ts_ns"), "length"
     )
     options = {
-        **{"x": "ts_ns", "x_unit": "ns", "x_title": "time", "unit": "count", "title": "queued"},
-        **{"steps": True, "series": [{"column": "length", "name": "queued", "colour": "host"}]},
+        "x": "ts_ns",
+        "x_unit": "ns",
+        "x_title": "time",
+        "unit": "count",
+        "title": "queued",
+        "steps": True,
+        "series": [{"column": "length", "name": "queued", "colour": "host"}],
     }
     title = f"Queue of rank {stream['rank']}, stream {stream['stream']}, over time"
-    summary = f"Up to {moments.get_column('length').max():,} device events are queued."
+    longest = int(moments.select(pl.col("length").max()).item())
+    summary = f"Up to {longest:,} device events are queued."
     table = answer_table(results, "queue_series", title, _SERIES, moments)
     formula = _SERIES_FORMULA.format(moments=MOST_MOMENTS)
     return [Chart("queue-series", ChartKind.LINES, title, summary, {"lines": lines}, options, formula, table)]

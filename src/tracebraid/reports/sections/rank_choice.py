@@ -18,16 +18,16 @@ def different(frame: pl.DataFrame, values: Sequence[str], keys: Sequence[str], m
         keys: columns within whose equal rows ranks are compared, such as `step`.
         most: how many ranks there may be.
     """
-    ranks = frame.get_column("rank").unique().sort()
+    ranks: list[int] = frame.get_column("rank").unique().sort().to_list()
     if len(ranks) <= most:
-        return ranks.to_list()
+        return ranks
     apart = pl.sum_horizontal(
         (pl.col(name) - (pl.col(name).median().over(keys) if keys else pl.col(name).median())).abs()
         for name in values
     )
     summed = frame.select("rank", apart.alias("apart")).group_by("rank").agg(pl.col("apart").sum())
     kept = summed.sort("apart", "rank", descending=[True, False]).head(most).get_column("rank")
-    return kept.sort().to_list()
+    return sorted(kept)
 
 
 def blocks(frame: pl.DataFrame, value: str, most: int) -> pl.DataFrame:

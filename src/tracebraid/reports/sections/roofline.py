@@ -19,15 +19,18 @@ __all__ = ["roofline"]
 MOST_POINTS = 400
 """Ops with their shapes: those with the most device time."""
 
-_COSTS = "name input_dims precision count device_ns flops bytes flops_per_byte achieved_flops_per_s achieved_bytes_per_s bound"
+_COSTS = (
+    "name input_dims precision count device_ns flops bytes flops_per_byte achieved_flops_per_s "
+    "achieved_bytes_per_s bound"
+)
 _ROOFLINE = (
     "rank name input_dims precision count device_ns roofline_ns roofline_share lost_ns lost_share bound"
 )
 _FORMULA = (
     "A point is an op with its shapes and precision, over all ranks that were asked. Across: FLOP / bytes, the bytes "
-    "being the least that must be read and written. Upwards: FLOP / device time. Area: device time. Ceiling: the lesser "
-    "of the device's peak FLOP/s at a precision and its memory bandwidth times FLOP / byte (analyses op_costs, roofline; "
-    "Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009)."
+    "being the least that must be read and written. Upwards: FLOP / device time. Area: device time. Ceiling: the "
+    "lesser of the device's peak FLOP/s at a precision and its memory bandwidth times FLOP / byte (analyses op_costs, "
+    "roofline; Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009)."
 )
 _KEYS = ("name", "input_dims", "precision", "bound")
 
@@ -57,11 +60,16 @@ def _chart(results: RunResults) -> list[Part]:
     first = costs.row(0, named=True)
     summary = (
         f"{costs.height:,} ops with their shapes; {first['name']} takes the most device time, "
-        f"{duration(first['device_ns'])}; {best['name']} reaches the most, {quantity(best['achieved_flops_per_s'])}FLOP/s."
+        f"{duration(first['device_ns'])}; {best['name']} reaches the most, "
+        f"{quantity(best['achieved_flops_per_s'])}FLOP/s."
     )
     options = {
-        **{"x_unit": "flops_per_byte", "x_title": "FLOP per byte", "unit": "flops_per_s", "title": "FLOP/s"},
-        **{"size_unit": "ns", "size_title": "device time"},
+        "x_unit": "flops_per_byte",
+        "x_title": "FLOP per byte",
+        "unit": "flops_per_s",
+        "title": "FLOP/s",
+        "size_unit": "ns",
+        "size_title": "device time",
         "series": [
             *({"column": bound.value, "name": f"bound by {code_name(bound)}"} for bound in Bound),
             {"column": "unknown", "name": "bound unknown"},

@@ -16,6 +16,8 @@ from tracebraid.reports.sections.memory import memory
 from tracebraid.reports.sections.roofline import roofline
 from tracebraid.reports.sections.stragglers import stragglers
 from tracebraid.reports.sections.sweep import sweep
+from tracebraid.reports.sections.tables import TABLES
+from tracebraid.reports.sections.trust import trust
 
 __all__ = ["SECTIONS", "run_report"]
 
@@ -30,6 +32,8 @@ SECTIONS: tuple[Callable[[RunResults], Section | None], ...] = (
     memory,
     roofline,
     sweep,
+    *TABLES,
+    trust,
 )
 """Each makes one section; None where the run gives no reason for it."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.model.answers.job.ranks import LateCause
 from tracebraid.model.answer_sentences import code_name
+from tracebraid.model.answers.job.ranks import LateCause
 from tracebraid.model.report.parts import Chart, ChartKind, Note, Part, Section
 from tracebraid.model.report.run_results import RunResults
 from tracebraid.reports.sections.asked import answer_table, frame_of, missing
@@ -28,7 +28,10 @@ _WAITS = (
     "How long a rank waited in collectives for the rank that came last; what several collectives wait for at once "
     "counts once (analysis rank_waits)."
 )
-_STRAGGLERS = "rank systematic p_value late_count blocks worst_count share lateness_ns mean_ns caused_ns cause name cause_share"
+_STRAGGLERS = (
+    "rank systematic p_value late_count blocks worst_count share lateness_ns mean_ns caused_ns cause name "
+    "cause_share"
+)
 _LATE = (
     "rank step type group start_ns lateness_ns margin_ns caused_ns cause name time_ns others_ns explained_share "
     "origin_rank"
@@ -70,8 +73,12 @@ def _caused(results: RunResults, late: pl.DataFrame) -> Chart:
         f"Systematic stragglers: rank {ranks}." if systematic else "No rank is late systematically."
     )
     options = {
-        **{"unit": "ns", "title": "waiting that the rank caused", "colour": "series-1"},
-        **{"strong": "critical", "strong_name": "systematic straggler", "colour_name": "late at times"},
+        "unit": "ns",
+        "title": "waiting that the rank caused",
+        "colour": "series-1",
+        "strong": "critical",
+        "strong_name": "systematic straggler",
+        "colour_name": "late at times",
     }
     table = answer_table(results, "stragglers", "Ranks that are late", _STRAGGLERS.split(), ordered)
     title = "Waiting that each rank caused"
@@ -104,12 +111,13 @@ def _waits(results: RunResults) -> list[Part]:
     most = summed.sort("waiting_ns", "rank", descending=[True, False]).row(0, named=True)
     summary = f"Rank {most['rank']} waits the longest for rank {most['waited_for']}: {duration(most['waiting_ns'])}."
     options = {
-        **{
-            "unit": "ns",
-            "x_labels": [str(rank) for rank in causes],
-            "y_labels": [str(rank) for rank in ranks],
-        },
-        **{"x_title": "for rank", "y_title": "rank", "value_title": "waiting", "from_zero": True},
+        "unit": "ns",
+        "x_labels": [str(rank) for rank in causes],
+        "y_labels": [str(rank) for rank in ranks],
+        "x_title": "for rank",
+        "y_title": "rank",
+        "value_title": "waiting",
+        "from_zero": True,
     }
     columns = ("rank", "waited_for", "waiting_ns", "share", "count", "longest_ns")
     order = waits.sort("waiting_ns", descending=True, maintain_order=True)
@@ -130,7 +138,7 @@ def _waits(results: RunResults) -> list[Part]:
 def _most(waits: pl.DataFrame) -> list[int]:
     """The ranks with the most waiting, in order."""
     ordered = waits.sort("waiting_ns", "rank", descending=[True, False]).head(MOST_RANKS)
-    return ordered.get_column("rank").sort().to_list()
+    return sorted(ordered.get_column("rank"))
 
 
 def _left_out(waiting: int, rows: int, causing: int, columns: int) -> list[Part]:

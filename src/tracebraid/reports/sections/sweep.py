@@ -55,7 +55,8 @@ def _chart(swept: pl.DataFrame, known: pl.DataFrame) -> Chart:
         {"column": "whole", "name": "more with all of it", "colour": "series-3"},
     ]
     row = shown.row(0, named=True)
-    summary = f"{labels[0]} gains most with half of its work gone: {duration(row['gain_50_ns'])} ({percent(row['gain_50'])})."
+    gain = f"{duration(row['gain_50_ns'])} ({percent(row['gain_50'])})"
+    summary = f"{labels[0]} gains most with half of its work gone: {gain}."
     columns = tuple(column.name for column in SWEEP.columns)
     table = DataTable(
         *("sweep-table", "What to optimise first", swept.head(_TABLE_ROWS), SWEEP, columns),

@@ -1,5 +1,9 @@
-// Draws each chart and table of the page when it comes near the window.
+// Draws each chart and table of the page when it comes near the window, or when there is nothing else to do.
 import { frameOf } from "tracebraid/data_block.js";
+import { showFailure } from "tracebraid/page/failure.js";
+import { openKeys } from "tracebraid/page/keys.js";
+import { followSections } from "tracebraid/page/sections.js";
+import { followTheme } from "tracebraid/page/theme.js";
 
 /** Modules that draw charts; each exports `draw(drawing, frames, options)`, where frames are by name. */
 const CHARTS = {
@@ -12,6 +16,8 @@ const CHARTS = {
   timeline: "tracebraid/timeline/timeline.js",
   flame: "tracebraid/flame/flame.js",
 };
+const DRAWN = "[data-chart], [data-block]";
+const NEAR = "400px"; // of the window: what is nearer is drawn
 
 /** @param {string} id of a block */
 export function blockOf(id) {
@@ -25,7 +31,7 @@ async function drawChart(figure) {
   const frames = Object.create(null);
   for (const [name, id] of Object.entries(blocks)) frames[name] = await blockOf(String(id));
   const module = await import(CHARTS[/** @type {keyof typeof CHARTS} */ (figure.dataset.chart)]);
-  module.draw(figure.querySelector(".drawing"), frames, JSON.parse(figure.dataset.options ?? "{}"));
+  await module.draw(figure.querySelector(".drawing"), frames, JSON.parse(figure.dataset.options ?? "{}"));
 }
 
 /** @param {HTMLElement} element */
@@ -34,14 +40,40 @@ async function drawTable(element) {
   draw(element, await blockOf(element.dataset.block ?? ""));
 }
 
+/** @param {HTMLElement} element that is not drawn yet */
+async function drawn(element) {
+  waiting.delete(element);
+  watcher.unobserve(element);
+  try {
+    await ("chart" in element.dataset ? drawChart(element) : drawTable(element));
+    element.dataset.state = "ready";
+  } catch (error) {
+    showFailure(element, error);
+  }
+}
+
+async function drawWhenIdle() {
+  for (const element of waiting) {
+    await new Promise((resume) => (self.requestIdleCallback ?? setTimeout)(resume));
+    if (waiting.has(element) && element.closest("details:not([open])") === null) await drawn(element);
+  }
+}
+
 const watcher = new IntersectionObserver((entries) => {
   for (const entry of entries) {
-    if (!entry.isIntersecting) continue;
-    watcher.unobserve(entry.target);
     const element = /** @type {HTMLElement} */ (entry.target);
-    const drawn = "chart" in element.dataset ? drawChart(element) : drawTable(element);
-    drawn.then(() => (element.dataset.state = "ready"));
+    if (entry.isIntersecting && waiting.has(element)) drawn(element);
   }
-}, { rootMargin: "400px" });
+}, { rootMargin: NEAR });
 
-for (const element of document.querySelectorAll("[data-chart], [data-block]")) watcher.observe(element);
+/** @type {Set<HTMLElement>} */
+const waiting = new Set(document.querySelectorAll(DRAWN));
+for (const element of waiting) watcher.observe(element);
+followTheme();
+followSections();
+openKeys();
+addEventListener("load", drawWhenIdle, { once: true });
+addEventListener("beforeprint", () => {
+  for (const element of waiting) if (element.closest("details:not([open])") === null) drawn(element);
+});
+document.documentElement.dataset.started = "yes";

@@ -30,6 +30,7 @@ export function drawCurves(svg, axes, curves, series) {
       path += `${next === first ? "M" : "L"}${axes.x.at(xs[next])} ${axes.y.at(ys[next])}`;
     }
     const index = series.findIndex((item) => item.column === kinds[first]);
+    /** @type {Record<string, string>} */
     const fit = index < 0
       ? {}
       : { style: `stroke: ${colourOf(series[index], index)}`, "stroke-dasharray": "5 4" };
