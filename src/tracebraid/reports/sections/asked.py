@@ -7,11 +7,12 @@ from collections.abc import Iterable
 import polars as pl
 
 from tracebraid.model.questions.analysis import Answer, Need
-from tracebraid.model.report.parts import DataTable, Missing, Note
+from tracebraid.model.questions.job_analysis import JobAnalysis
+from tracebraid.model.report.parts import DataTable, Missing
 from tracebraid.model.report.run_results import RunResults
 from tracebraid.model.sentences import NEED_SENTENCES
 
-__all__ = ["answer_table", "frame_of", "lacking", "missing", "ranks_note"]
+__all__ = ["answer_table", "frame_of", "lacking", "missing"]
 
 _TABLE_ROWS = 1_000
 """Rows of the table beside a chart; the first of them, of more."""
@@ -69,11 +70,7 @@ def answer_table(
         rows.head(_TABLE_ROWS),
         answer.analysis.table,
         columns=tuple(columns),
-        left_out=max(0, rows.height - _TABLE_ROWS),
+        left_out=max(0, rows.height - _TABLE_ROWS) + results.left_out.get(name, 0),
         start_ns=results.start_ns,
+        starts={} if isinstance(answer.analysis, JobAnalysis) else results.starts,
     )
-
-
-def ranks_note(shown: int, ranks: int) -> Note:
-    """That of many ranks those are shown that differ most."""
-    return Note(f"{shown:,} of {ranks:,} ranks are shown: those that differ most from the others.")

@@ -16,7 +16,7 @@ from tracebraid.reports.units import duration, percent
 
 __all__ = ["changes"]
 
-MOST_BARS = 12
+_MOST_BARS = 12
 """Items of the chart; the table has all."""
 _MOST_TEXTS = 6
 """Items that are described in full."""
@@ -82,7 +82,7 @@ def _fact(advice: Advice, row: dict[str, Any]) -> tuple[str, str]:
 
 def _chart(advice: Advice) -> Chart:
     frame = advice_frame(advice)
-    shown = frame.head(MOST_BARS)
+    shown = frame.head(_MOST_BARS)
     gain = pl.col("gain_per_step_ns").clip(0).fill_null(0)
     labels = [
         f"{item}. {title}" + (f": {op or subject}" if op or subject else "")

@@ -13,7 +13,7 @@ from tracebraid.reports.units import duration, percent, size
 
 __all__ = ["collectives"]
 
-MOST_BARS = 24
+_MOST_BARS = 24
 """Bars that a chart has at most: more do not fit a screen."""
 
 _PARTS = (
@@ -50,7 +50,7 @@ def _totals(results: RunResults) -> list[Part]:
     names = [column for column, _, _ in _PARTS]
     sums = pl.col(names).fill_null(0).sum()
     by_rank = totals.group_by("rank").agg(sums, pl.col("bounds").sum(), pl.col("count").sum()).sort("rank")
-    kept = different(by_rank, names, [], MOST_BARS - 1)
+    kept = different(by_rank, names, [], _MOST_BARS - 1)
     shown = by_rank.filter(pl.col("rank").is_in(kept))
     labels = [rank_label(rank) for rank in shown.get_column("rank")]
     bars = shown.select(pl.Series("label", labels, dtype=pl.String), pl.col(names).cast(pl.Float64))
@@ -108,7 +108,7 @@ def _exposed(results: RunResults) -> list[Part]:
     groups = groups.filter(pl.col("exposed_ns") > 0)
     if groups.is_empty():
         return []
-    shown = groups.head(MOST_BARS)
+    shown = groups.head(_MOST_BARS)
     labels = [_label(row) for row in shown.iter_rows(named=True)]
     bars = shown.select(
         pl.Series("label", labels, dtype=pl.String),

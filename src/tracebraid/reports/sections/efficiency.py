@@ -12,7 +12,7 @@ from tracebraid.reports.units import percent
 
 __all__ = ["mfu_parts"]
 
-MOST_BARS = 24
+_MOST_BARS = 24
 """Bars that a chart has at most."""
 
 _COLUMNS = (
@@ -36,11 +36,11 @@ def mfu_parts(results: RunResults) -> list[Part]:
         return [table]
     steps = known.filter(pl.col("step").is_not_null())
     if known.get_column("rank").n_unique() == 1 and not steps.is_empty():
-        shown = steps.head(MOST_BARS)
+        shown = steps.head(_MOST_BARS)
         labels = [f"step {step_label(step)}" for step in shown.get_column("step")]
     else:
         whole = known.filter(pl.col("step").is_null())
-        shown = whole.filter(pl.col("rank").is_in(different(whole, ["mfu"], [], MOST_BARS)))
+        shown = whole.filter(pl.col("rank").is_in(different(whole, ["mfu"], [], _MOST_BARS)))
         labels = [rank_label(rank) for rank in shown.get_column("rank")]
     bars = shown.select(
         pl.Series("label", labels, dtype=pl.String),

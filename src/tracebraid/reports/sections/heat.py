@@ -12,9 +12,9 @@ from tracebraid.reports.units import duration
 
 __all__ = ["heat"]
 
-MOST_RANKS = 48
+_MOST_RANKS = 48
 """Rows of a heat map: more do not fit a screen."""
-MOST_STEPS = 60
+_MOST_STEPS = 60
 """Columns of a heat map: more are too narrow on a phone."""
 
 _COLUMNS = [
@@ -43,7 +43,7 @@ def heat(results: RunResults) -> Section | None:
     if steps is None or steps.get_column("rank").n_unique() < 2:
         return None
     ranks = steps.get_column("rank").n_unique()
-    kept = different(steps, ["span_ns"], ["step"], MOST_RANKS)
+    kept = different(steps, ["span_ns"], ["step"], _MOST_RANKS)
     shown = steps.filter(pl.col("rank").is_in(kept))
     table = answer_table(results, "rank_steps", "Ranks and steps", _COLUMNS)
     parts: list[Part] = [_map("heat-span", "Step time, rank by step", shown, "span_ns", _SPAN)]
@@ -83,7 +83,7 @@ def _cells(steps: pl.DataFrame, value: str) -> tuple[pl.DataFrame, list[str], li
     """Cells by the numbers of their column and row, and the labels of rows and columns."""
     order = steps.group_by("step").agg(pl.col("start_ns").min()).sort("start_ns", "step")
     names = order.get_column("step").to_list()
-    size = max(1, -(-len(names) // MOST_STEPS))
+    size = max(1, -(-len(names) // _MOST_STEPS))
     column = {name: number // size for number, name in enumerate(names)}
     firsts = [names[at : at + size] for at in range(0, len(names), size)]
     labels = [

@@ -32,7 +32,7 @@ def idle(results: RunResults) -> Section | None:
         *queue_parts(results),
     ]
     lead = "A device is idle when its next work was not launched in time, or waits for another stream."
-    return Section("idle", "Idle devices and queues", parts, lead) if parts else None
+    return Section("idle-time", "Idle devices and queues", parts, lead) if parts else None
 
 
 def _causes(results: RunResults) -> list[Part]:

@@ -15,12 +15,12 @@ from tracebraid.reports.units import duration
 
 __all__ = ["job"]
 
-MOST_BARS = 24
+_MOST_BARS = 24
 """Bars that a chart has at most: more do not fit a screen."""
-MOST_BLOCKS = 256
+_MOST_BLOCKS = 256
 """Points of a line over ranks."""
 
-PARTS = (
+_PARTS = (
     ("compute_ns", "compute", "compute"),
     ("exposed_communication_ns", "exposed communication", "communication"),
     ("exposed_memory_ns", "exposed copies", "memory"),
@@ -59,7 +59,7 @@ def _step_times(results: RunResults) -> list[Part]:
         return []
     columns = ("rank", "count", "median_ns", "mean_ns", "min_ns", "max_ns", "p95_ns", "std_ns", "variation")
     table = answer_table(results, "step_spread", "Step time by rank", columns, spans)
-    chart = _of_few if spans.height <= MOST_BARS else _of_many
+    chart = _of_few if spans.height <= _MOST_BARS else _of_many
     kind, frames, options = chart(spans)
     least, most = _extremes(spans, "median_ns")
     summary = f"The median step takes {duration(least)} to {duration(most)} on {spans.height:,} ranks."
@@ -90,7 +90,7 @@ def _of_few(spans: pl.DataFrame) -> tuple[ChartKind, dict[str, pl.DataFrame], di
 
 
 def _of_many(spans: pl.DataFrame) -> tuple[ChartKind, dict[str, pl.DataFrame], dict[str, object]]:
-    lines = blocks(spans, "median_ns", MOST_BLOCKS)
+    lines = blocks(spans, "median_ns", _MOST_BLOCKS)
     size = -(-spans.height // max(1, lines.height))
     name = "median step" if size == 1 else f"median step, median of {size} ranks"
     series = {"column": "median", "name": name, "low": "low", "high": "high", "colour": "accent"}
@@ -116,13 +116,13 @@ def _parts_of_steps(results: RunResults) -> list[Part]:
     times = frame_of(results, "step_times")
     if times is None or times.get_column("rank").n_unique() > 1 or times.height < 2:
         return []
-    shown = times.sort("start_ns").head(MOST_BARS)
+    shown = times.sort("start_ns").head(_MOST_BARS)
     several = times.get_column("device").n_unique() > 1
     labels = [
         f"step {step_label(step)}" + (f", device {device}" if several else "")
         for step, device in shown.select("step", "device").iter_rows()
     ]
-    names = [column for column, _, _ in PARTS]
+    names = [column for column, _, _ in _PARTS]
     columns = ("rank", "step", "device", "start_ns", "span_ns", *names, "warmup", "doubtful")
     table = answer_table(results, "step_times", "Steps of the rank", columns, times)
     formula = _PARTS_FORMULA + "Each step as analysis step_times has it."
@@ -139,9 +139,9 @@ def _breakdown(results: RunResults) -> list[Part]:
         rows, formula = None if whole is None else whole.filter(pl.col("step").is_null()), _OF_TRACE
     if rows is None or rows.is_empty():
         return [*missing(results, "breakdown", "What fills the time")]
-    names = [column for column, _, _ in PARTS]
+    names = [column for column, _, _ in _PARTS]
     ranks = rows.get_column("rank").n_unique()
-    kept = different(rows, names, [], MOST_BARS - 1)
+    kept = different(rows, names, [], _MOST_BARS - 1)
     shown = rows.filter(pl.col("rank").is_in(kept))
     several = rows.select("rank").is_duplicated().any()
     labels = [
@@ -182,16 +182,16 @@ def _mean_step(results: RunResults) -> pl.DataFrame | None:
 
 
 def _labelled(rows: pl.DataFrame, labels: Sequence[str]) -> pl.DataFrame:
-    return rows.select(pl.Series("label", labels, dtype=pl.String), *(column for column, _, _ in PARTS))
+    return rows.select(pl.Series("label", labels, dtype=pl.String), *(column for column, _, _ in _PARTS))
 
 
 def _stacked(id: str, title: str, bars: pl.DataFrame, formula: str) -> Chart:
-    names = [column for column, _, _ in PARTS]
+    names = [column for column, _, _ in _PARTS]
     sums = bars.select(pl.col(names).cast(pl.Float64).sum()).row(0)
     total = sum(sums)
     shares = ", ".join(
-        f"{name} {share / total:.0%}" for (_, name, _), share in zip(PARTS, sums, strict=True) if total
+        f"{name} {share / total:.0%}" for (_, name, _), share in zip(_PARTS, sums, strict=True) if total
     )
-    series = [{"column": column, "name": name, "colour": colour} for column, name, colour in PARTS]
+    series = [{"column": column, "name": name, "colour": colour} for column, name, colour in _PARTS]
     options = {"unit": "ns", "title": "time", "series": series}
     return Chart(id, ChartKind.STACKED_BARS, title, f"Of all: {shares}.", {"bars": bars}, options, formula)

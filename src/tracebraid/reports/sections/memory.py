@@ -15,7 +15,7 @@ from tracebraid.reports.units import size
 
 __all__ = ["memory"]
 
-MOST_BARS = 24
+_MOST_BARS = 24
 """Bars that a chart has at most."""
 _HOST = "cpu"
 
@@ -65,8 +65,8 @@ def _peaks(results: RunResults, peaks: pl.DataFrame) -> list[Part]:
     """The peak of each rank's device."""
     if peaks.height < 2:
         return []
-    kept = different(peaks, ["peak_bytes"], ["device"], MOST_BARS)
-    shown = peaks.filter(pl.col("rank").is_in(kept)).head(MOST_BARS)
+    kept = different(peaks, ["peak_bytes"], ["device"], _MOST_BARS)
+    shown = peaks.filter(pl.col("rank").is_in(kept)).head(_MOST_BARS)
     labels = [rank_label(rank, device) for rank, device in shown.select("rank", "device").iter_rows()]
     parts = [pl.col("before_trace_bytes", "in_trace_bytes").fill_null(0)]
     bars = shown.select(pl.Series("label", labels, dtype=pl.String), *parts)

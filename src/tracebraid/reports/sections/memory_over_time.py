@@ -15,7 +15,7 @@ from tracebraid.reports.units import size
 
 __all__ = ["memory_over_time"]
 
-MOST_MOMENTS = 800
+_MOST_MOMENTS = 800
 """Points of a line over time: about the pixels that a page has across."""
 
 _COLUMNS = ["ts_ns", "size_bytes", "allocated_bytes", "reserved_bytes", "op", "step"]
@@ -63,7 +63,7 @@ def memory_over_time(results: RunResults, worst: dict[str, object]) -> list[Part
         "title": "allocated",
         "steps": True,
     }
-    formula = _FORMULA.format(moments=MOST_MOMENTS)
+    formula = _FORMULA.format(moments=_MOST_MOMENTS)
     view = (results.views or {}).get("memory_by_category")
     by_category = None if view is None else view.filter(*of_device)
     if by_category is not None and not by_category.is_empty():
@@ -72,7 +72,7 @@ def memory_over_time(results: RunResults, worst: dict[str, object]) -> list[Part
         options |= {"series": series}
         formula += _BY_CATEGORY
         return [Chart("memory-time", ChartKind.AREAS, title, peak, {"areas": areas}, options, formula, table)]
-    lines = sampled(rows, "allocated_bytes", MOST_MOMENTS)
+    lines = sampled(rows, "allocated_bytes", _MOST_MOMENTS)
     lines = lines.select(pl.col("ts_ns") - results.start_ns, "allocated_bytes", "reserved_bytes")
     title = f"Memory of {label}"
     options |= {"series": _lines(lines)}

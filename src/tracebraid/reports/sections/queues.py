@@ -12,9 +12,9 @@ from tracebraid.reports.units import number
 
 __all__ = ["queue_parts"]
 
-MOST_BARS = 16
+_MOST_BARS = 16
 """Streams of the chart: those with the most work."""
-MOST_MOMENTS = 800
+_MOST_MOMENTS = 800
 """Points of a line over time: about the pixels that a page has across."""
 
 _LENGTHS = "rank device stream count mean mean_over_time p50 max p25 p75 min std"
@@ -33,7 +33,7 @@ def queue_parts(results: RunResults) -> list[Part]:
         return []
     whole = lengths.filter(pl.col("step").is_null())
     streams = (lengths if whole.is_empty() else whole).sort("count", descending=True, maintain_order=True)
-    shown = streams.head(MOST_BARS)
+    shown = streams.head(_MOST_BARS)
     labels = [f"rank {rank}, stream {stream}" for rank, stream in shown.select("rank", "stream").iter_rows()]
     bars = shown.select(
         pl.Series("label", labels, dtype=pl.String),
@@ -61,7 +61,7 @@ def _over_time(results: RunResults, stream: dict[str, object]) -> list[Part]:
     moments = series.filter(*same).sort("ts_ns")
     if moments.height < 2:
         return []
-    lines = sampled(moments, "length", MOST_MOMENTS).select(
+    lines = sampled(moments, "length", _MOST_MOMENTS).select(
         (pl.col("ts_ns") - results.start_ns).alias("ts_ns"), "length"
     )
     options = {
@@ -77,5 +77,5 @@ def _over_time(results: RunResults, stream: dict[str, object]) -> list[Part]:
     longest = int(moments.select(pl.col("length").max()).item())
     summary = f"Up to {longest:,} device events are queued."
     table = answer_table(results, "queue_series", title, _SERIES, moments)
-    formula = _SERIES_FORMULA.format(moments=MOST_MOMENTS)
+    formula = _SERIES_FORMULA.format(moments=_MOST_MOMENTS)
     return [Chart("queue-series", ChartKind.LINES, title, summary, {"lines": lines}, options, formula, table)]

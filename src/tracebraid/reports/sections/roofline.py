@@ -16,7 +16,7 @@ from tracebraid.reports.units import duration, quantity
 
 __all__ = ["roofline"]
 
-MOST_POINTS = 400
+_MOST_POINTS = 400
 """Ops with their shapes: those with the most device time."""
 
 _COSTS = (
@@ -54,7 +54,7 @@ def _chart(results: RunResults) -> list[Part]:
     costs = _costs(results)
     if costs is None or costs.is_empty():
         return []
-    shown = costs.head(MOST_POINTS)
+    shown = costs.head(_MOST_POINTS)
     ceilings = _ceilings(results, costs)
     best = costs.sort("achieved_flops_per_s", descending=True).row(0, named=True)
     first = costs.row(0, named=True)

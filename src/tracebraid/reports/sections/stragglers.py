@@ -14,9 +14,9 @@ from tracebraid.reports.units import duration
 
 __all__ = ["stragglers"]
 
-MOST_BARS = 20
+_MOST_BARS = 20
 """Ranks of the bars; the table has more."""
-MOST_RANKS = 40
+_MOST_RANKS = 40
 """Rows, and columns, of the map of who waits for whom."""
 
 _CAUSED = (
@@ -59,7 +59,7 @@ def stragglers(results: RunResults) -> Section | None:
 def _caused(results: RunResults, late: pl.DataFrame) -> Chart:
     """How long others waited for each rank."""
     ordered = late.sort("caused_ns", "rank", descending=[True, False])
-    shown = ordered.head(MOST_BARS)
+    shown = ordered.head(_MOST_BARS)
     bars = shown.select(
         pl.Series("label", [rank_label(rank) for rank in shown.get_column("rank")], dtype=pl.String),
         pl.col("caused_ns").alias("value"),
@@ -137,7 +137,7 @@ def _waits(results: RunResults) -> list[Part]:
 
 def _most(waits: pl.DataFrame) -> list[int]:
     """The ranks with the most waiting, in order."""
-    ordered = waits.sort("waiting_ns", "rank", descending=[True, False]).head(MOST_RANKS)
+    ordered = waits.sort("waiting_ns", "rank", descending=[True, False]).head(_MOST_RANKS)
     return sorted(ordered.get_column("rank"))
 
 

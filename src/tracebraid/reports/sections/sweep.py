@@ -11,7 +11,7 @@ from tracebraid.reports.units import duration, percent
 
 __all__ = ["sweep"]
 
-MOST_BARS = 20
+_MOST_BARS = 20
 """Groups of the chart: those that gain most."""
 _TABLE_ROWS = 1_000
 
@@ -39,7 +39,7 @@ def sweep(results: RunResults) -> Section | None:
 
 
 def _chart(swept: pl.DataFrame, known: pl.DataFrame) -> Chart:
-    shown = known.head(MOST_BARS)
+    shown = known.head(_MOST_BARS)
     labels = [_label(row) for row in shown.iter_rows(named=True)]
     gains = [pl.col(f"gain_{gone}_ns").clip(0) for gone in (10, 50, 100)]
     first, half, whole = gains[0].fill_null(0), gains[1], gains[2]
