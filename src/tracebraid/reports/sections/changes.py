@@ -18,8 +18,6 @@ __all__ = ["changes"]
 
 _MOST_BARS = 12
 """Items of the chart; the table has all."""
-_MOST_TEXTS = 6
-"""Items that are described in full."""
 
 _TABLE = Table(
     ADVICE.name,
@@ -31,8 +29,8 @@ _TABLE = Table(
     ),
 )
 _COLUMNS = (
-    *("item", "title", "op", "subject", "call_site", "ranks", "count", "steps"),
-    *("saving_per_step_ns", "share", "further_per_step_ns", "gain_per_step_ns", "change"),
+    *("item", "title", "saving_per_step_ns", "share", "further_per_step_ns", "gain_per_step_ns", "change"),
+    *("op", "subject", "call_site", "ranks", "count", "steps"),
 )
 _FORMULA = (
     "What an item saves at most: of each step the time that its occurrences cover and that the step could be shorter "
@@ -51,33 +49,32 @@ def changes(results: RunResults) -> Section | None:
     if advice.items.is_empty():
         parts: list[Part] = [Note("Nothing was found that saves enough."), *notes]
     else:
-        parts = [_facts(advice), _chart(advice), *notes]
+        table = DataTable("advice-table", "What to change, and where", advice_frame(advice), _TABLE, _COLUMNS)
+        parts = [_facts(advice), _chart(advice), table, *notes]
     lead = "Items by the time that they save; each with its evidence and the change that mends it."
     return Section("changes", "What to change first", parts, lead)
 
 
 def _facts(advice: Advice) -> Facts:
-    rows = [_fact(advice, row) for row in advice_frame(advice).head(_MOST_TEXTS).iter_rows(named=True)]
+    """What all items save together, and the first of them."""
+    first = advice_frame(advice).row(0, named=True)
     share = min(advice.saving_per_step_ns / advice.step_ns, 1.0) if advice.step_ns else 0.0
     whole = "a step" if advice.steps else "the whole trace, for no step is marked"
-    total = (
-        f"at most {duration(advice.saving_per_step_ns)} of {duration(advice.step_ns)} of {whole} "
-        f"({percent(share)}); overlaps are counted once"
+    total = f"at most {duration(advice.saving_per_step_ns)} ({percent(share)}); overlaps are counted once"
+    return Facts(
+        [
+            (f"length of {whole}, on its slowest rank", duration(advice.step_ns)),
+            ("all items together save", total),
+            ("the first", f"{first['title']}: at most {_saved(first)}"),
+        ]
     )
-    return Facts([*rows, ("all together", total)])
 
 
-def _fact(advice: Advice, row: dict[str, Any]) -> tuple[str, str]:
-    each = " a step" if advice.steps else ""
-    saved = f"saves at most {duration(row['saving_per_step_ns'])}{each} ({percent(row['share'])})"
+def _saved(row: dict[str, Any]) -> str:
+    """What an item saves: at most, and in a replay."""
+    saved = f"{duration(row['saving_per_step_ns'])} ({percent(row['share'])})"
     gain = row["gain_per_step_ns"]
-    if gain is not None:
-        saved += f"; {duration(gain)}{each} in a replay without it"
-    where = [row["op"], row["subject"], row["call_site"]]
-    what = ", ".join(text for text in where if text)
-    return f"{row['item']}. {row['title']}", f"{saved}. {row['change']}." + (
-        f" Seen in: {what}." if what else ""
-    )
+    return saved if gain is None else f"{saved}; {duration(gain)} in a replay without it"
 
 
 def _chart(advice: Advice) -> Chart:
@@ -100,9 +97,6 @@ def _chart(advice: Advice) -> Chart:
     first = shown.row(0, named=True)
     saved = duration(first["saving_per_step_ns"])
     summary = f"{frame.height} items; the first, {first['title']}, saves at most {saved}."
-    table = DataTable("advice-table", "What to change", frame, _TABLE, _COLUMNS)
     title = "Time at stake, per step" if advice.steps else "Time at stake"
     options = {"unit": "ns", "title": "time at stake", "series": series}
-    return Chart(
-        "changes-saving", ChartKind.STACKED_BARS, title, summary, {"bars": bars}, options, _FORMULA, table
-    )
+    return Chart("changes-saving", ChartKind.STACKED_BARS, title, summary, {"bars": bars}, options, _FORMULA)

@@ -82,6 +82,15 @@ export function draw(drawing, frames, options) {
   });
 }
 
+/**
+ * @param {ReturnType<typeof rowsOf>} bars
+ * @param {Options} options
+ */
+function axisTitle(bars, options) {
+  const ranged = bars.low !== undefined && bars.low.some((low, row) => low < (bars.high?.[row] ?? low));
+  return ranged && options.range !== undefined ? `${options.title}, and ${options.range}` : options.title;
+}
+
 /** @param {Frame} frame */
 function rowsOf(frame) {
   const { label, value, low, high, strong, note } = frame.columns;
