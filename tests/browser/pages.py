@@ -11,6 +11,10 @@ from playwright.sync_api import Page
 
 import tracebraid
 from tests.integration.calm import shared_capture
+from tests.unit.viewer.serving import NONCE
+from tracebraid.reports.page.page import ServedPage
+from tracebraid.reports.page.page import page as html
+from tracebraid.viewer.served import TIMELINE
 
 __all__ = ["draw_all", "figures_of", "is_wider_than_window", "marks_of", "page_of_job", "tables_of"]
 
@@ -46,7 +50,7 @@ _MARKS = """(figure) => {
 
 
 def page_of_job(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """The page of a job; written once for all processes of a run.
+    """The page of a job; written once for all processes of a run. Beside it lies `served.html`, as `view` serves it.
 
     Args:
         factory: of temporary folders.
@@ -60,7 +64,9 @@ def page_of_job(factory: pytest.TempPathFactory, name: str, make: Callable[[Path
         traces.mkdir()
         given = make(traces)
         job = tracebraid.open(given if isinstance(given, Path) else traces)
-        tracebraid.write_report(tracebraid.report(job, title=f"Page of {name}"), folder / "report.html")
+        report = tracebraid.report(job, title=f"Page of {name}")
+        tracebraid.write_report(report, folder / "report.html")
+        (folder / "served.html").write_text(html(report, ServedPage(NONCE, TIMELINE)))
 
     return shared_capture(factory, f"page_of_{name}", write) / "report.html"
 

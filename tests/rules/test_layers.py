@@ -27,10 +27,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulation": {"compiled", "graph", "model", "errors"},
     "reports": {"model", "errors", "version"},
     "exporters": {"model", "errors", "files"},
+    # It serves bytes: what a report is, and how a timeline is written, it is handed.
+    "viewer": {"errors"},
     "api": {
         *("model", "errors", "files"),
         *("recorders", "importers", "linking", "analysis", "validation", "reports", "exporters"),
-        *("graph", "simulation"),
+        *("graph", "simulation", "viewer"),
     },
     # The peers' calls are the stages' own: it composes api, and hands out nouns of the model.
     "compat": {"api", "errors", "model"},

@@ -40,6 +40,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "critical-path": {},
     "what-if": {},
     "report": {},
+    "view": {},
     "export": {},
     "demo": {},
     "trace-link": {},

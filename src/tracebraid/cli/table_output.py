@@ -16,6 +16,7 @@ import typer
 from tracebraid.cli.output import json_bytes, say_json
 from tracebraid.errors import OutputError
 from tracebraid.files import write_whole
+from tracebraid.model.spreadsheet import guarded
 from tracebraid.reports.machine import rows_json
 
 __all__ = ["Format", "Target", "target_of", "write_json", "write_table"]
@@ -80,7 +81,7 @@ def target_of(csv: bool, json: bool, parquet: bool, out: Path | None) -> Target:
 
 
 def write_table(frame: pl.DataFrame, target: Target) -> None:
-    """Write all rows of a table; lists become JSON text in CSV.
+    """Write all rows of a table; in CSV lists become JSON text, and no text is a formula of a spreadsheet.
 
     Raises:
         OutputError: the file is there already, or cannot be written.
@@ -119,10 +120,15 @@ def _bytes_of(frame: pl.DataFrame, form: Format) -> bytes:
 
 
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with its lists as JSON text."""
+    """The frame with its lists as JSON text, and its texts with a guard against formulas."""
+    texts = [name for name, dtype in frame.schema.items() if dtype in (pl.String, pl.Categorical)]
     nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
-    return frame.with_columns(
-        pl.Series(name, map(_json_text, frame.get_column(name).to_list()), dtype=pl.String) for name in nested
+    return frame.with_columns(pl.col(texts).cast(pl.String)).with_columns(
+        *map(guarded, texts),
+        *(
+            pl.Series(name, map(_json_text, frame.get_column(name).to_list()), dtype=pl.String)
+            for name in nested
+        ),
     )
 
 

@@ -11,14 +11,12 @@ import polars as pl
 
 from tracebraid.exporters.tables.catalog import write_catalog
 from tracebraid.exporters.tables.exported_table import ExportedTable, file_of
+from tracebraid.model.spreadsheet import guarded
 
-__all__ = ["CSV", "JSON", "TextFiles", "TextForm", "guarded", "lists_as_json"]
+__all__ = ["CSV", "JSON", "TextFiles", "TextForm", "lists_as_json"]
 
 _LINE_END = "\r\n"
 """RFC 4180, section 2."""
-_RUNS = r"\A[=+\-@\t\r\n'\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
-"""What a text begins with that a spreadsheet runs as a formula (OWASP, CSV injection; the last four
-are the first four in full width), or the apostrophe itself."""
 _CSV_NOTES = (
     'The files are CSV as RFC 4180 has it, in UTF-8. An empty cell is null, `""` is empty text; lists are JSON text. '
     "So that a spreadsheet runs no formula out of a name, a text that begins with `=`, `+`, `-`, `@`, tab, CR, LF "
@@ -46,14 +44,6 @@ class TextForm:
     rows: Callable[[pl.DataFrame, bool], bytes]
     tail: bytes
     notes: str
-
-
-def guarded(column: str) -> pl.Expr:
-    """A column of text with an apostrophe before each text that a spreadsheet would run."""
-    text = pl.col(column)
-    return (
-        pl.when(text.str.contains(_RUNS)).then(pl.concat_str(pl.lit("'"), text)).otherwise(text).alias(column)
-    )
 
 
 def lists_as_json(column: str) -> pl.Expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from tracebraid.errors import MissingLibraryError
@@ -14,11 +15,15 @@ from tracebraid.reports.relative_moments import relative_moments
 from tracebraid.reports.text import printable
 from tracebraid.version import __version__
 
-__all__ = ["page"]
+__all__ = ["ServedPage", "page"]
 
 
-def page(report: Report) -> str:
+def page(report: Report, served: ServedPage | None = None) -> str:
     """The page.
+
+    Args:
+        report: what it shows.
+        served: what only a page that comes from a server has; None: it is opened as a file.
 
     Raises:
         MissingLibraryError: jinja2 is not installed.
@@ -47,8 +52,26 @@ def page(report: Report) -> str:
     }
     template = environment.get_template("page.html.jinja")
     return template.render(
-        report=report, blocks=blocks.texts, import_map=import_map(), style=style(), version=__version__
+        report=report,
+        blocks=blocks.texts,
+        import_map=import_map(),
+        style=style(),
+        version=__version__,
+        served=served,
     )
+
+
+@dataclass(frozen=True)
+class ServedPage:
+    """What a page has that comes from a server.
+
+    Args:
+        nonce: stands in its own scripts and styles, so that the browser can refuse all others.
+        timeline: the address of the timeline for Perfetto, relative to the page's.
+    """
+
+    nonce: str
+    timeline: str
 
 
 class _Blocks:

@@ -1,0 +1,49 @@
+"""`tracebraid view` as its user runs it: it prints an address, answers there, and ends with Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import pytest
+
+from tests.integration.command import fail
+from tests.integration.running import ended, started
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_the_page_until_it_is_ended(job: Path, tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "tracebraid", "view", "--no-open", job]
+    with started(*command, TMPDIR=str(tmp_path)) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().strip()
+        with urlopen(address) as answer:
+            page = answer.read().decode()
+        with pytest.raises(HTTPError) as wrong:
+            urlopen(f"{address}wrong")
+        wrong.value.close()
+        process.send_signal(number)
+        done = ended(process)
+    parts = urlsplit(address)
+    assert (parts.hostname, wrong.value.code, done.returncode) == ("127.0.0.1", 404, 0)
+    assert "open-in-perfetto" in page
+    assert "Traceback" not in done.stderr
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", parts.port or 0)):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_that_cannot_be_read_is_an_error_and_not_served(tmp_path: Path) -> None:
+    fail("view", "--no-open", tmp_path)
+
+
+def test_a_port_that_is_taken_is_an_error(job: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        fail("view", "--no-open", "--port", taken.getsockname()[1], job)
