@@ -41,7 +41,7 @@ export function draw(drawing, frames, options) {
     const ends = Array.from(bars.values, (value) => figure(value, options.unit));
     const rows = layRows(stage, bars.labels, domain, {
       unit: options.unit,
-      title: options.title,
+      title: axisTitle(bars, options),
       endTexts: ends,
     });
     const zero = rows.scale.at(0);
