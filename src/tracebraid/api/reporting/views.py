@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import polars as pl
 
+from tracebraid.api.reporting.memory_view import memory_view
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.report.run_results import RunResults
 
@@ -35,6 +36,6 @@ RankView: TypeAlias = Callable[[LinkedTrace, ViewOptions], Mapping[str, pl.DataF
 JobView: TypeAlias = Callable[[RunResults], Mapping[str, pl.DataFrame]]
 """Makes tables of all results, by their names in `RunResults.views`; may replace those of a rank's view."""
 
-RANK_VIEWS: tuple[RankView, ...] = ()
+RANK_VIEWS: tuple[RankView, ...] = (memory_view,)
 
 JOB_VIEWS: tuple[JobView, ...] = ()

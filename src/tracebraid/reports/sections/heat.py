@@ -43,7 +43,7 @@ def heat(results: RunResults) -> Section | None:
     if steps is None or steps.get_column("rank").n_unique() < 2:
         return None
     ranks = steps.get_column("rank").n_unique()
-    kept = different(steps, ["span_ns"], ["step"], _MOST_RANKS)
+    kept = different(steps.fill_null(0), ["span_ns", "waiting_ns"], ["step"], _MOST_RANKS)
     shown = steps.filter(pl.col("rank").is_in(kept))
     table = answer_table(results, "rank_steps", "Ranks and steps", _COLUMNS)
     parts: list[Part] = [_map("heat-span", "Step time, rank by step", shown, "span_ns", _SPAN)]
@@ -51,7 +51,7 @@ def heat(results: RunResults) -> Section | None:
         title = "Waiting for other ranks, rank by step"
         parts.append(_map("heat-waiting", title, shown, "waiting_ns", _WAITING))
     if len(kept) < ranks:
-        text = f"{len(kept)} of {ranks:,} ranks are shown: those whose steps differ most from the median of all ranks."
+        text = f"{len(kept)} of {ranks:,} ranks are shown: those whose steps and waiting differ most from the median of all."
         parts.append(Note(text))
     lead = (
         "A row that is darker than the others is a rank that is slower or waits longer; a column is a step."

@@ -8,9 +8,9 @@ from tracebraid.model.answer_sentences import code_name
 from tracebraid.model.answers.memory.memory_codes import MemoryCategory
 from tracebraid.model.report.parts import Chart, ChartKind, Part
 from tracebraid.model.report.run_results import RunResults
+from tracebraid.model.report.sampling import sampled
 from tracebraid.reports.sections.asked import answer_table, frame_of
 from tracebraid.reports.sections.rank_choice import rank_label
-from tracebraid.reports.sections.sampling import sampled
 from tracebraid.reports.units import size
 
 __all__ = ["memory_over_time"]
@@ -64,7 +64,7 @@ def memory_over_time(results: RunResults, worst: dict[str, object]) -> list[Part
         "steps": True,
     }
     formula = _FORMULA.format(moments=_MOST_MOMENTS)
-    view = (results.views or {}).get("memory_by_category")
+    view = results.views.get("memory_by_category")
     by_category = None if view is None else view.filter(*of_device)
     if by_category is not None and not by_category.is_empty():
         areas, series = _areas(by_category, results.start_ns)

@@ -6,8 +6,8 @@ import polars as pl
 
 from tracebraid.model.report.parts import Chart, ChartKind, Part
 from tracebraid.model.report.run_results import RunResults
+from tracebraid.model.report.sampling import sampled
 from tracebraid.reports.sections.asked import answer_table, frame_of
-from tracebraid.reports.sections.sampling import sampled
 from tracebraid.reports.units import number
 
 __all__ = ["queue_parts"]
