@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tracebraid.analysis.memory.allocations import allocations
 from tracebraid.analysis.memory.memory_timeline import memory_timeline
+from tracebraid.api.reporting.view_options import ViewOptions
 from tracebraid.model.answers.memory.memory_codes import MemoryCategory
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.report.sampling import sampled
-
-if TYPE_CHECKING:
-    from tracebraid.api.reporting.views import ViewOptions
 
 __all__ = ["MEMORY_BY_CATEGORY", "memory_view"]
 

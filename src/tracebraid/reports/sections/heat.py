@@ -51,7 +51,7 @@ def heat(results: RunResults) -> Section | None:
         title = "Waiting for other ranks, rank by step"
         parts.append(_map("heat-waiting", title, shown, "waiting_ns", _WAITING))
     if len(kept) < ranks:
-        text = f"{len(kept)} of {ranks:,} ranks are shown: those whose steps and waiting differ most from the median of all."
+        text = f"{len(kept)} of {ranks:,} ranks are shown: those whose steps and waiting differ most."
         parts.append(Note(text))
     lead = (
         "A row that is darker than the others is a rank that is slower or waits longer; a column is a step."

@@ -8,6 +8,7 @@ from tracebraid.model.report.parts import Report, Section
 from tracebraid.model.report.run_results import RunResults
 from tracebraid.reports.sections.changes import changes
 from tracebraid.reports.sections.collectives import collectives
+from tracebraid.reports.sections.flame import flame
 from tracebraid.reports.sections.head import head
 from tracebraid.reports.sections.heat import heat
 from tracebraid.reports.sections.idle import idle
@@ -17,6 +18,7 @@ from tracebraid.reports.sections.roofline import roofline
 from tracebraid.reports.sections.stragglers import stragglers
 from tracebraid.reports.sections.sweep import sweep
 from tracebraid.reports.sections.tables import TABLES
+from tracebraid.reports.sections.timeline import timeline
 from tracebraid.reports.sections.trust import trust
 
 __all__ = ["SECTIONS", "run_report"]
@@ -28,6 +30,8 @@ SECTIONS: tuple[Callable[[RunResults], Section | None], ...] = (
     heat,
     stragglers,
     collectives,
+    timeline,
+    flame,
     idle,
     memory,
     roofline,
