@@ -119,6 +119,7 @@ def _exposed(results: RunResults) -> list[Part]:
         {"column": "exposed", "name": "exposed", "colour": "communication"},
         {"column": "hidden", "name": "hidden, or beside another", "colour": "compute"},
     ]
+    series = [item for item in series if bars.get_column(item["column"]).sum()]
     columns = ("name", "dtype", "message_bytes", "count", "total_ns", "exposed_ns")
     title = "Exposed collectives"
     table = answer_table(results, "exposed_collectives", title, columns, groups.select(columns))
