@@ -23,8 +23,10 @@ _FORMULA = (
     "Allocated after each allocation and release (analysis memory_timeline), of the device with the highest peak. "
     "Of each of up to {moments} equal spans of time the moment with the most is drawn, so that the peak is exact."
 )
-_BY_CATEGORY = " By category: the sizes of what is alive after all changes of a moment (analysis allocations); "
+_BY_CATEGORY = (
+    " By category: the sizes of what is alive after all changes of a moment (analysis allocations); "
     "the rest is from before the trace."
+)
 _COLOURS = {
     MemoryCategory.PARAMETERS: "series-1",
     MemoryCategory.GRADIENTS: "series-2",
