@@ -99,7 +99,9 @@ function drawLine({ ctx, state, width, left, scale }, line, y) {
       end = x + 1;
     }
     const colour = colours.of(model.kinds[shown], model.families[shown]);
-    const faded = search.flags !== null && !anyFlag(search.flags, slice, next) ? 0.22 : 1;
+    const faded = search.found.length > 0 && search.flags !== null && !anyFlag(search.flags, slice, next)
+      ? 0.3
+      : 1;
     if (colour.fill !== fill) ctx.fillStyle = fill = colour.fill;
     if (faded !== alpha) ctx.globalAlpha = alpha = faded;
     const from = Math.max(x, left - 2);

@@ -212,14 +212,12 @@ export class Timeline {
   }
 
   sayMatches() {
-    const { search, selected } = this.state;
+    const { search, selected, model } = this.state;
     const at = search.found.indexOf(selected) + 1;
     const found = count(search.found.length);
-    this.controls.matches.textContent = search.flags === null
-      ? ""
-      : at > 0
-      ? `${count(at)} of ${found}`
-      : `${found} found`;
+    const hidden = model.names.includes(null) ? "; merged slices have no names" : "";
+    const text = at > 0 ? `${count(at)} of ${found}` : `${found} found${hidden}`;
+    this.controls.matches.textContent = search.flags === null ? "" : text;
   }
 
   /**
