@@ -90,10 +90,10 @@ output = {
   rowAt: [0, HEADING, layout.height - 1, layout.height, -1].map((y) => layout.rows.indexOf(rowAt(layout, y))),
   lineAt: [HEADING, HEADING + LINE, HEADING + 2 * LINE].map((y) => model.lines.indexOf(lineAt(layout, y))),
   collapsed: state.layout.rows.map((row) => [row.rank, row.track]),
-  found: [search.found, [...search.flags]],
+  found: [search.found, [...search.before]],
   next: [[-1, 1], [-1, -1], [4, 1], [5, 1], [4, -1], [3, 1], [3, -1]].map(([from, step]) =>
     nextFound(model, search, from, step)),
-  none: [searched(model, "  ").flags, searched(model, "zzz").found],
+  none: [searched(model, "  ").before, searched(model, "zzz").found],
   zoom: [close.to - close.from, (all.to - all.from) / 2, close.from <= 50 && close.to >= 50],
   ends: [moved(close, 1e9, model.extent).to - all.to, moved(close, -1e9, model.extent).from - all.from],
   widest: zoomed(all, 100, 50, model.extent),
@@ -141,7 +141,7 @@ def test_rows_of_ranks_and_tracks(found: dict[str, Any]) -> None:
 
 
 def test_search_finds_names_and_goes_around(found: dict[str, Any]) -> None:
-    assert found["found"] == [[4, 5], [0, 0, 0, 0, 1, 1]]
+    assert found["found"] == [[4, 5], [0, 0, 0, 0, 0, 1, 2]]
     assert found["next"] == [4, 5, 5, 4, 5, 4, 5]
     assert found["none"] == [None, []]
 

@@ -81,6 +81,7 @@ function drawLine({ ctx, state, width, left, scale }, line, y) {
   const { start, duration: length } = model;
   const stop = lowerBound(start, view.to, line.from, line.to);
   let slice = firstEndingAfter(model, line, view.from);
+  const fading = search.found.length > 0 ? search.before : null;
   let fill = "";
   let alpha = 1;
   while (slice < stop) {
@@ -99,9 +100,7 @@ function drawLine({ ctx, state, width, left, scale }, line, y) {
       end = x + 1;
     }
     const colour = colours.of(model.kinds[shown], model.families[shown]);
-    const faded = search.found.length > 0 && search.flags !== null && !anyFlag(search.flags, slice, next)
-      ? 0.3
-      : 1;
+    const faded = fading !== null && fading[next] === fading[slice] ? 0.3 : 1;
     if (colour.fill !== fill) ctx.fillStyle = fill = colour.fill;
     if (faded !== alpha) ctx.globalAlpha = alpha = faded;
     const from = Math.max(x, left - 2);
@@ -114,16 +113,6 @@ function drawLine({ ctx, state, width, left, scale }, line, y) {
     slice = next;
   }
   ctx.globalAlpha = 1;
-}
-
-/**
- * @param {Uint8Array} flags
- * @param {number} from
- * @param {number} to
- */
-function anyFlag(flags, from, to) {
-  for (let slice = from; slice < to; slice++) if (flags[slice] === 1) return true;
-  return false;
 }
 
 /**

@@ -217,7 +217,7 @@ export class Timeline {
     const found = count(search.found.length);
     const hidden = model.names.includes(null) ? "; merged slices have no names" : "";
     const text = at > 0 ? `${count(at)} of ${found}` : `${found} found${hidden}`;
-    this.controls.matches.textContent = search.flags === null ? "" : text;
+    this.controls.matches.textContent = search.before === null ? "" : text;
   }
 
   /**
