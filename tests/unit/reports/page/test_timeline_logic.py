@@ -53,8 +53,7 @@ import { nextFound, searched } from "tracebraid/timeline/search.js";
 import { around, moved, revealing, whole, zoomed } from "tracebraid/timeline/view.js";
 import { nextOnLine, nextOnLines } from "tracebraid/timeline/moves.js";
 import { stateOf, toggle } from "tracebraid/timeline/state.js";
-import { rulerStep } from "tracebraid/timeline/units.js";
-import { readable } from "tracebraid/timeline/colours.js";
+import { rulerStep } from "tracebraid/timeline/ruler.js";
 const frames = {};
 for (const [name, columns] of Object.entries(input)) {
   const found = {};
@@ -104,7 +103,6 @@ output = {
   onLines: [[0, 1], [1, 1], [2, 1], [0, -1]].map(([from, step]) =>
     nextOnLines({ model, layout, view: all }, from, step)),
   steps: [1, 3, 0.2, 11, 600].map(rulerStep),
-  readable: ["rgb(255, 255, 255)", "rgb(0, 0, 80)", "color(srgb 0.9 0.9 0.9)"].map(readable),
 };
 """
 
@@ -161,4 +159,3 @@ def test_keys_go_to_the_next_slice_and_line(found: dict[str, Any]) -> None:
     assert found["onLine"] == [4, 4, 3]
     assert found["onLines"] == [1, 2, 3, 0]
     assert found["steps"] == [1, 5, 1, 20, 1000]
-    assert found["readable"] == ["#000000", "#ffffff", "#000000"]

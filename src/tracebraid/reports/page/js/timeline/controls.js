@@ -37,6 +37,7 @@ export function controlsIn(drawing) {
     buttons.fit,
     buttons.collapse,
     find,
+    matches,
     pathLabel,
     arrowsLabel,
   );

@@ -3,7 +3,8 @@ import { HEADING, LINE } from "tracebraid/timeline/layout.js";
 import { firstEndingAfter, lineOf, lowerBound } from "tracebraid/timeline/model.js";
 import { nameOf } from "tracebraid/timeline/labels.js";
 import { drawJoins } from "tracebraid/timeline/joins.js";
-import { count, duration, rulerStep } from "tracebraid/timeline/units.js";
+import { duration, integer as count } from "tracebraid/format.js";
+import { rulerStep } from "tracebraid/timeline/ruler.js";
 
 /** @typedef {import("tracebraid/timeline/state.js").State} State */
 /** @typedef {import("tracebraid/timeline/model.js").Line} Line */

@@ -1,4 +1,5 @@
 // The timeline of a step: all ranks, their threads and streams.
+import { COLOURS_CHANGED } from "tracebraid/colours.js";
 import { coloursOf } from "tracebraid/timeline/colours.js";
 import { controlsIn } from "tracebraid/timeline/controls.js";
 import { showDetails } from "tracebraid/timeline/details.js";
@@ -11,7 +12,7 @@ import { busyShares, OVERVIEW, renderOverview } from "tracebraid/timeline/overvi
 import { render, RULER, topOfSlice } from "tracebraid/timeline/render.js";
 import { nextFound, searched } from "tracebraid/timeline/search.js";
 import { openTrack, stateOf } from "tracebraid/timeline/state.js";
-import { count } from "tracebraid/timeline/units.js";
+import { integer as count } from "tracebraid/format.js";
 import { around, revealing, whole, zoomed } from "tracebraid/timeline/view.js";
 
 /** Labels take this share of the width, within these px. */
@@ -77,8 +78,7 @@ export class Timeline {
       state.colours = coloursOf(controls.root);
       this.redraw();
     };
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
-    new MutationObserver(recolour).observe(document.documentElement, { attributes: true });
+    document.addEventListener(COLOURS_CHANGED, recolour);
   }
 
   resized() {
