@@ -10,12 +10,13 @@ import polars as pl
 from tracebraid.analysis.flames.flame_frames import flame_frames, merged_ranks
 from tracebraid.analysis.flames.limited import flame_names, limited
 from tracebraid.model.answers import FLAME_FRAMES
+from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.report.flame_views import FLAME_FRAMES_VIEW, FLAME_NAMES_VIEW
 from tracebraid.model.report.run_results import RunResults
 
 if TYPE_CHECKING:
-    from tracebraid.api.reporting.views import ViewOptions
+    from tracebraid.api.reporting.view_options import ViewOptions
 
 __all__ = ["FRAMES_ON_PAGE", "NAMES_ON_PAGE", "flames_of_rank", "flames_of_ranks"]
 
@@ -31,7 +32,7 @@ def flames_of_rank(linked: LinkedTrace, options: ViewOptions) -> Mapping[str, pl
     return {FLAME_FRAMES_VIEW: flame_frames(linked, options.annotation)}
 
 
-def flames_of_ranks(results: RunResults) -> Mapping[str, pl.DataFrame]:
+def flames_of_ranks(results: RunResults, ranks: LinkedRanks) -> Mapping[str, pl.DataFrame]:
     """What a page shows: the greatest frames of all detailed ranks, merged, and the names of all of them."""
     frames = results.views.get(FLAME_FRAMES_VIEW, FLAME_FRAMES.empty())
     merged = merged_ranks([rows for _, rows in frames.group_by(["rank"], maintain_order=True)])

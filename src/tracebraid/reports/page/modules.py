@@ -9,8 +9,8 @@ __all__ = ["import_map", "style"]
 
 _HERE = Path(__file__).parent
 _PREFIX = "tracebraid/"
-_CSS = ("colours.css", "page.css")
-"""In the order in which they apply; every other file in `css/` comes behind, by name."""
+_FIRST, _LAST = ("colours.css", "page.css"), ("print.css",)
+"""Style sheets that apply before and after the others of `css/`, which apply in the order of their names."""
 
 
 def import_map() -> dict[str, dict[str, str]]:
@@ -36,4 +36,5 @@ def style() -> str:
 
 
 def _rank(name: str) -> tuple[int, str]:
-    return (_CSS.index(name) if name in _CSS else len(_CSS), name)
+    first = _FIRST.index(name) if name in _FIRST else len(_FIRST)
+    return (first + (name in _LAST), name)
