@@ -9,16 +9,14 @@ import polars as pl
 from tests.planted import Scene
 from tests.unit.reports.runs import demo_results, planted_results
 from tracebraid.analysis.flames.flame_frames import flame_frames
-from tracebraid.api.reporting.flame_views import FRAMES_ON_PAGE, flames_of_ranks
-from tracebraid.model.report.flame_views import FLAME_FRAMES_VIEW
+from tracebraid.api.reporting.flame_views import FRAMES_ON_PAGE, frames_on_page
 from tracebraid.model.report.parts import Chart, Missing
 from tracebraid.model.report.run_results import RunResults
 from tracebraid.reports.sections.flame import flame
 
 
 def with_frames(*frames: pl.DataFrame) -> RunResults:
-    results = replace(planted_results(), views={FLAME_FRAMES_VIEW: pl.concat(frames)})
-    return replace(results, views=flames_of_ranks(results))
+    return replace(planted_results(), views=frames_on_page(pl.concat(frames)))
 
 
 def test_the_graphs_have_the_time_of_all_ranks() -> None:
