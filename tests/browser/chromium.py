@@ -33,12 +33,14 @@ class Window:
         dark: whether the reader prefers dark pages.
         served: whether the page comes from a server of this machine; by default from a file, with the network off.
         still: whether the reader prefers reduced motion.
+        touch: whether the window is touched instead of clicked.
     """
 
     size: ViewportSize = field(default_factory=lambda: DESKTOP)
     dark: bool = False
     served: bool = False
     still: bool = False
+    touch: bool = False
 
 
 @dataclass
@@ -80,6 +82,7 @@ def opened(browser: Browser, address: str, window: Window) -> Iterator[tuple[Pag
         color_scheme="dark" if window.dark else "light",
         reduced_motion="reduce" if window.still else "no-preference",
         offline=not window.served,
+        has_touch=window.touch,
         accept_downloads=True,
     ) as context:
         context.set_default_timeout(_LIMIT_MS)

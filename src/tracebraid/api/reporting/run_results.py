@@ -81,10 +81,7 @@ def run_results(
     found = list(ask_ranks(job, ranks, reading.ask, progress or _silent, findings))
     if options.steps is not None and not reading.steps:
         chosen_steps(BY_NAME["step_times"].table.empty(), options.steps, options.annotation)
-    results = _results(job, reading, found, findings)
-    for view in JOB_VIEWS:
-        results = replace(results, views={**results.views, **view(results)})
-    return results
+    return _results(job, reading, found, findings)
 
 
 def _results(
@@ -99,7 +96,7 @@ def _results(
     bounded, left_of_job = _bounded(of_job)
     of_ranks = [finding for rank in found for finding in rank.findings]
     noticed = faults([*findings, *of_ranks, *linked.findings, *advice.findings, *graph.findings])
-    return RunResults(
+    results = RunResults(
         path=job.path,
         ranks=[rank.rank for rank in found],
         infos=[info for rank in found for info in rank.infos],
@@ -118,6 +115,9 @@ def _results(
         steps=reading.steps or (),
         notes=frozenset(finding.code for finding in noticed if is_note(finding)),
     )
+    for view in JOB_VIEWS:
+        results = replace(results, views={**results.views, **view(results, linked)})
+    return results
 
 
 def _silent(_: float) -> None:

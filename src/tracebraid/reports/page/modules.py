@@ -9,8 +9,8 @@ __all__ = ["import_map", "style"]
 
 _HERE = Path(__file__).parent
 _PREFIX = "tracebraid/"
-_CSS = ("colours.css", "page.css")
-"""In the order in which they apply; every other file in `css/` comes behind, by name."""
+_FIRST, _LAST = ("colours.css", "page.css"), ("print.css",)
+"""Style sheets that apply before and after the others of `css/`, which apply in the order of their names."""
 
 
 def import_map() -> dict[str, dict[str, str]]:
@@ -18,7 +18,9 @@ def import_map() -> dict[str, dict[str, str]]:
     root = _HERE / "js"
     modules = sorted(root.rglob("*.js"))
     names = {_PREFIX + path.relative_to(root).as_posix(): path for path in modules}
-    return {"imports": {name: _address(name, path.read_text(encoding="utf-8")) for name, path in names.items()}}
+    return {
+        "imports": {name: _address(name, path.read_text(encoding="utf-8")) for name, path in names.items()}
+    }
 
 
 def _address(name: str, source: str) -> str:
@@ -34,4 +36,5 @@ def style() -> str:
 
 
 def _rank(name: str) -> tuple[int, str]:
-    return (_CSS.index(name) if name in _CSS else len(_CSS), name)
+    first = _FIRST.index(name) if name in _FIRST else len(_FIRST)
+    return (first + (name in _LAST), name)

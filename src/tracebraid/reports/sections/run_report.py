@@ -8,12 +8,14 @@ from tracebraid.model.report.parts import Report, Section
 from tracebraid.model.report.run_results import RunResults
 from tracebraid.reports.sections.head import head
 from tracebraid.reports.sections.tables import TABLES
+from tracebraid.reports.sections.timeline import timeline
 from tracebraid.reports.sections.trust import trust
 
 __all__ = ["SECTIONS", "run_report"]
 
 SECTIONS: tuple[Callable[[RunResults], Section | None], ...] = (
     head,
+    timeline,
     *TABLES,
     trust,
 )

@@ -53,6 +53,7 @@ function floats(data, rows) {
  * @param {number} rows
  */
 function integers(column, data, rows) {
+  if (column.width === 8) return wideIntegers(column, data, rows);
   const values = new Float64Array(rows);
   for (let plane = column.width - 1; plane >= 0; plane--) {
     const at = plane * rows;
@@ -67,4 +68,17 @@ function integers(column, data, rows) {
     for (let row = 1; row < rows; row++) values[row] += values[row - 1];
   }
   return values;
+}
+
+/**
+ * Integers whose span has more digits than a double.
+ * @param {any} column
+ * @param {Uint8Array} data
+ * @param {number} rows
+ */
+function wideIntegers(column, data, rows) {
+  const words = new BigUint64Array(floats(data, rows).buffer);
+  const missing = 2n ** 64n - 1n;
+  const least = BigInt(column.least);
+  return Float64Array.from(words, (word) => column.nulls && word === missing ? NaN : Number(word + least));
 }

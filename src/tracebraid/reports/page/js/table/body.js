@@ -8,7 +8,7 @@ import { showFullText } from "tracebraid/table/full_text.js";
 /** @typedef {{ frame: Frame, columns: Column[], marks: Map<string, Marks> }} Content */
 
 export const FIRST_ROWS = 25;
-const SPARE_ROWS = 20; // above and below those in view
+const SPARE_ROWS = 12; // above and below those in view
 
 export class Body {
   /**
@@ -81,9 +81,11 @@ export class Body {
   /** Columns get no narrower while rows pass: the table would tremble. */
   keepWidths() {
     if (!this.isWhole) return;
-    for (const cell of this.table.tHead?.rows[0].cells ?? []) {
-      cell.style.minWidth = `${cell.getBoundingClientRect().width}px`;
-    }
+    const cells = Array.from(this.table.tHead?.rows[0].cells ?? []);
+    const widths = cells.map((cell) => Math.ceil(cell.getBoundingClientRect().width));
+    cells.forEach((cell, at) => {
+      if (widths[at] > Number.parseInt(cell.style.minWidth || "0")) cell.style.minWidth = `${widths[at]}px`;
+    });
   }
 
   /** @param {number} height */

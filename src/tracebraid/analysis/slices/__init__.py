@@ -1,0 +1,1 @@
+"""Slices of a timeline: which events are drawn, on which line, and what joins them."""

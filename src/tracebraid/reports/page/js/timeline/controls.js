@@ -1,0 +1,136 @@
+// The elements of the timeline: buttons, search, canvases, panel of details.
+import { LEGEND, propertyOf } from "tracebraid/timeline/colours.js";
+
+/** @typedef {ReturnType<typeof controlsIn>} Controls */
+
+const HELP =
+  "Arrow keys: next slice, line above or below. Enter: select. Escape: clear. F: fit the selection. 0: all. W, S: zoom. A, D: move. /: search.";
+
+/**
+ * @param {Element} drawing
+ */
+export function controlsIn(drawing) {
+  const root = element("div", "timeline");
+  const bar = element("div", "timeline-bar");
+  const buttons = {
+    in: button("+", "Zoom in"),
+    out: button("−", "Zoom out"),
+    all: button("All", "Show all of the time"),
+    fit: button("Fit", "Fit the selected slice"),
+    collapse: button("Collapse", "Collapse or open all ranks"),
+    previous: button("‹", "Previous match"),
+    next: button("›", "Next match"),
+  };
+  const search = document.createElement("input");
+  search.type = "search";
+  search.placeholder = "Search names";
+  search.setAttribute("aria-label", "Search slices by name");
+  const matches = element("output", "timeline-matches");
+  const [path, pathLabel] = checkbox("Critical path");
+  const [arrows, arrowsLabel] = checkbox("Arrows");
+  const find = element("span", "timeline-find");
+  find.append(search, buttons.previous, buttons.next, matches);
+  bar.append(
+    buttons.in,
+    buttons.out,
+    buttons.all,
+    buttons.fit,
+    buttons.collapse,
+    find,
+    pathLabel,
+    arrowsLabel,
+  );
+  const overview = document.createElement("canvas");
+  overview.className = "timeline-overview";
+  overview.setAttribute("aria-hidden", "true");
+  const scroller = element("div", "timeline-scroller");
+  scroller.tabIndex = 0;
+  scroller.setAttribute("role", "application");
+  scroller.setAttribute("aria-roledescription", "timeline");
+  scroller.setAttribute("aria-label", `Timeline. ${HELP}`);
+  const canvas = document.createElement("canvas");
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", "Slices of threads and streams over time");
+  const spacer = element("div", "timeline-spacer");
+  scroller.append(canvas, spacer);
+  const tooltip = element("div", "timeline-tooltip");
+  tooltip.hidden = true;
+  tooltip.setAttribute("aria-hidden", "true");
+  const status = element("div", "timeline-status");
+  status.setAttribute("role", "status");
+  const details = element("div", "timeline-details");
+  details.setAttribute("role", "region");
+  details.setAttribute("aria-label", "The selected slice");
+  details.tabIndex = 0;
+  const help = element("p", "timeline-help");
+  help.textContent = HELP;
+  const body = element("div", "timeline-body");
+  const stage = element("div", "timeline-stage");
+  stage.append(overview, scroller, tooltip);
+  body.append(stage, details);
+  root.append(bar, body, legend(), help, status);
+  drawing.replaceChildren(root);
+  return {
+    root,
+    buttons,
+    search,
+    matches,
+    path,
+    arrows,
+    overview,
+    scroller,
+    canvas,
+    spacer,
+    tooltip,
+    status,
+    details,
+  };
+}
+
+/**
+ * @param {string} tag
+ * @param {string} name of its class
+ */
+function element(tag, name) {
+  const made = document.createElement(tag);
+  made.className = name;
+  return made;
+}
+
+/**
+ * @param {string} content
+ * @param {string} label
+ */
+function button(content, label) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = content;
+  made.title = label;
+  made.setAttribute("aria-label", label);
+  return made;
+}
+
+/**
+ * @param {string} label
+ * @returns {[HTMLInputElement, HTMLLabelElement]}
+ */
+function checkbox(label) {
+  const input = document.createElement("input");
+  input.type = "checkbox";
+  input.checked = true;
+  const made = document.createElement("label");
+  made.append(input, ` ${label}`);
+  return [input, made];
+}
+
+function legend() {
+  const list = element("ul", "timeline-legend");
+  for (const [label, kind, family] of LEGEND) {
+    const item = document.createElement("li");
+    const swatch = element("span", "swatch");
+    swatch.style.background = `var(${propertyOf(kind, family)})`;
+    item.append(swatch, label ?? "");
+    list.append(item);
+  }
+  return list;
+}

@@ -1,0 +1,159 @@
+// All that is known of the selected slice, with links to what it has to do with.
+import { lineOf, numbers, texts } from "tracebraid/timeline/model.js";
+import { launchedBy, membersOf, parentsOf, waitedFor, waitingFor } from "tracebraid/timeline/relations.js";
+import { nameOf, shortName, trackName } from "tracebraid/timeline/labels.js";
+import { count, duration, moment, size } from "tracebraid/timeline/units.js";
+
+/** @typedef {import("tracebraid/timeline/model.js").Model} Model */
+/** @typedef {{ slice: number, note: string }} Entry */
+
+/** Related slices that are listed; of more their number is said. */
+const LISTED = 50;
+
+/**
+ * @param {HTMLElement} panel
+ * @param {Model} model
+ * @param {number} slice -1: none
+ * @param {(slice: number) => void} jump
+ */
+export function showDetails(panel, model, slice, jump) {
+  panel.replaceChildren();
+  if (slice < 0) {
+    panel.append(
+      text("p", "Click a slice, or choose it with the arrow keys, to see what is known of it.", "hint"),
+    );
+    return;
+  }
+  const title = text("h3", nameOf(model, slice), "name");
+  title.dir = "auto";
+  panel.append(title, facts(factsOf(model, slice)));
+  for (const [heading, entries] of relationsOf(model, slice)) {
+    if (entries.length > 0) panel.append(relations(model, heading, entries, jump));
+  }
+}
+
+/**
+ * @param {Model} model
+ * @param {number} slice
+ * @returns {[string, string][]}
+ */
+function factsOf(model, slice) {
+  const { slices } = model;
+  const number = (/** @type {string} */ name) => numbers(slices, name)[slice];
+  const string = (/** @type {string} */ name) => texts(slices, name)[slice];
+  const some = (/** @type {number} */ value, /** @type {(value: number) => string} */ as) =>
+    Number.isNaN(value) ? null : as(value);
+  const events = number("count");
+  /** @type {[string, string | null][]} */
+  const found = [
+    ["what", model.kinds[slice]],
+    ["kernel family", model.families[slice]],
+    ["where", trackName(model, lineOf(model, slice).track)],
+    ["start", moment(model.start[slice])],
+    ["duration", duration(model.duration[slice])],
+    ["end", moment(model.start[slice] + model.duration[slice])],
+    ["events", events > 1 ? `${count(events)}, busy ${duration(number("busy_ns"))}` : null],
+    ["shapes of inputs", string("shapes")],
+    ["types of inputs", string("types")],
+    ["launched as", string("grid")],
+    ["size", some(number("size_bytes"), size)],
+    ["process group", string("group")],
+    ["number in its group", some(number("sequence"), String)],
+    ["code", string("call_site")],
+    ["Execution Trace node", some(nodeOf(model, slice), String)],
+    ["event of the trace", some(number("event_id"), String)],
+  ];
+  return /** @type {[string, string][]} */ (found.filter(([, value]) => value !== null));
+}
+
+/**
+ * The node of an op; of device work that of the op that launched it.
+ * @param {Model} model
+ * @param {number} slice
+ */
+function nodeOf(model, slice) {
+  const nodes = numbers(model.slices, "node_id");
+  const op = numbers(model.slices, "op")[slice];
+  return Number.isNaN(nodes[slice]) && !Number.isNaN(op) ? nodes[op] : nodes[slice];
+}
+
+/**
+ * @param {Model} model
+ * @param {number} slice
+ * @returns {[string, Entry[]][]}
+ */
+function relationsOf(model, slice) {
+  const op = numbers(model.slices, "op")[slice];
+  const bare = (/** @type {number[]} */ found) => found.map((other) => ({ slice: other, note: "" }));
+  const withWhy = (/** @type {import("tracebraid/timeline/relations.js").Relation[]} */ found) =>
+    found.map((other) => ({
+      slice: other.slice,
+      note: other.why + (Number.isNaN(other.slack) ? "" : `, ${duration(other.slack)}`),
+    }));
+  const skew = (/** @type {number} */ member) => {
+    const later = model.start[member] - model.start[slice];
+    return `starts ${duration(Math.abs(later))} ${later < 0 ? "earlier" : "later"}`;
+  };
+  return [
+    ["Launched by", Number.isNaN(op) ? [] : bare([op])],
+    ["Launched", bare(launchedBy(model, slice))],
+    ["Waited for", withWhy(waitedFor(model, slice))],
+    ["Waited for it", withWhy(waitingFor(model, slice))],
+    ["On other ranks", membersOf(model, slice).map((member) => ({ slice: member, note: skew(member) }))],
+    ["Within", bare(parentsOf(model, slice))],
+  ];
+}
+
+/** @param {[string, string][]} rows */
+function facts(rows) {
+  const list = document.createElement("dl");
+  for (const [label, value] of rows) {
+    const row = document.createElement("div");
+    const term = text("dd", value);
+    term.dir = "auto";
+    row.append(text("dt", label), term);
+    list.append(row);
+  }
+  return list;
+}
+
+/**
+ * @param {Model} model
+ * @param {string} heading
+ * @param {Entry[]} entries
+ * @param {(slice: number) => void} jump
+ */
+function relations(model, heading, entries, jump) {
+  const group = document.createElement("div");
+  group.className = "relations";
+  const more = entries.length > 1 ? ` (${count(entries.length)})` : "";
+  group.append(text("h4", heading + more));
+  const list = document.createElement("ul");
+  for (const entry of entries.slice(0, LISTED)) {
+    const item = document.createElement("li");
+    const button = /** @type {HTMLButtonElement} */ (text("button", shortName(model, entry.slice)));
+    button.type = "button";
+    button.addEventListener("click", () => jump(entry.slice));
+    const track = trackName(model, lineOf(model, entry.slice).track);
+    item.append(
+      button,
+      text("span", [entry.note, duration(model.duration[entry.slice]), track].filter(Boolean).join(" · ")),
+    );
+    list.append(item);
+  }
+  if (entries.length > LISTED) list.append(text("li", `${count(entries.length - LISTED)} more`));
+  group.append(list);
+  return group;
+}
+
+/**
+ * @param {string} tag
+ * @param {string} content
+ * @param {string} [name] of its class
+ */
+function text(tag, content, name) {
+  const element = document.createElement(tag);
+  element.textContent = content;
+  if (name !== undefined) element.className = name;
+  return element;
+}

@@ -1,0 +1,256 @@
+// The timeline of a step: all ranks, their threads and streams.
+import { coloursOf } from "tracebraid/timeline/colours.js";
+import { controlsIn } from "tracebraid/timeline/controls.js";
+import { showDetails } from "tracebraid/timeline/details.js";
+import { listen } from "tracebraid/timeline/input.js";
+import { sentenceOf } from "tracebraid/timeline/labels.js";
+import { layoutOf, LINE } from "tracebraid/timeline/layout.js";
+import { lineOf, modelOf } from "tracebraid/timeline/model.js";
+import { firstShown, nextOnLine, nextOnLines } from "tracebraid/timeline/moves.js";
+import { busyShares, OVERVIEW, renderOverview } from "tracebraid/timeline/overview.js";
+import { render, RULER, topOfSlice } from "tracebraid/timeline/render.js";
+import { nextFound, searched } from "tracebraid/timeline/search.js";
+import { openTrack, stateOf } from "tracebraid/timeline/state.js";
+import { count } from "tracebraid/timeline/units.js";
+import { around, revealing, whole, zoomed } from "tracebraid/timeline/view.js";
+
+/** Labels take this share of the width, within these px. */
+const GUTTER = { share: 0.17, least: 84, most: 190 };
+/** Height of the tracks in px: as much as they need, within these and a share of the window. */
+const HEIGHT = { least: 160, share: 0.65 };
+const ZOOM = 1.6;
+
+/**
+ * @param {Element} drawing
+ * @param {Record<string, import("tracebraid/data_block.js").Frame>} frames
+ */
+export function draw(drawing, frames) {
+  new Timeline(drawing, frames);
+}
+
+export class Timeline {
+  /**
+   * @param {Element} drawing
+   * @param {Record<string, import("tracebraid/data_block.js").Frame>} frames
+   */
+  constructor(drawing, frames) {
+    this.controls = controlsIn(drawing);
+    this.state = stateOf(modelOf(frames), coloursOf(this.controls.root));
+    this.pending = false;
+    /** @type {ReturnType<typeof busyShares>} */
+    this.busy = { shares: new Float32Array(0), rows: 0 };
+    this.listen();
+    listen(this);
+    this.select(-1, false);
+    this.resized();
+  }
+
+  listen() {
+    const { controls, state } = this;
+    const { extent } = state.model;
+    const middle = () => (state.view.from + state.view.to) / 2;
+    const on = (/** @type {HTMLElement} */ button, /** @type {() => void} */ action) =>
+      button.addEventListener("click", action);
+    on(controls.buttons.in, () => this.show(zoomed(state.view, 1 / ZOOM, middle(), extent)));
+    on(controls.buttons.out, () => this.show(zoomed(state.view, ZOOM, middle(), extent)));
+    on(controls.buttons.all, () => this.show(whole(extent)));
+    on(controls.buttons.fit, () => this.fit());
+    on(controls.buttons.collapse, () => this.collapseAll());
+    on(controls.buttons.next, () => this.toMatch(1));
+    on(controls.buttons.previous, () => this.toMatch(-1));
+    controls.search.addEventListener("input", () => this.find(controls.search.value));
+    controls.search.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") this.toMatch(event.shiftKey ? -1 : 1);
+      else if (event.key === "Escape") controls.scroller.focus();
+    });
+    for (
+      const [input, name]
+        of /** @type {const} */ ([[controls.path, "showPath"], [controls.arrows, "showArrows"]])
+    ) {
+      input.addEventListener("change", () => {
+        state[name] = input.checked;
+        this.redraw();
+      });
+    }
+    new ResizeObserver(() => this.resized()).observe(controls.root);
+    const recolour = () => {
+      state.colours = coloursOf(controls.root);
+      this.redraw();
+    };
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
+    new MutationObserver(recolour).observe(document.documentElement, { attributes: true });
+  }
+
+  resized() {
+    const { state, controls } = this;
+    const width = Math.floor(controls.scroller.clientWidth);
+    const most = Math.max(HEIGHT.least, innerHeight * HEIGHT.share);
+    const height = Math.floor(Math.min(Math.max(state.layout.height + RULER + 8, HEIGHT.least), most));
+    const ratio = devicePixelRatio;
+    const same = width === state.width && height === state.height && ratio === state.ratio;
+    controls.spacer.style.height = `${Math.max(state.layout.height + RULER - height, 0)}px`;
+    if (same || width <= 0) return this.redraw();
+    Object.assign(state, { width, height, ratio });
+    state.gutter = Math.min(Math.max(width * GUTTER.share, GUTTER.least), GUTTER.most);
+    controls.scroller.style.height = `${height}px`;
+    sized(controls.canvas, width, height, ratio);
+    sized(controls.overview, width, OVERVIEW, ratio);
+    this.busy = busyShares(state, width);
+    this.redraw();
+  }
+
+  redraw() {
+    if (this.pending) return;
+    this.pending = true;
+    requestAnimationFrame(() => {
+      this.pending = false;
+      this.state.scroll = this.controls.scroller.scrollTop;
+      const [ctx, small] = [this.controls.canvas, this.controls.overview].map((canvas) =>
+        canvas.getContext("2d")
+      );
+      if (!ctx || !small || this.state.width <= 0) return;
+      render(ctx, this.state);
+      renderOverview(small, this.state, this.busy, this.state.width);
+    });
+  }
+
+  /** @param {import("tracebraid/timeline/view.js").View} view */
+  show(view) {
+    this.state.view = view;
+    this.redraw();
+  }
+
+  relaid() {
+    this.resized();
+  }
+
+  /**
+   * @param {number} slice -1: none
+   * @param {boolean} reveal bring it into view
+   */
+  select(slice, reveal) {
+    const { state, controls } = this;
+    state.selected = slice;
+    showDetails(controls.details, state.model, slice, (other) => this.select(other, true));
+    controls.status.textContent = slice < 0
+      ? ""
+      : sentenceOf(state.model, slice, lineOf(state.model, slice).track);
+    controls.root.dataset.selected = String(slice);
+    if (slice >= 0 && reveal) this.reveal(slice);
+    this.redraw();
+  }
+
+  /** @param {number} slice */
+  reveal(slice) {
+    const { state, controls } = this;
+    const line = lineOf(state.model, slice);
+    openTrack(state, line.track);
+    if (line.level > 0 && Number.isNaN(topOfSlice(state, slice))) {
+      state.collapsed.tracks.delete(line.track);
+      state.layout = layoutOf(state.model, state.collapsed);
+    }
+    this.resized();
+    const { start, duration, extent } = state.model;
+    state.view = revealing(state.view, start[slice], duration[slice], extent);
+    const top = topOfSlice(state, slice);
+    const room = state.height - RULER - LINE;
+    const scroll = controls.scroller.scrollTop;
+    if (top < scroll || top > scroll + room) controls.scroller.scrollTop = top - room / 2;
+  }
+
+  /** @param {1 | -1} step */
+  step(step) {
+    const { state } = this;
+    const from = state.selected;
+    this.select(from < 0 ? this.firstInView() : nextOnLine(state.model, from, step), true);
+  }
+
+  /** @param {1 | -1} step */
+  stepLine(step) {
+    const { state } = this;
+    const from = state.selected;
+    this.select(from < 0 ? this.firstInView() : nextOnLines(state, from, step), true);
+  }
+
+  firstInView() {
+    return firstShown(this.state);
+  }
+
+  clear() {
+    this.controls.search.value = "";
+    this.find("");
+    this.select(-1, false);
+  }
+
+  fit() {
+    const { model, selected } = this.state;
+    if (selected >= 0) this.show(around(model.start[selected], model.duration[selected], model.extent));
+  }
+
+  collapseAll() {
+    const { state } = this;
+    const { ranks } = state.collapsed;
+    const all = new Set(state.model.tracks.map((track) => track.rank));
+    state.collapsed.ranks = ranks.size > 0 ? new Set() : all;
+    state.layout = layoutOf(state.model, state.collapsed);
+    this.relaid();
+  }
+
+  /** @param {string} text */
+  find(text) {
+    const { state } = this;
+    state.search = searched(state.model, text);
+    this.sayMatches();
+    this.redraw();
+  }
+
+  /** @param {1 | -1} step */
+  toMatch(step) {
+    const slice = nextFound(this.state.model, this.state.search, this.state.selected, step);
+    if (slice >= 0) this.select(slice, true);
+    this.sayMatches();
+  }
+
+  sayMatches() {
+    const { search, selected } = this.state;
+    const at = search.found.indexOf(selected) + 1;
+    const found = count(search.found.length);
+    this.controls.matches.textContent = search.flags === null
+      ? ""
+      : at > 0
+      ? `${count(at)} of ${found}`
+      : `${found} found`;
+  }
+
+  /**
+   * @param {number} slice -1: none
+   * @param {{ clientX: number, clientY: number }} at
+   */
+  hover(slice, at) {
+    const { state, controls } = this;
+    const { tooltip } = controls;
+    tooltip.hidden = slice < 0;
+    if (slice >= 0) {
+      tooltip.textContent = sentenceOf(state.model, slice, lineOf(state.model, slice).track);
+      const box = controls.root.getBoundingClientRect();
+      const x = Math.min(at.clientX - box.left + 12, box.width - tooltip.offsetWidth - 4);
+      tooltip.style.transform = `translate(${Math.max(x, 0)}px, ${at.clientY - box.top + 14}px)`;
+    }
+    if (slice === state.hovered) return;
+    state.hovered = slice;
+    this.redraw();
+  }
+}
+
+/**
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ * @param {number} ratio
+ */
+function sized(canvas, width, height, ratio) {
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+}
