@@ -3,9 +3,10 @@
     python -m benchmarks.export [TRACE] [--rounds 3] [--ranks 8] [--traces DIR] [--json]
 
 The trace is read once, and what analyses know of it is computed once; `tracks and arguments` makes the timeline from
-its tables, `Perfetto` and `Chrome JSON` encode that, `gzip` compresses what Perfetto takes. Each is a median over rounds
-in this process. The job has so many copies of a trace with NCCL, each with a rank of its own; its rows are whole
-exports, with reading both times, clocks, counters and the critical path. Without TRACE, that of 54 MB is measured.
+its tables, `Perfetto` and `Chrome JSON` encode that, `gzip` compresses what Perfetto takes. Each is a median over
+rounds in this process, and slices a second are of processor time. The job has so many copies of a trace with NCCL,
+each with a rank of its own; its rows are whole exports, with reading both times, clocks, counters and the critical
+path. Without TRACE, that of 54 MB is measured.
 """
 
 from __future__ import annotations
@@ -15,14 +16,13 @@ import gzip
 import re
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
 from typing import TypeVar
 
 import tracebraid
 from benchmarks.inputs import DEMO, Inputs, find_real_traces
+from benchmarks.measure import Measured, Stopwatch, typical
 from benchmarks.table import Row, Target, as_json, as_table
 from tracebraid.api.exports.job_facts import job_facts
 from tracebraid.api.exports.options import ExportOptions
@@ -71,31 +71,22 @@ def rows_of_trace(job: Job, folder: Path, rounds: int) -> list[Row]:
     linked = facts.only
     if linked is None:
         raise SystemExit("give one trace")
-    made_s, process = _timed(rounds, lambda: rank_timeline(linked, facts, options, 0))
-    protobuf_s, chunks = _timed(rounds, lambda: list(protobuf_chunks([process])))
-    chrome_s, text = _timed(rounds, lambda: list(chrome_chunks([process], facts.earliest_ns)))
+    made, process = _timed(rounds, lambda: rank_timeline(linked, facts, options, 0))
+    protobuf, chunks = _timed(rounds, lambda: list(protobuf_chunks([process])))
+    chrome, text = _timed(rounds, lambda: list(chrome_chunks([process], facts.earliest_ns)))
     target = folder / "x.pftrace.gz"
-    gzip_s, packed = _timed(rounds, lambda: write_whole(target, chunks, overwrite=True))
+    gzipped, packed = _timed(rounds, lambda: write_whole(target, chunks, overwrite=True))
     slices, binary = len(process.slices), sum(map(len, chunks))
-    both = made_s + protobuf_s
-    goal = Target(f"{LEAST_SLICES_PER_SECOND:,.0f} slices/s", slices / both >= LEAST_SLICES_PER_SECOND)
+    cpu_seconds = made.cpu_seconds + protobuf.cpu_seconds
+    both = Measured(made.seconds + protobuf.seconds, cpu_seconds, protobuf.peak_bytes)
+    goal = Target(f"{LEAST_SLICES_PER_SECOND:,.0f} slices/s", slices / cpu_seconds >= LEAST_SLICES_PER_SECOND)
+    times = chrome.cpu_seconds / protobuf.cpu_seconds
     return [
-        Row(
-            "export", "tracks and arguments", made_s, figures={"slices/s": slices / made_s, "slices": slices}
-        ),
-        Row("export", "Perfetto", protobuf_s, figures={"slices/s": slices / protobuf_s, "MB": binary / 1e6}),
-        Row("export", "both", both, figures={"slices/s": slices / both}, target=goal),
-        Row("export", "gzip", gzip_s, figures={"slices/s": slices / gzip_s, "MB": packed / 1e6}),
-        Row(
-            "export",
-            "Chrome JSON",
-            chrome_s,
-            figures={
-                "slices/s": slices / chrome_s,
-                "MB": sum(map(len, text)) / 1e6,
-                "times Perfetto": chrome_s / protobuf_s,
-            },
-        ),
+        _row("tracks and arguments", made, slices, slices=slices),
+        _row("Perfetto", protobuf, slices, MB=binary / 1e6),
+        _row("both", both, slices, goal),
+        _row("gzip", gzipped, slices, MB=packed / 1e6),
+        _row("Chrome JSON", chrome, slices, MB=sum(map(len, text)) / 1e6, times_perfetto=times),
     ]
 
 
@@ -110,9 +101,9 @@ def rows_of_job(job: Job, folder: Path, rounds: int) -> list[Row]:
             target.unlink(missing_ok=True)
             return tracebraid.export(job, target, to).rows or 0
 
-        seconds, slices = _timed(rounds, whole)
-        figures = {"slices/s": slices / seconds, "slices": slices, "MB": target.stat().st_size / 1e6}
-        rows.append(Row("export", f"{len(job)} ranks, {to}, files to file", seconds, figures=figures))
+        took, slices = _timed(rounds, whole)
+        size = target.stat().st_size / 1e6
+        rows.append(_row(f"{len(job)} ranks, {to}, files to file", took, slices, slices=slices, MB=size))
     return rows
 
 
@@ -126,14 +117,20 @@ def ranks_in(folder: Path, source: Path, ranks: int) -> Path:
     return folder
 
 
-def _timed(rounds: int, work: Callable[[], T]) -> tuple[float, T]:
-    """The median time of some rounds, and the last answer."""
-    seconds = []
+def _timed(rounds: int, work: Callable[[], T]) -> tuple[Measured, T]:
+    """The medians of some rounds, and the last answer."""
+    runs = []
     for _ in range(rounds):
-        start = time.perf_counter()
+        watch = Stopwatch()
         answer = work()
-        seconds.append(time.perf_counter() - start)
-    return median(seconds), answer
+        runs.append(watch.stop())
+    return typical(runs), answer
+
+
+def _row(subject: str, took: Measured, count: int, target: Target | None = None, **figures: float) -> Row:
+    """A row; slices a second are of processor time, which other programs on the machine change less."""
+    rates = {"slices/s": count / took.cpu_seconds, **figures}
+    return Row("export", subject, took.seconds, took.cpu_seconds, took.peak_bytes, rates, target)
 
 
 if __name__ == "__main__":
