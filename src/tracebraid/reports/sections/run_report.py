@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tracebraid.model.report.parts import Report, Section
 from tracebraid.model.report.run_results import RunResults
+from tracebraid.reports.sections.flame import flame
 from tracebraid.reports.sections.head import head
 from tracebraid.reports.sections.tables import TABLES
 from tracebraid.reports.sections.timeline import timeline
@@ -16,6 +17,7 @@ __all__ = ["SECTIONS", "run_report"]
 SECTIONS: tuple[Callable[[RunResults], Section | None], ...] = (
     head,
     timeline,
+    flame,
     *TABLES,
     trust,
 )
