@@ -17,6 +17,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import tracebraid
 from tests.browser.chromium import Faults, Window, chromium_path, launched, opened
 from tests.browser.pages import page_of_job
+from tests.hostile.hostile_names import hostile_job
+from tests.planted.scenes import clean
 from tracebraid.model.report.parts import Report
 
 PageOf: TypeAlias = Callable[..., Page]
@@ -59,3 +61,20 @@ def page_of(browser: Browser, tmp_path: Path) -> Iterator[PageOf]:
 def demo_page(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the demo."""
     return page_of_job(tmp_path_factory, "demo", lambda _: demo)
+
+
+@pytest.fixture(scope="session")
+def planted_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of two ranks with a device each, which train; beside it lie the `traces`."""
+    return page_of_job(tmp_path_factory, "planted", write_planted)
+
+
+def write_planted(folder: Path) -> None:
+    for rank in range(2):
+        clean(3, rank, 2).write(folder)
+
+
+@pytest.fixture(scope="session")
+def hostile_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a rank whose names attack whatever shows them."""
+    return page_of_job(tmp_path_factory, "hostile", hostile_job)

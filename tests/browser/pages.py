@@ -16,7 +16,15 @@ from tracebraid.reports.page.page import ServedPage
 from tracebraid.reports.page.page import page as html
 from tracebraid.viewer.served import TIMELINE
 
-__all__ = ["draw_all", "figures_of", "is_wider_than_window", "marks_of", "page_of_job", "tables_of"]
+__all__ = [
+    "cells_of",
+    "draw_all",
+    "figures_of",
+    "is_wider_than_window",
+    "marks_of",
+    "page_of_job",
+    "tables_of",
+]
 
 _DRAW = """async () => {
   const waiting = () => document.querySelectorAll(
@@ -47,6 +55,12 @@ _MARKS = """(figure) => {
   return { canvases: canvases.length, colours: colours.size, shapes };
 }"""
 """What a figure shows: its canvases and how many colours (up to 9) are on them, its shapes of SVG or boxes."""
+
+_CELLS = """(table) => {
+  const names = [...table.querySelectorAll('th')].map((cell) => cell.dataset.column);
+  return [...table.querySelectorAll('tbody tr:not(.gap)')].map((row) =>
+    Object.fromEntries([...row.cells].map((cell, at) => [names[at], cell.textContent])));
+}"""
 
 
 def page_of_job(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
@@ -96,6 +110,12 @@ def tables_of(page: Page) -> list[str]:
 def marks_of(page: Page, figure: str) -> dict[str, Any]:
     """What a figure shows: its `canvases`, the `colours` on them, and `shapes` of SVG and boxes."""
     found: dict[str, Any] = page.locator(f"[id='{figure}']").evaluate(_MARKS)
+    return found
+
+
+def cells_of(page: Page, table: str) -> list[dict[str, str]]:
+    """The rows of a table as the page shows them: texts by their columns' names."""
+    found: list[dict[str, str]] = page.locator(f"[id='{table}']").evaluate(_CELLS)
     return found
 
 

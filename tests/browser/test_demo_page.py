@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import ViewportSize
 
-from tests.browser.chromium import DESKTOP, Window
+from tests.browser.chromium import DESKTOP, PHONE, Window
 from tests.browser.conftest import PageOf
 from tests.browser.pages import draw_all, figures_of, is_wider_than_window, marks_of, tables_of
 
@@ -15,7 +15,7 @@ LEAST_COLOURS = 3
 """Colours on a canvas that is not blank: its ground, a mark, and an axis or letter."""
 
 
-@pytest.mark.parametrize("size", [DESKTOP], ids=["desktop"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_all_figures_are_drawn_and_fit_into_the_window(
     page_of: PageOf, demo_page: Path, size: ViewportSize
 ) -> None:

@@ -6,7 +6,8 @@ import { printable } from "tracebraid/printable.js";
 /** @typedef {import("tracebraid/data_block.js").Frame} Frame */
 /** @typedef {import("tracebraid/cells.js").Column} Column */
 
-const FORMULA = /^[=+\-@\t\r]/;
+/** What a spreadsheet runs, or an apostrophe: as `model/spreadsheet.py` has it. */
+const FORMULA = /^[=+\-@\t\r\n'\uFF1D\uFF0B\uFF0D\uFF20]/;
 
 /**
  * @param {Frame} frame
