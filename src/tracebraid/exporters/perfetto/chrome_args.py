@@ -48,8 +48,8 @@ class ArgTexts:
 
 def _numbers(arg: Arg, values: np.ndarray) -> pl.Series:
     """Numbers as JSON; infinity and the like, for which JSON has no number, as texts."""
-    column = pl.Series(values)
-    text = column.cast(pl.String)
+    number = pl.col("value")
+    text = number.cast(pl.String)
     if arg.kind is ArgKind.FLOAT:
-        text = pl.select(pl.when(column.is_finite()).then(text).otherwise('"' + text + '"')).to_series()
-    return text
+        text = pl.when(number.is_finite()).then(text).otherwise(pl.concat_str(pl.lit('"'), text, pl.lit('"')))
+    return pl.DataFrame({"value": values}).select(text).to_series()
