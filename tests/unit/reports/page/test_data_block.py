@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from typing import Any
 
@@ -110,3 +111,8 @@ def test_equal_frames_are_packed_alike() -> None:
     frame = pl.DataFrame({"a": [1, 2, None], "b": ["x", None, "y"], "c": [0.5, None, 1e9]})
     assert data_block(frame) == data_block(frame.clone())
     assert data_block(frame) != data_block(frame.reverse())
+
+
+def test_the_time_is_not_packed() -> None:
+    header = base64.b64decode(data_block(pl.DataFrame({"a": [1]})))
+    assert header[4:8] == bytes(4)

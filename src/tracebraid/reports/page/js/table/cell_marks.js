@@ -12,7 +12,7 @@ import { shortForms } from "tracebraid/table/shorten.js";
  * @property {Map<string, string>} short forms of texts
  */
 
-const MOST_CHARACTERS = 54; // of a text in a cell
+const MOST_CHARACTERS = 60; // of a text in a cell
 
 /**
  * @param {Frame} frame
