@@ -92,4 +92,5 @@ def _host_counts(linked: LinkedTrace, annotation: str, step: str | None) -> pl.S
     starts = host_names(linked).select("ts_ns")
     if step is None:
         return pl.Series("count", np.ones(starts.height, dtype=np.int64))
-    return in_step(step_of_moments(starts, step_windows(linked, annotation)), step).cast(pl.Int64)
+    counts = in_step(step_of_moments(starts, step_windows(linked, annotation)), step)
+    return pl.Series("count", counts.to_numpy().astype(np.int64))

@@ -89,8 +89,10 @@ def _numbered(frames: pl.DataFrame) -> pl.DataFrame:
     ordered = frames.sort(
         "depth", "total_ns", "name", "kind", "frame", descending=[False, True, False, False, False]
     )
-    number = np.full(int(ordered.get_column("frame").max() or 0) + 2, -1, dtype=np.int64)  # type: ignore[arg-type, call-overload, operator]
-    number[ordered.get_column("frame").to_numpy()] = np.arange(ordered.height)
+    before = ordered.get_column("frame").to_numpy()
+    # The last number stands for no parent, -1.
+    number = np.full(int(before.max(initial=0)) + 2, -1, dtype=np.int64)
+    number[before] = np.arange(ordered.height)
     parent = pl.Series(number[ordered.get_column("parent").to_numpy()])
     return ordered.with_columns(
         pl.Series("frame", np.arange(ordered.height, dtype=np.int64)),

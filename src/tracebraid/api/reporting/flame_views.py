@@ -18,7 +18,7 @@ from tracebraid.model.report.run_results import RunResults
 if TYPE_CHECKING:
     from tracebraid.api.reporting.view_options import ViewOptions
 
-__all__ = ["FRAMES_ON_PAGE", "NAMES_ON_PAGE", "flames_of_rank", "flames_of_ranks"]
+__all__ = ["FRAMES_ON_PAGE", "NAMES_ON_PAGE", "flames_of_rank", "flames_of_ranks", "frames_on_page"]
 
 FRAMES_ON_PAGE = 4_000
 """Frames of a tree that a page draws: more are narrower than a pixel; beside these each may have one of what is
@@ -34,7 +34,15 @@ def flames_of_rank(linked: LinkedTrace, options: ViewOptions) -> Mapping[str, pl
 
 def flames_of_ranks(results: RunResults, ranks: LinkedRanks) -> Mapping[str, pl.DataFrame]:
     """What a page shows: the greatest frames of all detailed ranks, merged, and the names of all of them."""
-    frames = results.views.get(FLAME_FRAMES_VIEW, FLAME_FRAMES.empty())
+    return frames_on_page(results.views.get(FLAME_FRAMES_VIEW, FLAME_FRAMES.empty()))
+
+
+def frames_on_page(frames: pl.DataFrame) -> Mapping[str, pl.DataFrame]:
+    """The greatest frames, merged over ranks, and the names of all, by their names in `RunResults.views`.
+
+    Args:
+        frames: `FLAME_FRAMES` of several ranks.
+    """
     merged = merged_ranks([rows for _, rows in frames.group_by(["rank"], maintain_order=True)])
     names = flame_names(merged)
     first = names.filter(pl.int_range(pl.len()).over("tree") < NAMES_ON_PAGE)

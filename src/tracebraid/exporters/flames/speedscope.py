@@ -31,7 +31,8 @@ class FrameNames:
         """The number of each name."""
         distinct = names.unique(maintain_order=True).to_list()
         numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in distinct]
-        return names.replace_strict(distinct, numbers, return_dtype=pl.Int64)
+        found: pl.Series = names.replace_strict(distinct, numbers, return_dtype=pl.Int64)
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._numbers)

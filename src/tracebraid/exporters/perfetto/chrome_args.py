@@ -51,5 +51,5 @@ def _numbers(arg: Arg, values: np.ndarray) -> pl.Series:
     column = pl.Series(values)
     text = column.cast(pl.String)
     if arg.kind is ArgKind.FLOAT:
-        return pl.select(pl.when(column.is_finite()).then(text).otherwise('"' + text + '"')).to_series()
+        text = pl.select(pl.when(column.is_finite()).then(text).otherwise('"' + text + '"')).to_series()
     return text

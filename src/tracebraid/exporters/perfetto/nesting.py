@@ -58,7 +58,7 @@ def siblings(lane: Ints, ts_ns: Ints, end_ns: Ints) -> Ints:
     return found
 
 
-def _crossings(lane: Ints, ts_ns: Ints, end_ns: Ints) -> NDArray[np.intp]:
+def _crossings(lane: Ints, ts_ns: Ints, end_ns: Ints) -> Ints:
     """A slice of each lane whose slices do not all nest; empty where all do.
 
     Walk the begins and ends of a lane: where slices nest, those that open and close the same depth belong together.
@@ -74,8 +74,9 @@ def _crossings(lane: Ints, ts_ns: Ints, end_ns: Ints) -> NDArray[np.intp]:
     # Of an end, the depth that it closes: as many ends as begins precede the next lane.
     depth = np.cumsum(step) + (step < 0)
     by_depth = np.argsort(_small(depth), kind="stable")
-    pairs = row[by_depth].reshape(-1, 2)
-    return pairs[end_ns[pairs[:, 0]] != end_ns[pairs[:, 1]], 0]
+    opened, closed = row[by_depth].reshape(-1, 2).T
+    crossing: Ints = opened[end_ns[opened] != end_ns[closed]]
+    return crossing
 
 
 def _small(numbers: Ints) -> NDArray[np.integer]:

@@ -14,6 +14,7 @@ from tracebraid.exporters.perfetto.et_args import JSON_ARGS, et_args
 from tracebraid.exporters.perfetto.lanes import lanes_of
 from tracebraid.exporters.perfetto.numbering import numbered
 from tracebraid.exporters.perfetto.rank_flows import rank_flows
+from tracebraid.exporters.perfetto.unplaced import with_unplaced
 from tracebraid.exporters.perfetto.wire import Ints
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
@@ -44,7 +45,7 @@ class RankContext:
 
 
 def rank_process(linked: LinkedTrace, context: RankContext) -> Process:
-    """A rank as a process.
+    """A rank as a process; where all of its events are shown, with those too that have no time or no known form.
 
     Args:
         linked: the rank; the starts of its own events are not used.
@@ -65,8 +66,11 @@ def rank_process(linked: LinkedTrace, context: RankContext) -> Process:
         _args(linked, context, row_of_event),
         rank_flows(linked, context.number, row_of_event, context.collectives),
     )
+    shown = lanes.lanes
+    if events.height == linked.timeline.events.height:
+        slices, shown = with_unplaced(slices, shown, linked.timeline.tables["other_events"])
     name = f"rank {linked.rank}"
-    return Process(context.number, name, context.labels, lanes.lanes, slices, context.counters, linked.rank)
+    return Process(context.number, name, context.labels, shown, slices, context.counters, linked.rank)
 
 
 def _args(linked: LinkedTrace, context: RankContext, row_of_event: Ints) -> list[Arg]:

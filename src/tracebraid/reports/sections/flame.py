@@ -75,7 +75,7 @@ def _shown(frames: pl.DataFrame) -> pl.DataFrame:
 def _summary(frames: pl.DataFrame, names: pl.DataFrame, found: list[FlameTree]) -> str:
     parts = []
     for tree in found:
-        whole = frames.filter(tree=tree.value).get_column("self_ns").sum()
+        whole = int(frames.filter(tree=tree.value).get_column("self_ns").sum())
         first = names.filter(tree=tree.value).row(0, named=True)
         title = FLAME_TREE_TITLES[tree]
         parts.append(f"{title} {duration(whole)}, most of it in itself: {first['name'][:_NAME_CHARS]}")

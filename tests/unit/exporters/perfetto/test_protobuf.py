@@ -154,3 +154,16 @@ def test_a_process_of_nothing_is_a_trace() -> None:
     found = shown(b"".join(protobuf_chunks([process_of(Scene().linked())])))
     assert found.slices == []
     assert len(found.processes) == 1
+
+
+def test_events_of_no_known_form_are_moments_with_their_text() -> None:
+    scene = Scene()
+    with scene.thread().op("aten::add"):
+        pass
+    scene.raw({"ph": "C", "name": "power", "pid": 0, "ts": 5, "args": {"W": 300}})
+    scene.raw({"ph": "X", "cat": "cpu_op", "name": "no time", "pid": 0, "tid": 1})
+    linked = scene.linked()
+    found = [s for s in shown_of(linked).slices if s.track.name == "other events"]
+    assert len(found) == linked.timeline.tables["other_events"].height == 2
+    assert all(s.is_instant for s in found)
+    assert [json.loads(s.args["event"])["name"] for s in found] == ["power", "no time"]

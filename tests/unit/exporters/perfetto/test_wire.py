@@ -26,6 +26,7 @@ from tracebraid.exporters.perfetto.wire import (
     Constant,
     Fixed64s,
     Message,
+    Part,
     Scattered,
     Varints,
     bytes_field,
@@ -97,7 +98,7 @@ def test_messages_are_what_protobuf_writes(rows: list[tuple[int, str, float, lis
             Varints(AnnotationField.INT_VALUE, np.array([value for _, value in nested], dtype=np.int64)),
         ],
     )
-    event = [
+    event: list[Part] = [
         Varints(EventField.COUNTER_VALUE, np.array([row[0] for row in rows], dtype=np.int64)),
         Bytes(23, [row[1].encode() for row in rows]),
         Fixed64s(EventField.DOUBLE_COUNTER_VALUE, np.array([row[2] for row in rows], dtype=np.float64)),

@@ -75,6 +75,7 @@ class Flame {
     this.trees.set(name, whole);
     const hasPython = whole.kinds.includes("python");
     this.tree = hasPython && !this.withPython ? without(whole, "python") : whole;
+    this.boxes = undefined; // those of the tree before
     this.focus = 0;
     this.selected = 0;
     this.controls.show(name, hasPython);
