@@ -1,4 +1,5 @@
 // Columns of a frame as what a chart needs.
+import { printable } from "tracebraid/printable.js";
 
 /** @typedef {import("tracebraid/data_block.js").Values} Values */
 
@@ -7,7 +8,7 @@
  * @returns {string[]}
  */
 export function texts(values) {
-  return Array.from(/** @type {Iterable<unknown>} */ (values), (value) => String(value ?? "-"));
+  return Array.from(/** @type {Iterable<unknown>} */ (values), (value) => printable(String(value ?? "-")));
 }
 
 /**

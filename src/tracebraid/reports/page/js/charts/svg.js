@@ -1,4 +1,5 @@
-// Elements of SVG. Text reaches the document as text content only.
+// Elements of SVG. Text reaches the document as text content only, with control characters written out.
+import { printable } from "tracebraid/printable.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 /** px of a character, on average, where no canvas measures. */
@@ -20,7 +21,7 @@ export function add(parent, name, attributes, text) {
   for (const [key, value] of Object.entries(attributes)) {
     element.setAttribute(key, typeof value === "number" ? String(Math.round(value * 100) / 100) : value);
   }
-  if (text !== undefined) element.textContent = text;
+  if (text !== undefined) element.textContent = printable(text);
   parent.append(element);
   return element;
 }
@@ -34,7 +35,7 @@ export function add(parent, name, attributes, text) {
 export function box(parent, className, text) {
   const element = document.createElement("div");
   element.className = className;
-  if (text !== undefined) element.textContent = text;
+  if (text !== undefined) element.textContent = printable(text);
   parent.append(element);
   return element;
 }
