@@ -26,20 +26,21 @@ __all__ = [
     "tables_of",
 ]
 
-_DRAW = """async () => {
-  const waiting = () => document.querySelectorAll(
-    '[data-chart]:not([data-state]), [data-block]:not([data-state])');
+_DRAW = """async (unfold) => {
+  const waiting = () => [...document.querySelectorAll(
+    '[data-chart]:not([data-state]), [data-block]:not([data-state])')]
+    .filter((element) => unfold || !element.closest('details:not([open])'));
   const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
-  for (const fold of document.querySelectorAll('details')) fold.open = true;
+  if (unfold) for (const fold of document.querySelectorAll('details')) fold.open = true;
   for (let round = 0; round < 400 && waiting().length; round++) {
-    waiting()[0].scrollIntoView();
+    waiting()[0].scrollIntoView({ behavior: 'instant' });
     await frame();
   }
-  scrollTo(0, 0);
+  scrollTo({ top: 0, behavior: 'instant' });
   await frame();
   return Array.from(waiting(), (element) => element.id);
 }"""
-"""Opens what is folded and scrolls to each figure until it is drawn; the ids of those that never are."""
+"""Opens what is folded, if wanted, and scrolls to each figure until it is drawn; the ids of those that never are."""
 
 _MARKS = """(figure) => {
   const canvases = [...figure.querySelectorAll('canvas')];
@@ -85,9 +86,9 @@ def page_of_job(factory: pytest.TempPathFactory, name: str, make: Callable[[Path
     return shared_capture(factory, f"page_of_{name}", write) / "report.html"
 
 
-def draw_all(page: Page) -> None:
-    """Open what is folded, scroll through the page, and wait until every figure and table is drawn."""
-    undrawn = page.evaluate(_DRAW)
+def draw_all(page: Page, unfold: bool = True) -> None:
+    """Open what is folded, if wanted, scroll through the page, and wait until every figure and table is drawn."""
+    undrawn = page.evaluate(_DRAW, unfold)
     assert undrawn == [], f"never drawn: {undrawn}"
 
 

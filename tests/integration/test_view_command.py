@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
@@ -14,10 +15,10 @@ import pytest
 
 from tests.integration.command import fail
 from tests.integration.running import ended, started
+from tracebraid.cli.view import ended_by_terminate
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_the_page_until_it_is_ended(job: Path, tmp_path: Path, number: signal.Signals) -> None:
+def test_it_serves_the_page_until_it_is_ended(job: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tracebraid", "view", "--no-open", job]
     with started(*command, TMPDIR=str(tmp_path)) as process:
         assert process.stdout is not None
@@ -27,7 +28,7 @@ def test_it_serves_the_page_until_it_is_ended(job: Path, tmp_path: Path, number:
         with pytest.raises(HTTPError) as wrong:
             urlopen(f"{address}wrong")
         wrong.value.close()
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         done = ended(process)
     parts = urlsplit(address)
     assert (parts.hostname, wrong.value.code, done.returncode) == ("127.0.0.1", 404, 0)
@@ -36,6 +37,13 @@ def test_it_serves_the_page_until_it_is_ended(job: Path, tmp_path: Path, number:
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", parts.port or 0)):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_request_to_terminate_ends_it_as_ctrl_c_does() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), ended_by_terminate():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_a_job_that_cannot_be_read_is_an_error_and_not_served(tmp_path: Path) -> None:

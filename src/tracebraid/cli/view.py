@@ -18,7 +18,7 @@ from tracebraid.api.viewing import report_server
 from tracebraid.cli.output import note, say
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["view"]
+__all__ = ["ended_by_terminate", "view"]
 
 
 def view(
@@ -40,7 +40,7 @@ def view(
     report = api.report(job, title=title, annotation=annotation)
     with (
         suppress(KeyboardInterrupt),
-        _ended_by_terminate(),
+        ended_by_terminate(),
         report_server(job, report, annotation=annotation, port=port) as server,
     ):
         say(server.address)
@@ -52,7 +52,7 @@ def view(
 
 
 @contextmanager
-def _ended_by_terminate() -> Iterator[None]:
+def ended_by_terminate() -> Iterator[None]:
     """Within it, SIGTERM ends the command as Ctrl-C does, so that the temporary folder goes."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
