@@ -12,11 +12,11 @@ from pathlib import Path
 
 from benchmarks.measure import ROOT
 
-__all__ = ["Inputs", "Pair", "find_real_traces"]
+__all__ = ["DEMO", "Inputs", "Pair", "find_real_traces"]
 
 _V100 = "kineto/v100_rank1of2_54MB.json.gz"
 _DLRM = "pairs/dlrm_v100_8rank"
-_DEMO = ROOT / "src" / "tracebraid" / "demo_traces" / "ddp_cpu_2rank"
+DEMO = ROOT / "src" / "tracebraid" / "demo_traces" / "ddp_cpu_2rank"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Inputs:
             with gzip.open(self.real / _V100) as packed, out.open("wb") as unpacked:
                 shutil.copyfileobj(packed, unpacked, 1 << 22)
         if not out.exists():
-            _repeat(_DEMO / "kineto_trace_0.json.gz", out, "--size-gb", "0.05")
+            _repeat(DEMO / "kineto_trace_0.json.gz", out, "--size-gb", "0.05")
         return out
 
     def packed_timeline(self) -> Path:
@@ -66,7 +66,7 @@ class Inputs:
             return self.real / _V100
         out = self.folder / "timeline.json.gz"
         if not out.exists():
-            _repeat(_DEMO / "kineto_trace_0.json.gz", out, "--size-gb", "0.05")
+            _repeat(DEMO / "kineto_trace_0.json.gz", out, "--size-gb", "0.05")
         return out
 
     def large_timeline(self) -> Path:
@@ -80,7 +80,7 @@ class Inputs:
         """Execution Traces of about 100 MB: a native recording, and one of schema 1.0.1."""
         native, flat = self.folder / "et_native.json", self.folder / "et_flat.json"
         if not native.exists():
-            _repeat(_DEMO / "torch_et_0.json.gz", native, "--size-gb", "0.1")
+            _repeat(DEMO / "torch_et_0.json.gz", native, "--size-gb", "0.1")
         if not self.real:
             return {"native": native}
         if not flat.exists():
@@ -89,7 +89,7 @@ class Inputs:
 
     def pair(self, times: int) -> Pair:
         """A pair, repeated so many times."""
-        source = self.real / _DLRM if self.real else _DEMO
+        source = self.real / _DLRM if self.real else DEMO
         folder = self.folder / f"pair{times}"
         names = ("torch_et_0.json", "kineto_trace_0.json")
         if not folder.exists():

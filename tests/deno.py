@@ -22,7 +22,13 @@ def evaluated(script: str, values: Any = None) -> Any:
         "const input = JSON.parse(await new Response(Deno.stdin.readable).text());\nlet output = null;\n"
         f"{script}\nconsole.log(JSON.stringify(output));"
     )
-    command = [Path(sys.executable).with_name("deno"), "eval", "--config", _ROOT / "deno.json", code]
+    command = [
+        str(Path(sys.executable).with_name("deno")),
+        "eval",
+        "--config",
+        str(_ROOT / "deno.json"),
+        code,
+    ]
     done = subprocess.run(
         command, input=json.dumps(values), capture_output=True, text=True, encoding="utf-8", check=False
     )

@@ -33,6 +33,7 @@ if _TYPE_CHECKING:
         collective_ranks,
         collective_totals,
         collectives,
+        comparison_report,
         copies,
         copy_bandwidth,
         copy_bandwidth_series,
@@ -230,6 +231,7 @@ __all__ = [
     "collective_ranks",
     "collective_totals",
     "collectives",
+    "comparison_report",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -311,7 +313,7 @@ _HOMES = {
     "tracebraid.api": (
         "activations advise allocations allocator allocator_calls analyses analyze annotation_kernels "
         "batch_sizes breakdown build_recorder capture check clocks collective_bandwidth collective_fit "
-        "collective_imbalance collective_ranks collective_totals collectives copies copy_bandwidth "
+        "collective_imbalance collective_ranks collective_totals collectives comparison_report copies copy_bandwidth "
         "copy_bandwidth_series counters critical_path demo_path dependency_graph detectors diff "
         "export exposed_collectives full_queue graph_coverage graph_kernels graph_replays idle_blame idle_causes "
         "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "

@@ -15,6 +15,7 @@ from tracebraid.api.reporting.options import ReportOptions
 from tracebraid.api.reporting.run_results import run_results
 from tracebraid.model.report.parts import Report
 from tracebraid.reports.sections.timeline import timeline
+from tracebraid.reports.text import printable
 
 _HOSTILE = "</script><img src=x onerror=alert(1)>\u202e" + "k" * 2_000
 
@@ -172,7 +173,7 @@ def test_hostile_names_are_text_in_full(page_of: PageOf, shown: Report) -> None:
     search = page.get_by_label("Search slices by name")
     search.fill("onerror")
     search.press("Enter")
-    assert page.locator(".timeline-details h3").text_content() == _HOSTILE
+    assert page.locator(".timeline-details h3").text_content() == printable(_HOSTILE)
     assert page.locator(".timeline img").count() == 0
 
 

@@ -159,3 +159,13 @@ def test_no_line_ends_in_spaces(arguments: list[str], job: Path) -> None:
     done = run(*arguments, *([] if "--list" in arguments else [job]))
     assert done.stdout
     assert [line for line in done.stdout.splitlines() if line != line.rstrip()] == []
+
+
+def test_a_terminal_without_block_characters_gets_ascii(job: Path) -> None:
+    command = [sys.executable, "-m", "tracebraid", "summary", str(job)]
+    done = subprocess.run(
+        command, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+    assert done.stdout.isascii()
+    assert b"\\u" not in done.stdout
+    assert b"\\x" not in done.stdout

@@ -23,6 +23,7 @@ EXCEPTIONS: set[str] = {
     "link.link",
     "measuring.metrics",
     "metrics.metrics",
+    "report.report",
     "summary.summary",
     "trace_link.trace_link",
     "what_if.what_if",

@@ -111,7 +111,7 @@ from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
 from tracebraid.api.predicting import what_if
 from tracebraid.api.repairing import repair
-from tracebraid.api.reporting import report, write_report
+from tracebraid.api.reporting import ReportOptions, comparison_report, report, report_of, write_report
 from tracebraid.api.straggling import straggler_metrics
 from tracebraid.api.sweeping import sweep
 from tracebraid.api.traces import (
@@ -140,6 +140,7 @@ __all__ = [
     "RankOfGraph",
     "RankOfJob",
     "RankProfile",
+    "ReportOptions",
     "TakenOfRank",
     "activations",
     "advice_of_ranks",
@@ -166,6 +167,7 @@ __all__ = [
     "collective_ranks",
     "collective_totals",
     "collectives",
+    "comparison_report",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -238,6 +240,7 @@ __all__ = [
     "recorded_by_rank",
     "repair",
     "report",
+    "report_of",
     "roofline",
     "run_captured",
     "settings_of",

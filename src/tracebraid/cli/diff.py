@@ -12,6 +12,7 @@ import typer
 from tracebraid import api
 from tracebraid.cli.output import OfAll, note, output_width, progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks
+from tracebraid.cli.report import report_target
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
@@ -58,8 +59,18 @@ def diff(
         int, typer.Option("--top", min=1, metavar="N", help="Print the first N rows of each table.")
     ] = 10,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Write a page (.html), or all of it as JSON (.json), into this new file."
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", help="What stands on top of the page.")] = None,
 ) -> None:
     """Compare two runs: is a step slower, where does that come from, which ops and kernels changed?"""
+    target = None if out is None else report_target(out, False, False)
+    if json and target is not None:
+        raise typer.BadParameter("--json prints: leave it out, and let the file of -o end in .html or .json")
     limit = None if fail_on_regression is None else _share(fail_on_regression)
     findings: list[Finding] = []
     runs = []
@@ -75,7 +86,10 @@ def diff(
         found = api.diff_of_profiles(runs[0], runs[1], annotation, with_doubtful)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
-    if json:
+    if target is not None:
+        target.show(api.comparison_report(found, title or f"{a} against {b}", limit=limit, findings=findings))
+        say_findings(findings)
+    elif json:
         say_json(diff_data(found, findings, limit))
     else:
         width = output_width()

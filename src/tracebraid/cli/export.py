@@ -36,6 +36,18 @@ def export(
     step: Annotated[
         str | None, typer.Option("--step", metavar="N", help="Only this step: its number, or its name.")
     ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            "--top", min=1, metavar="K", help="Of a graph of ops only the K that take the most time."
+        ),
+    ] = None,
+    near: Annotated[
+        str | None,
+        typer.Option(
+            "--near", metavar="NAME", help="Of a graph of ops only those of this name, and what is near."
+        ),
+    ] = None,
     window: Annotated[
         int | None,
         typer.Option(
@@ -52,7 +64,7 @@ def export(
     job = api.open(path, window=window)
     with progress("exporting") as update:
         try:
-            done = api.export(job, out, to, api.ExportOptions(rank, step, annotation, update))
+            done = api.export(job, out, to, api.ExportOptions(rank, step, annotation, update, top, near))
         except ArgumentError as error:
             raise typer.BadParameter(str(error)) from error
     say_findings(done.findings)

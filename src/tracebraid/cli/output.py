@@ -17,6 +17,7 @@ from rich.text import Text
 
 from tracebraid.api.checking import faults, is_note
 from tracebraid.model.finding import Finding
+from tracebraid.reports.bars import ascii_form, can_show
 from tracebraid.reports.findings import alike, line_of_alike
 from tracebraid.reports.text import printable
 
@@ -48,19 +49,22 @@ def say(*parts: RenderableType, width: int | None = None) -> None:
     if width is None and not sys.stdout.isatty():
         width = _WIDTH_OF_FILES
     console = Console(highlight=False, emoji=False, width=width)
+    has_bars = can_show(getattr(sys.stdout, "encoding", None))
     for part in parts:
-        if isinstance(part, str | Text):
-            console.print(part, soft_wrap=True)
+        if isinstance(part, str):
+            console.print(part if has_bars else ascii_form(part), soft_wrap=True)
+        elif isinstance(part, Text):
+            console.print(part if has_bars else Text(ascii_form(part.plain), part.style), soft_wrap=True)
         else:
-            console.print(_Unpadded(part), soft_wrap=True)
+            console.print(_Unpadded(part, has_bars), soft_wrap=True)
             console.print()
 
 
 class _Unpadded:
     """A table or a group whose lines end where their text does: no spaces up to the width."""
 
-    def __init__(self, part: RenderableType) -> None:
-        self._part = part
+    def __init__(self, part: RenderableType, has_bars: bool) -> None:
+        self._part, self._has_bars = part, has_bars
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The lines without the spaces at their ends."""
@@ -68,10 +72,14 @@ class _Unpadded:
         for line in console.render_lines(self._part, within, pad=False):
             while line and not line[-1].text.strip():
                 line.pop()
-            yield from line[:-1]
             if line:
-                yield Segment(line[-1].text.rstrip(), line[-1].style)
+                line[-1] = Segment(line[-1].text.rstrip(), line[-1].style)
+            yield from line if self._has_bars else (_in_ascii(segment) for segment in line)
             yield Segment.line()
+
+
+def _in_ascii(segment: Segment) -> Segment:
+    return Segment(ascii_form(segment.text), segment.style, segment.control)
 
 
 def output_width() -> int:

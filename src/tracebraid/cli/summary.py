@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import polars as pl
 import typer
+from rich.text import Text
 
 from tracebraid import api
 from tracebraid.cli.output import progress, say, say_findings, say_json
@@ -18,6 +19,7 @@ from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.answers.idle import idle_tables
+from tracebraid.reports.breakdown_bars import breakdown_bars, step_sparklines
 from tracebraid.reports.machine import coverage_data, finding_data, rows_data
 from tracebraid.reports.terminal import breakdown_table, kernels_table, launchers_line, ops_table
 
@@ -105,7 +107,11 @@ def show_tables(found: Summary, top: int, annotation: str = PROFILER_STEP) -> No
     """Print the breakdown of all ranks, and the top kernels and ops of the first."""
     assert found.first is not None, "a job has at least one rank with a Kineto trace"
     rank, kernels, ops = found.first
-    say(breakdown_table(pl.concat(found.breakdowns)))
+    breakdowns = pl.concat(found.breakdowns)
+    say(breakdown_table(breakdowns))
+    lines = [*breakdown_bars(breakdowns), *step_sparklines(breakdowns)]
+    if lines:
+        say(*map(Text, lines), "")
     if len(found.breakdowns) > 1:
         say(f"Idle time, kernels and ops of rank {rank}; --rank shows another.")
     if found.idle is not None:

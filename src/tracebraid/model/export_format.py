@@ -58,8 +58,10 @@ _SUFFIXES = {
         ".txt.gz",
         ".collapsed",
         ".folded",
+        ".collapsed.gz",
+        ".folded.gz",
     ),
-    ExportFormat.DOT: (".dot", ".gv"),
+    ExportFormat.DOT: (".dot", ".gv", ".dot.gz", ".gv.gz"),
     ExportFormat.GRAPHML: (".graphml", ".graphml.gz", ".xml"),
 }
 _OTHERS = (".gz", ".zip", ".zst", ".html")

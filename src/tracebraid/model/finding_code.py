@@ -105,6 +105,8 @@ class FindingCode(str, Enum):
     # Metrics of users
     METRIC_FAILED = "metric-failed"
     METRIC_NOT_LOADED = "metric-not-loaded"
+    # Exports
+    NO_CRITICAL_PATH = "no-critical-path"
 
     def __str__(self) -> str:
         """The code itself, in f-strings too, on each version of Python."""

@@ -202,6 +202,8 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     # Metrics of users
     _CODE.METRIC_FAILED: "the metric {metric} failed on rank {ranks}: {problem}",
     _CODE.METRIC_NOT_LOADED: "the metric of the entry point {entry} cannot be loaded: {problem}",
+    # Exports
+    _CODE.NO_CRITICAL_PATH: "the critical path is left out: {problem}",
 }
 """The usual sentence of each code, with the names of the finding's details as fields."""
 

@@ -1,4 +1,4 @@
-"""Tables that fit into the width of a terminal: texts are shortened in the middle, the last columns left out."""
+"""Tables that fit into the width of a terminal: texts are shortened, the last columns left out."""
 
 from __future__ import annotations
 

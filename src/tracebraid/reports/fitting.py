@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
-from tracebraid.reports.text import shortened
+from tracebraid.reports.names import distinct_names
 
 __all__ = ["SEPARATOR_WIDTH", "Shown", "fitted"]
 
@@ -26,7 +26,7 @@ class Shown:
     Args:
         name: its name in the answer.
         heading: what stands above it; wraps at spaces.
-        is_text: text is shortened in the middle where it must be; numbers stay whole.
+        is_text: text is shortened where it must be, so that what differs stays different; numbers stay whole.
         cells: a text for each row.
         least: a text is not shortened below this; rather the last column is left out.
         width: characters that it takes; 0: not fitted yet.
@@ -73,7 +73,7 @@ def _wanted(column: Shown, least: int) -> int:
 
 
 def _of_width(column: Shown, width: int) -> Shown:
-    cells = [shortened(text, width) for text in column.cells] if column.is_text else column.cells
+    cells = distinct_names(column.cells, width) if column.is_text else column.cells
     return replace(column, cells=cells, width=width)
 
 

@@ -13,8 +13,10 @@ from tracebraid.model.graph.codes import Residual
 from tracebraid.model.graph.critical_path import CriticalPath
 from tracebraid.model.graph.segment_kind import SegmentKind
 from tracebraid.reports.answers.answer_cells import ranges
+from tracebraid.reports.bars import bar
 from tracebraid.reports.fitted_table import Head, fitted_table
-from tracebraid.reports.text import shortened
+from tracebraid.reports.names import distinct_names
+from tracebraid.reports.text import printable
 from tracebraid.reports.units import duration, percent
 
 __all__ = ["hops_table", "longest_table", "residuals_table", "steps_table", "totals_table", "why"]
@@ -43,6 +45,8 @@ _WHY = {
 _WHOLE = "whole trace"
 _NAME_WIDTH = 48
 """Characters of names that are shown beside others."""
+_BAR_WIDTH = 16
+"""Characters of the bar of the whole span."""
 
 
 def steps_table(path: CriticalPath, top: int, width: int) -> Table | None:
@@ -88,6 +92,7 @@ def totals_table(path: CriticalPath, by: TotalsBy, top: int, width: int) -> Tabl
             percent(row["duration_ns"] / span if span else 0.0),
             f"{row['segments']:,}",
             "waits" if row["waits"] else "",
+            bar(row["duration_ns"] / span if span else 0.0, _BAR_WIDTH),
         ]
         for row in found.head(top).iter_rows(named=True)
     ]
@@ -97,6 +102,7 @@ def totals_table(path: CriticalPath, by: TotalsBy, top: int, width: int) -> Tabl
         Head(each),
         Head("share"),
         Head("segments"),
+        Head("", "left"),
         Head("", "left"),
     ]
     return fitted_table(_TITLES[by], heads, cells, width, kept=3)
@@ -110,7 +116,7 @@ def longest_table(path: CriticalPath, top: int, width: int) -> Table | None:
         return None
     cells = [
         [
-            _name(row),
+            name,
             row["kind"],
             duration(row["duration_ns"]),
             "" if row["rank"] is None else str(row["rank"]),
@@ -120,7 +126,7 @@ def longest_table(path: CriticalPath, top: int, width: int) -> Table | None:
             _step(path, row),
             row["module"] or "",
         ]
-        for row in _texts(rows)
+        for row, name in zip(_texts(rows), _names(rows), strict=True)
     ]
     heads = [
         Head("segment", "left", shortens=True),
@@ -162,14 +168,14 @@ def residuals_table(path: CriticalPath, top: int, width: int) -> Table | None:
         return None
     cells = [
         [
-            f"before {_name(row)}",
+            f"before {name}",
             why(row["residual"]),
             duration(row["duration_ns"]),
             "" if row["rank"] is None else str(row["rank"]),
             _lane(row),
             _step(path, row),
         ]
-        for row in _texts(rows)
+        for row, name in zip(_texts(rows), _names(rows), strict=True)
     ]
     heads = [
         Head("residual", "left", shortens=True),
@@ -186,8 +192,9 @@ def _texts(rows: pl.DataFrame) -> list[dict[str, Any]]:
     return rows.with_columns(pl.col(pl.Categorical).cast(pl.String)).to_dicts()
 
 
-def _name(row: dict[str, Any]) -> str:
-    return shortened(row["name"] or "unnamed", _NAME_WIDTH)
+def _names(rows: pl.DataFrame) -> list[str]:
+    names = rows.get_column("name").cast(pl.String).to_list()
+    return distinct_names([printable(name or "unnamed") for name in names], _NAME_WIDTH)
 
 
 def why(residual: str | None) -> str:

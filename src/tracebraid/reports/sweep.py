@@ -11,7 +11,8 @@ from rich.text import Text
 
 from tracebraid.reports.fitted_table import Head, fitted_table
 from tracebraid.reports.machine import rows_data
-from tracebraid.reports.text import shortened
+from tracebraid.reports.names import distinct_names
+from tracebraid.reports.text import printable
 from tracebraid.reports.units import duration, percent
 from tracebraid.reports.unmarked import unmarked_lines
 
@@ -41,7 +42,9 @@ def sweep_parts(
     """
     if swept.is_empty():
         return [Text("There is no work in the steps of these traces that could be faster.")]
-    rows = [_cells(row) for row in swept.head(top).iter_rows(named=True)]
+    shown = swept.head(top)
+    names = distinct_names([printable(name) for name in shown.get_column("name").to_list()], _NAME_WIDTH)
+    rows = [_cells(row, name) for row, name in zip(shown.iter_rows(named=True), names, strict=True)]
     heads = (
         Head("what", "left"),
         Head("name", "left", shortens=True),
@@ -60,14 +63,14 @@ def sweep_parts(
     return [*map(Text, unmarked_lines(unmarked)), table, *map(Text, lines)]
 
 
-def _cells(row: Mapping[str, Any]) -> list[str]:
+def _cells(row: Mapping[str, Any], name: str) -> list[str]:
     scope = "" if row["scope"] == "self" else f" {row['scope']}"
     gains = ["" if row[f"gain_{gone}"] is None else percent(row[f"gain_{gone}"]) for gone in _GONE]
     half, whole = row["gain_50_ns"], row["gain_100_ns"]
     gains[-1] += " *" if half is not None and 0 < whole < _TAKEN_OVER * half else "  "
     return [
         f"{row['group_by']}{scope}",
-        shortened(row["name"], _NAME_WIDTH),
+        name,
         *gains,
         "" if half is None else duration(half),
         percent(row["on_path"]),

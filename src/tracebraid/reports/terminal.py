@@ -16,7 +16,8 @@ from tracebraid.model.reason import OrphanKind, OrphanReason
 from tracebraid.model.sentences import reason_sentence
 from tracebraid.model.step import PROFILER_STEP, is_step_name
 from tracebraid.model.units import NS_PER_S
-from tracebraid.reports.text import cell, shortened
+from tracebraid.reports.names import distinct_names
+from tracebraid.reports.text import cell, printable
 from tracebraid.reports.units import duration, percent, size
 
 __all__ = [
@@ -32,6 +33,8 @@ __all__ = [
 
 _STEPS_SHOWN = 10
 """Rows of the breakdown for each rank and device."""
+_NAME_WIDTH = 72
+"""Characters of names that are shown."""
 _SHAPES_WIDTH = 48
 """Characters of input shapes that are shown."""
 _LAUNCHERS = {
@@ -172,14 +175,16 @@ def kernels_table(frame: pl.DataFrame, top: int) -> Table:
     """The longest kernels and copies."""
     columns = [("total", "right"), ("share", "right"), ("count", "right"), ("mean", "right")]
     table = table_of("Kernels and copies by total time", [*columns, ("kind", "left"), ("name", "left")])
-    for row in frame.head(top).iter_rows(named=True):
+    rows = frame.head(top)
+    names = _names(rows.get_column("name"))
+    for row, name in zip(rows.iter_rows(named=True), names, strict=True):
         table.add_row(
             duration(row["total_ns"]),
             percent(row["share"]),
             f"{row['count']:,}",
             duration(row["mean_ns"]),
             row["kind"],
-            cell(shortened(row["name"])),
+            cell(name),
         )
     return _with_rest(table, frame.height, top)
 
@@ -211,15 +216,22 @@ def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = PROFILER_STEP)
     columns = [(name, "right") for name, _ in times]
     columns += [("count", "right"), ("kind", "left"), ("name", "left"), ("input shapes", "left")]
     table = table_of(f"Ops and annotations by {by} self time", columns)
-    for row in ops.head(top).iter_rows(named=True):
+    rows = ops.head(top)
+    names, shapes = _names(rows.get_column("name")), _names(rows.get_column("input_dims"), _SHAPES_WIDTH)
+    for row, name, dims in zip(rows.iter_rows(named=True), names, shapes, strict=True):
         table.add_row(
             *(duration(row[column]) if row[column] else "-" for _, column in times),
             f"{row['count']:,}",
             "op" if row["category"] == "cpu_op" else "annotation",
-            cell(shortened(row["name"])),
-            cell(shortened(row["input_dims"] or "", _SHAPES_WIDTH)),
+            cell(name),
+            cell(dims),
         )
     return _with_rest(table, ops.height, top)
+
+
+def _names(texts: pl.Series, width: int = _NAME_WIDTH) -> list[str]:
+    """The texts of a column, shortened; null is empty."""
+    return distinct_names([printable(text or "") for text in texts.to_list()], width)
 
 
 def _part(ns: int, span_ns: int) -> str:

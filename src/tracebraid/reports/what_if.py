@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tracebraid.model.graph.what_if import WhatIf, WhatIfNote
+from tracebraid.reports.bars import bar
 from tracebraid.reports.error_lines import error_lines
 from tracebraid.reports.machine import rows_data
 from tracebraid.reports.terminal import table_of
@@ -41,6 +42,10 @@ _SENTENCES = {
     WhatIfNote.NO_STEPS: "No step is marked: the whole trace counts as a single one.",
     WhatIfNote.NO_GAIN: "Nothing is gained: what was changed is not on the critical path.",
 }
+
+
+_BAR_WIDTH = 40
+"""Characters of the longer bar."""
 
 
 def what_if_data(found: WhatIf) -> dict[str, Any]:
@@ -92,7 +97,19 @@ def _head(found: WhatIf) -> list[str]:
     ]
     if steps > 1:
         lines.append("A step counts from the end of the step before to its own end, the latest of all ranks.")
-    return [*lines, *error_lines(found.replay_error)]
+    return [*lines, *_bars(found), *error_lines(found.replay_error)]
+
+
+def _bars(found: WhatIf) -> list[str]:
+    """The time before and after as bars; nothing where there is no time."""
+    most = max(found.before_ns, found.after_ns)
+    if most <= 0:
+        return []
+    times = {"before": found.before_ns, "after": found.after_ns}
+    return [
+        f"  {name.ljust(6)}  {bar(ns / most, _BAR_WIDTH).ljust(_BAR_WIDTH)}  {duration(ns)}"
+        for name, ns in times.items()
+    ]
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -206,6 +206,8 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     # Metrics of users
     _CODE.METRIC_FAILED: (_WARNING, "Mend the metric; the others are answered"),
     _CODE.METRIC_NOT_LOADED: (_WARNING, "Mend or remove the package that offers it; the others are answered"),
+    # Exports
+    _CODE.NO_CRITICAL_PATH: (_NOTE, "Nothing, if the timeline does without it"),
 }
 
 _ORDER = {severity: position for position, severity in enumerate(Severity)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 __all__ = ["merged", "merging_width"]
@@ -40,7 +41,9 @@ def merged(slices: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
         width: in ns; 0: nothing is merged.
     """
     row = pl.int_range(pl.len(), dtype=pl.Int64)
-    cell = pl.col("ts_ns") // width if width else row
+    if not width:
+        return _each(slices)
+    cell = pl.col("ts_ns") // width
     is_short = pl.col("dur_ns") < width
     keyed = slices.with_columns(
         is_short.alias("is_short"), pl.when(is_short).then(cell).otherwise(row).alias("cell")
@@ -56,3 +59,14 @@ def merged(slices: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
     groups = groups.sort("lane", "level", "start_ns", maintain_order=True).with_row_index("row")
     rows = keyed.select(keys).join(groups.select(*keys, "row"), on=keys, how="left", maintain_order="left")
     return groups.drop("is_short", "cell", "row"), rows.get_column("row").cast(pl.Int64)
+
+
+def _each(slices: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    """The slices as they are, by line and start, and the row of each."""
+    ordered = slices.with_row_index("before").sort("lane", "level", "ts_ns", maintain_order=True)
+    rows = np.empty(slices.height, dtype=np.int64)
+    rows[ordered.get_column("before").to_numpy()] = np.arange(slices.height)
+    start = pl.col("ts_ns").alias("start_ns")
+    columns = [start, (start + pl.col("dur_ns")).alias("end_ns"), pl.lit(1, dtype=pl.Int64).alias("count")]
+    single = ordered.select("lane", "level", *columns, pl.col("dur_ns").alias("busy_ns"), "event_id")
+    return single, pl.Series("row", rows)

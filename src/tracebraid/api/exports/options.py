@@ -27,6 +27,10 @@ class ExportOptions:
         rank: only this rank; None: all.
         step: only this step: its number, or its name; None: all.
         annotation: what marks a step, see `steps`.
+        top: of a graph of ops only so many that take the most time, with what they launched and what encloses them;
+            None: all.
+        near: of a graph of ops only those of this name, with what is in them, what encloses them, and what is an edge
+            away; None: all.
         progress: is called with the share of the ranks that is read, 0 to 1; None: nobody asks.
     """
 
@@ -34,6 +38,8 @@ class ExportOptions:
     step: str | None = None
     annotation: str = PROFILER_STEP
     progress: Progress | None = None
+    top: int | None = None
+    near: str | None = None
 
     @property
     def step_names(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from tracebraid.api.reporting.report import report, write_report
+from tracebraid.api.reporting.options import ReportOptions
+from tracebraid.api.reporting.report import comparison_report, report, report_of, write_report
 
-__all__ = ["report", "write_report"]
+__all__ = ["ReportOptions", "comparison_report", "report", "report_of", "write_report"]

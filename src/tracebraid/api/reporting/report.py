@@ -13,9 +13,10 @@ from tracebraid.model.report.parts import Report
 from tracebraid.model.report.run_results import RunResults
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.page.page import page
+from tracebraid.reports.sections.comparison import comparison_report
 from tracebraid.reports.sections.run_report import run_report
 
-__all__ = ["report", "report_of", "write_report"]
+__all__ = ["comparison_report", "report", "report_of", "write_report"]
 
 
 def report(
@@ -72,7 +73,7 @@ def write_report(report: Report, path: str | os.PathLike[str], *, overwrite: boo
     """Write a report as one HTML page that needs no network; the same report gives the same bytes.
 
     Args:
-        report: of `report`.
+        report: of `report`, or of `comparison_report`.
         path: the new file.
         overwrite: whether a file that is there may be replaced.
 

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import polars as pl
 
+from tracebraid.api.reporting.flame_views import flames_of_rank, flames_of_ranks
+from tracebraid.api.reporting.memory_view import memory_view
 from tracebraid.api.reporting.timeline_views import job_timeline, rank_timeline
 from tracebraid.api.reporting.view_options import ViewOptions
 from tracebraid.model.linked_ranks import LinkedRanks
@@ -23,6 +25,6 @@ JobView: TypeAlias = Callable[[RunResults, LinkedRanks], Mapping[str, pl.DataFra
 """Makes tables of all results, and of the ranks linked with each other, by their names in
 `RunResults.views`; may replace those of a rank's view."""
 
-RANK_VIEWS: tuple[RankView, ...] = (rank_timeline,)
+RANK_VIEWS: tuple[RankView, ...] = (rank_timeline, flames_of_rank, memory_view)
 
-JOB_VIEWS: tuple[JobView, ...] = (job_timeline,)
+JOB_VIEWS: tuple[JobView, ...] = (job_timeline, flames_of_ranks)

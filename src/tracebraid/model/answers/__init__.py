@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracebraid.model.answers.efficiency import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE, Bound, OpFamily
+from tracebraid.model.answers.flames import FLAME_FRAMES, FLAME_NAMES, FlameKind, FlameTree
 from tracebraid.model.answers.graph.critical_path import (
     PATH_HOPS,
     PATH_SEGMENTS,
@@ -102,6 +103,7 @@ from tracebraid.model.answers.memory.memory import (
     MemorySource,
     TrainingPhase,
 )
+from tracebraid.model.answers.op_graph import OP_GRAPH_EDGES, OP_GRAPH_NODES, OpEdge, OpNode
 from tracebraid.model.answers.ops import (
     ANNOTATION_KERNELS,
     MODULES,
@@ -151,6 +153,8 @@ __all__ = [
     "DIFF_STEPS",
     "EVIDENCE",
     "EXPOSED_COLLECTIVES",
+    "FLAME_FRAMES",
+    "FLAME_NAMES",
     "FULL_QUEUE",
     "GRAPH_KERNELS",
     "GRAPH_REPLAYS",
@@ -181,6 +185,8 @@ __all__ = [
     "MODULES",
     "OPS",
     "OP_COSTS",
+    "OP_GRAPH_EDGES",
+    "OP_GRAPH_NODES",
     "OP_KERNEL_SEQUENCES",
     "OVERLAP",
     "PATH_HOPS",
@@ -226,6 +232,8 @@ __all__ = [
     "Direction",
     "Doubt",
     "FirstTimeWork",
+    "FlameKind",
+    "FlameTree",
     "GapSize",
     "HostActivity",
     "HostWait",
@@ -237,8 +245,10 @@ __all__ = [
     "MemorySource",
     "MetricLack",
     "ModuleSource",
+    "OpEdge",
     "OpFamily",
     "OpKey",
+    "OpNode",
     "Phase",
     "PhaseEvidence",
     "StepPart",

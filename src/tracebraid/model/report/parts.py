@@ -66,10 +66,12 @@ class Note:
     Args:
         text: what it says.
         level: how much it matters.
+        code: what it is for programs, which compare no sentences; empty where it only explains.
     """
 
     text: str
     level: Level = Level.NOTE
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,11 +82,13 @@ class Missing:
         title: what would stand here.
         lacks: what is not in the traces.
         capture: how to capture it.
+        code: what is lacking, for programs: the value of a `Need`, or another short name.
     """
 
     title: str
     lacks: str
     capture: str
+    code: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,12 +23,16 @@ from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.answers.answer_cells import MOMENTS, cell_text, heading, is_id, least_width, ranges
 from tracebraid.reports.answers.shown_columns import CONTEXT, PICKED_BY, SHOWN
-from tracebraid.reports.fitting import Shown, fitted
+from tracebraid.reports.bars import bar
+from tracebraid.reports.breakdown_bars import step_sparklines
+from tracebraid.reports.fitting import SEPARATOR_WIDTH, Shown, fitted
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell, printable
 
 __all__ = ["answer_parts", "lacks_lines", "no_rows_line", "null_text", "shown_names", "unmatched_line"]
 
+_BAR_WIDTH = 12
+"""Characters of the bar of a share of 1."""
 _NOTHING = "there is nothing of that kind"
 _NULLS = {
     ("overlap", "stream"): "all",
@@ -57,15 +61,27 @@ def answer_parts(
     table = table_of("", [(column.heading, "left" if column.is_text else "right") for column in shown])
     for drawn, column in zip(table.columns, shown, strict=True):
         drawn.width = column.width
+    bars = _bars(rows, shown, width)
+    if bars:
+        table.add_column("", no_wrap=True, width=_BAR_WIDTH)
     sections = _sections(_ranks(rows))
     for index, cells in enumerate(zip(*(column.cells for column in shown), strict=True)):
         if index in sections:
             table.add_section()
-        table.add_row(*map(cell, cells))
+        table.add_row(*map(cell, cells), *bars[index : index + 1])
     title = Text(_title(answer), style="bold")
     of_job = isinstance(answer.analysis, JobAnalysis)
     lines = [*_rest_lines(answer, rows, [c.name for c in shown], top), *_legend(rows, shown, of_job)]
-    return [title, table, *lines]
+    marks = step_sparklines(answer.frame) if answer.analysis.name == "step_times" else []
+    return [title, table, *map(Text, marks), *lines]
+
+
+def _bars(rows: pl.DataFrame, shown: Sequence[Shown], width: int) -> list[str]:
+    """A bar for the share of each row, where shares are shown and there is room beside the table; else none."""
+    taken = sum(column.width for column in shown) + SEPARATOR_WIDTH * len(shown) + _BAR_WIDTH
+    if taken > width or all(column.name != "share" for column in shown):
+        return []
+    return [bar(share, _BAR_WIDTH) for share in rows.get_column("share").to_list()]
 
 
 def lacks_lines(answer: Answer) -> list[str]:

@@ -7,8 +7,9 @@ from rich.table import Table
 
 from tracebraid.model.answer_sentences import code_name
 from tracebraid.model.answers import HostActivity, IdleCause
+from tracebraid.reports.names import distinct_names
 from tracebraid.reports.terminal import table_of
-from tracebraid.reports.text import cell, shortened
+from tracebraid.reports.text import cell, printable
 from tracebraid.reports.units import duration, percent
 
 __all__ = ["idle_tables"]
@@ -41,13 +42,15 @@ def _table(causes: pl.DataFrame, blame: pl.DataFrame, device: str, top: int) -> 
     mostly = _mostly(blame.filter(pl.col("device") == device))
     title = "Why no op runs" if device == "cpu" else f"Why device {cell(device)} is idle"
     table = table_of(title, [("idle", "right"), ("share", "right"), ("why", "left"), ("mostly in", "left")])
-    for row in found.head(top).iter_rows(named=True):
+    shown = found.head(top)
+    labels = [printable(mostly.get(activity, "")) for activity in shown.get_column("host_activity").to_list()]
+    for row, label in zip(shown.iter_rows(named=True), distinct_names(labels, _LABEL_WIDTH), strict=True):
         activity = row["host_activity"]
         table.add_row(
             duration(row["idle_ns"]),
             percent(row["idle_ns"] / total_ns),
             _why(row["cause"], activity, device),
-            cell(shortened(mostly.get(activity, ""), _LABEL_WIDTH)) if activity else "",
+            cell(label) if activity else "",
         )
     rest = found.height - top
     if rest > 0:

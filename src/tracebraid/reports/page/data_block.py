@@ -39,7 +39,7 @@ def data_block(frame: pl.DataFrame) -> str:
         offset += len(data)
     head = msgspec.json.encode({"rows": frame.height, "columns": columns})
     raw = len(head).to_bytes(4, "little") + head + b"".join(parts)
-    return base64.b64encode(igzip.compress(raw, _LEVEL)).decode("ascii")
+    return base64.b64encode(igzip.compress(raw, _LEVEL, mtime=0)).decode("ascii")
 
 
 def _column(series: pl.Series) -> tuple[dict[str, Any], bytes]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import base64
+import re
 from pathlib import Path
 
-__all__ = ["import_map", "style"]
+__all__ = ["import_map", "stripped", "style"]
 
 _HERE = Path(__file__).parent
 _PREFIX = "tracebraid/"
+_UNREAD = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/)(?:.|\n))*\*/|//.*)[ \t]*\n|^[ \t]+|^\n", re.MULTILINE)
+"""What a browser does not need of a module."""
+_RESERVED = re.compile(r"[%#\t\r\n]|[^\x00-\x7f]+")
+"""What an address cannot hold as it is."""
 _FIRST, _LAST = ("colours.css", "page.css"), ("print.css",)
 """Style sheets that apply before and after the others of `css/`, which apply in the order of their names."""
 
@@ -25,8 +29,20 @@ def import_map() -> dict[str, dict[str, str]]:
 
 def _address(name: str, source: str) -> str:
     """The module as an address; errors in it name the module, not the address."""
-    named = f"{source}//# sourceURL={name}\n"
-    return f"data:text/javascript;base64,{base64.b64encode(named.encode()).decode('ascii')}"
+    named = f"{stripped(source)}//# sourceURL={name}\n"
+    return f"data:text/javascript;charset=utf-8,{_RESERVED.sub(_percent, named)}"
+
+
+def stripped(source: str) -> str:
+    """A module without its comments and indentation, which are a third of it.
+
+    Only whole lines of comments are known: no text of our modules spans lines.
+    """
+    return _UNREAD.sub("", source)
+
+
+def _percent(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode())
 
 
 def style() -> str:

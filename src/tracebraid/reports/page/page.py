@@ -98,4 +98,4 @@ def _script_json(value: Any) -> Any:
     from markupsafe import Markup
 
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+    return Markup(text.replace("<", "\\u003c"))

@@ -14,22 +14,23 @@ __all__ = ["table_columns"]
 
 
 def table_columns(table: DataTable) -> list[dict[str, Any]]:
-    """Of each column that is shown: its name, heading, meaning, type, and the names of its codes.
+    """Of each column that is shown: its name, heading, type, meaning, and the names of its codes.
 
     The page formats values by their columns' names and types, as `reports.answers.answer_cells` does.
     """
     names = table.frame.columns if table.columns is None else table.columns
     docs = {column.name: column.doc for column in table.schema.columns}
-    return [
-        {
-            "name": name,
-            "heading": heading(name),
-            "doc": docs.get(name, ""),
-            "type": _type(table.frame.schema[name]),
-            "codes": _codes(name) if table.frame.schema[name] == pl.String else {},
-        }
-        for name in names
-    ]
+    return [_column(table.frame.get_column(name), docs.get(name, "")) for name in names]
+
+
+def _column(series: pl.Series, doc: str) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": series.name,
+        "heading": heading(series.name),
+        "type": _type(series.dtype),
+    }
+    codes = _codes(series)
+    return found | ({"doc": doc} if doc else {}) | ({"codes": codes} if codes else {})
 
 
 def _type(dtype: pl.DataType) -> str:
@@ -40,5 +41,10 @@ def _type(dtype: pl.DataType) -> str:
     return "int" if dtype.is_integer() else "float" if dtype.is_float() else "text"
 
 
-def _codes(name: str) -> dict[str, str]:
-    return {str(code.value): code_name(code) for kind in CODES_OF_COLUMNS.get(name, ()) for code in kind}
+def _codes(series: pl.Series) -> dict[str, str]:
+    """Names of those codes that the column holds; several in a cell are parted by commas."""
+    if series.name not in CODES_OF_COLUMNS or series.dtype != pl.String:
+        return {}
+    held = {part for text in series.unique().drop_nulls() for part in text.split(",")}
+    codes = (code for kind in CODES_OF_COLUMNS[series.name] for code in kind)
+    return {str(code.value): code_name(code) for code in codes if str(code.value) in held}

@@ -12,6 +12,7 @@ from tracebraid.model.report.parts import DataTable, Missing, Note, Part
 from tracebraid.model.report.run_results import RunResults
 from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.answers.answers import no_rows_line, null_text, shown_names
+from tracebraid.reports.answers.shown_columns import PICKED_BY
 from tracebraid.reports.formulas import formula
 
 __all__ = ["answer_parts", "answer_table"]
@@ -57,7 +58,7 @@ def answer_table(results: RunResults, name: str) -> DataTable:
     return DataTable(
         id=f"rows-{name.replace('_', '-')}",
         title=analysis.question,
-        frame=answer.frame.with_columns(texts),
+        frame=_most_first(name, answer.frame).with_columns(texts),
         schema=analysis.table,
         columns=tuple(columns),
         formula=formula(name),
@@ -65,6 +66,14 @@ def answer_table(results: RunResults, name: str) -> DataTable:
         start_ns=results.start_ns,
         starts={} if of_job else results.starts,
     )
+
+
+def _most_first(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows with most first, where an answer has them in the order of time; trees stay as they are."""
+    if name not in PICKED_BY or "depth" in frame.columns:
+        return frame
+    sums = [pl.sum_horizontal(columns.split()) for columns in PICKED_BY[name]]
+    return frame.sort(sums, descending=True, maintain_order=True)
 
 
 def _first_lacking(answer: Answer) -> Need:
@@ -76,6 +85,6 @@ def _first_lacking(answer: Answer) -> Need:
 def _missing(need: Need, answers: Sequence[Answer]) -> Missing:
     lacks, capture = NEED_SENTENCES[need]
     if len(answers) == 1:
-        return Missing(answers[0].analysis.question, lacks, capture)
+        return Missing(answers[0].analysis.question, lacks, capture, need.value)
     names = ", ".join(answer.analysis.name.replace("_", " ") for answer in answers)
-    return Missing(f"Not answered: {names}", lacks, capture)
+    return Missing(f"Not answered: {names}", lacks, capture, need.value)

@@ -35,33 +35,33 @@ def _ranks_notes(results: RunResults) -> list[Note]:
 
 TABLES: tuple[Callable[[RunResults], Section | None], ...] = (
     _tables(
-        "kernels",
+        "tables-kernels",
         "Kernels",
         "What runs on the device.",
         ("kernels", "kernel_families", "kernels_by_op", "launchers", "graph_replays"),
     ),
-    _tables("ops", "Ops", "Which ops take the time, with which shapes.", ("ops", "op_costs", "mfu")),
+    _tables("tables-ops", "Ops", "Which ops take the time, with which shapes.", ("ops", "op_costs", "mfu")),
     _tables(
-        "code",
+        "tables-code",
         "Modules, annotations and Python",
         "The same time by the program's own names.",
         ("modules", "user_annotations", "python_frames"),
     ),
     _tables(
-        "idle",
-        "Idle time",
+        "tables-idle",
+        "Idle gaps and their causes",
         "Why the device waits, and for whom.",
         ("idle_causes", "idle_blame", "idle_gaps", "stream_idle"),
     ),
     _tables(
-        "launches",
+        "tables-launches",
         "Launches, copies and waits",
         "What host and device wait for each other for.",
         ("launches", "launch_bound", "queue_lengths", "full_queue", "copies", "copy_bandwidth", "syncs"),
     ),
     _tables(
-        "communication",
-        "Collectives by rank and group",
+        "tables-communication",
+        "Collectives, groups and clocks",
         "What is transferred, what is hidden behind compute, and who waits.",
         (
             "overlap",
@@ -73,6 +73,6 @@ TABLES: tuple[Callable[[RunResults], Section | None], ...] = (
             "clocks",
         ),
     ),
-    _tables("inference", "Inference", "Prefill and decode.", ("inference_phases", "token_times")),
+    _tables("tables-inference", "Inference", "Prefill and decode.", ("inference_phases", "token_times")),
 )
 """Each makes one section; None where nothing of it was asked."""

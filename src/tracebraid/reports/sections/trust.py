@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.column import Column, Kind, Table
+from tracebraid.model.finding import Finding
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.report.parts import DataTable, Facts, Level, Note, Part, Section
 from tracebraid.model.report.run_results import RunResults
@@ -127,12 +128,16 @@ def _findings(results: RunResults) -> list[Part]:
     """A sentence for each; those that are good to know behind the others."""
     groups = sorted(alike(results.findings), key=lambda same: same[0].code in results.notes)
     parts: list[Part] = [
-        Note(line_of_alike(same), Level.NOTE if same[0].code in results.notes else Level.WARNING)
+        Note(line_of_alike(same), _level(results, same[0]), same[0].code.value)
         for same in groups[:_FINDINGS_SHOWN]
     ]
     if len(groups) > _FINDINGS_SHOWN:
         parts.append(Note(f"{len(groups) - _FINDINGS_SHOWN:,} more findings: tracebraid check says all."))
     return parts
+
+
+def _level(results: RunResults, finding: Finding) -> Level:
+    return Level.NOTE if finding.code in results.notes else Level.WARNING
 
 
 def _lacks(results: RunResults) -> list[Part]:

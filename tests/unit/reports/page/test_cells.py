@@ -13,7 +13,7 @@ from tests.deno import evaluated
 from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.model.answer_sentences import CODES_OF_COLUMNS
-from tracebraid.model.column import Column, Table
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.report.parts import DataTable
 from tracebraid.reports import units
 from tracebraid.reports.answers.answer_cells import MOMENTS, cell_text
@@ -22,9 +22,8 @@ from tracebraid.reports.text import printable
 
 UNITS = ("duration", "moment", "number", "percent", "quantity", "size")
 OF_EACH = 600
-NAMES = sorted(
-    {column.name for analysis in (*ANALYSES, *JOB_ANALYSES) for column in analysis.table.columns} | MOMENTS
-)
+TABLES = [analysis.table for analysis in ANALYSES] + [analysis.table for analysis in JOB_ANALYSES]
+NAMES = sorted({column.name for table in TABLES for column in table.columns} | MOMENTS)
 TIES = [
     0.5,
     1.5,
@@ -78,7 +77,7 @@ def cells_of(columns: list[dict[str, Any]], values: list[list[Any]]) -> Any:
 
 
 def header_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    schema = Table("t", "", tuple(Column(name, dtype, "") for name, dtype in frame.schema.items()))
+    schema = Table("t", "", tuple(Column(name, Kind.TEXT, "") for name in frame.columns))
     return table_columns(DataTable("t", "t", frame, schema))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tracebraid.model.column import Column, Table
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.report.parts import (
     Chart,
     ChartKind,
@@ -73,7 +73,7 @@ class Elements(HTMLParser):
 def report_of(text: str) -> Report:
     """A report with a text wherever a trace's text may stand."""
     frame = pl.DataFrame({text: [text], "kernel": [text], "ts_ns": [5]})
-    schema = Table("t", "", tuple(Column(name, dtype, text) for name, dtype in frame.schema.items()))
+    schema = Table("t", "", tuple(Column(name, Kind.TEXT, text) for name in frame.columns))
     table = DataTable("rows", text, frame, schema, formula=text, left_out=1)
     chart = Chart(
         "drawn",
@@ -131,7 +131,7 @@ def test_scripts_and_styles_do_not_end_their_elements() -> None:
     assert "</" not in style()
     addresses: dict[str, Any] = import_map()["imports"]
     assert "tracebraid/main.js" in addresses
-    assert all(address.startswith("data:text/javascript;base64,") for address in addresses.values())
+    assert all(address.startswith("data:text/javascript;charset=utf-8,") for address in addresses.values())
 
 
 def test_a_page_asks_nothing_of_a_network() -> None:

@@ -53,8 +53,7 @@ import { nextFound, searched } from "tracebraid/timeline/search.js";
 import { around, moved, revealing, whole, zoomed } from "tracebraid/timeline/view.js";
 import { nextOnLine, nextOnLines } from "tracebraid/timeline/moves.js";
 import { stateOf, toggle } from "tracebraid/timeline/state.js";
-import { rulerStep } from "tracebraid/timeline/units.js";
-import { readable } from "tracebraid/timeline/colours.js";
+import { rulerStep } from "tracebraid/timeline/ruler.js";
 const frames = {};
 for (const [name, columns] of Object.entries(input)) {
   const found = {};
@@ -90,10 +89,10 @@ output = {
   rowAt: [0, HEADING, layout.height - 1, layout.height, -1].map((y) => layout.rows.indexOf(rowAt(layout, y))),
   lineAt: [HEADING, HEADING + LINE, HEADING + 2 * LINE].map((y) => model.lines.indexOf(lineAt(layout, y))),
   collapsed: state.layout.rows.map((row) => [row.rank, row.track]),
-  found: [search.found, [...search.flags]],
+  found: [search.found, [...search.before]],
   next: [[-1, 1], [-1, -1], [4, 1], [5, 1], [4, -1], [3, 1], [3, -1]].map(([from, step]) =>
     nextFound(model, search, from, step)),
-  none: [searched(model, "  ").flags, searched(model, "zzz").found],
+  none: [searched(model, "  ").before, searched(model, "zzz").found],
   zoom: [close.to - close.from, (all.to - all.from) / 2, close.from <= 50 && close.to >= 50],
   ends: [moved(close, 1e9, model.extent).to - all.to, moved(close, -1e9, model.extent).from - all.from],
   widest: zoomed(all, 100, 50, model.extent),
@@ -104,7 +103,6 @@ output = {
   onLines: [[0, 1], [1, 1], [2, 1], [0, -1]].map(([from, step]) =>
     nextOnLines({ model, layout, view: all }, from, step)),
   steps: [1, 3, 0.2, 11, 600].map(rulerStep),
-  readable: ["rgb(255, 255, 255)", "rgb(0, 0, 80)", "color(srgb 0.9 0.9 0.9)"].map(readable),
 };
 """
 
@@ -141,7 +139,7 @@ def test_rows_of_ranks_and_tracks(found: dict[str, Any]) -> None:
 
 
 def test_search_finds_names_and_goes_around(found: dict[str, Any]) -> None:
-    assert found["found"] == [[4, 5], [0, 0, 0, 0, 1, 1]]
+    assert found["found"] == [[4, 5], [0, 0, 0, 0, 0, 1, 2]]
     assert found["next"] == [4, 5, 5, 4, 5, 4, 5]
     assert found["none"] == [None, []]
 
@@ -161,4 +159,3 @@ def test_keys_go_to_the_next_slice_and_line(found: dict[str, Any]) -> None:
     assert found["onLine"] == [4, 4, 3]
     assert found["onLines"] == [1, 2, 3, 0]
     assert found["steps"] == [1, 5, 1, 20, 1000]
-    assert found["readable"] == ["#000000", "#ffffff", "#000000"]

@@ -77,9 +77,8 @@ function addNotes(element, columns) {
   if (leftOut === 0) return;
   const note = document.createElement("p");
   note.className = "left-out";
-  note.textContent = `Beside these there ${leftOut === 1 ? "is" : "are"} ${counted(leftOut)} that ${
-    leftOut === 1 ? "is" : "are"
-  } not on this page.`;
+  const are = leftOut === 1 ? "is" : "are";
+  note.textContent = `Beside these there ${are} ${counted(leftOut)} that ${are} not on this page.`;
   about?.before(note);
 }
 

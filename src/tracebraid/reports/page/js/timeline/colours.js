@@ -1,4 +1,5 @@
 // Colours of slices, from custom properties of the page's styles; read again when the colour scheme changes.
+import { colour, textOn } from "tracebraid/colours.js";
 
 /** @typedef {{ fill: string, text: string }} Colour */
 /** @typedef {{ of: (kind: string | null, family: string | null) => Colour, ground: string, raised: string, line: string, text: string, faint: string, accent: string, critical: string }} Colours */
@@ -64,24 +65,16 @@ export function propertyOf(kind, family) {
  * @returns {Colours}
  */
 export function coloursOf(element) {
-  const probe = document.createElement("span");
-  probe.hidden = true;
-  element.append(probe);
-  const read = (/** @type {string} */ property) => {
-    // A property holds its text; as a colour it is computed, `light-dark()` resolved.
-    probe.style.color = `var(${property})`;
-    return getComputedStyle(probe).color;
-  };
+  const read = (/** @type {string} */ property) => colour(property, element);
   /** @type {Map<string, Colour>} */
   const known = new Map();
   for (const property of [...Object.values(PROPERTIES), ...Object.values(FAMILIES)]) {
     const fill = read(property);
-    known.set(property, { fill, text: readable(fill) });
+    known.set(property, { fill, text: textOn(fill) });
   }
   const [ground, raised, line, text, faint, accent, critical] = [
     ...["--ground", "--raised", "--line", "--text", "--faint", "--accent", "--slice-critical"].map(read),
   ];
-  probe.remove();
   return {
     of: (kind, family) => /** @type {Colour} */ (known.get(propertyOf(kind, family))),
     ground,
@@ -92,18 +85,4 @@ export function coloursOf(element) {
     accent,
     critical,
   };
-}
-
-/**
- * Black or white, whichever can be read on a colour (relative luminance, WCAG 2.2).
- * @param {string} colour `rgb(r, g, b)`
- */
-export function readable(colour) {
-  const parts = (colour.match(/[\d.]+/g) ?? ["0", "0", "0"]).slice(0, 3).map(Number);
-  const scale = colour.startsWith("color(") ? 1 : 255;
-  const [red, green, blue] = parts.map((part) => {
-    const share = part / scale;
-    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
-  });
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
 }

@@ -29,7 +29,7 @@ export function controlsIn(drawing) {
   const [path, pathLabel] = checkbox("Critical path");
   const [arrows, arrowsLabel] = checkbox("Arrows");
   const find = element("span", "timeline-find");
-  find.append(search, buttons.previous, buttons.next, matches);
+  find.append(search, buttons.previous, buttons.next);
   bar.append(
     buttons.in,
     buttons.out,
@@ -37,6 +37,7 @@ export function controlsIn(drawing) {
     buttons.fit,
     buttons.collapse,
     find,
+    matches,
     pathLabel,
     arrowsLabel,
   );

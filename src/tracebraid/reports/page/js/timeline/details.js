@@ -1,8 +1,9 @@
 // All that is known of the selected slice, with links to what it has to do with.
 import { lineOf, numbers, texts } from "tracebraid/timeline/model.js";
+import { printable } from "tracebraid/printable.js";
 import { launchedBy, membersOf, parentsOf, waitedFor, waitingFor } from "tracebraid/timeline/relations.js";
 import { nameOf, shortName, trackName } from "tracebraid/timeline/labels.js";
-import { count, duration, moment, size } from "tracebraid/timeline/units.js";
+import { duration, integer as count, moment, size } from "tracebraid/format.js";
 
 /** @typedef {import("tracebraid/timeline/model.js").Model} Model */
 /** @typedef {{ slice: number, note: string }} Entry */
@@ -109,7 +110,7 @@ function facts(rows) {
   const list = document.createElement("dl");
   for (const [label, value] of rows) {
     const row = document.createElement("div");
-    const term = text("dd", value);
+    const term = text("dd", printable(value));
     term.dir = "auto";
     row.append(text("dt", label), term);
     list.append(row);

@@ -1,6 +1,6 @@
 // What slices are called.
 import { numbers } from "tracebraid/timeline/model.js";
-import { count, duration, moment } from "tracebraid/timeline/units.js";
+import { duration, integer as count, moment } from "tracebraid/format.js";
 
 /** @typedef {import("tracebraid/timeline/model.js").Model} Model */
 

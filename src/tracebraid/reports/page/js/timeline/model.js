@@ -1,4 +1,5 @@
 // The timeline's data: slices on lines, each line sorted by start and without overlaps, and what joins slices.
+import { printable } from "tracebraid/printable.js";
 
 /** @typedef {import("tracebraid/data_block.js").Frame} Frame */
 /** @typedef {{ track: number, level: number, from: number, to: number }} Line slices `from` up to `to` lie on it */
@@ -60,7 +61,7 @@ export function modelOf(frames) {
     slices,
     start: numbers(slices, "start_ns"),
     duration: numbers(slices, "duration_ns"),
-    names: texts(slices, "name"),
+    names: shown(texts(slices, "name")),
     kinds: texts(slices, "kind"),
     families: texts(slices, "family"),
     lines,
@@ -82,6 +83,21 @@ export function modelOf(frames) {
     members: groups(numbers(slices, "collective")),
     extent: [from, ends.reduce((most, value) => Math.max(most, value), from + 1)],
   };
+}
+
+/**
+ * Names as the page shows them; each that repeats is made once.
+ * @param {(string | null)[]} names
+ */
+function shown(names) {
+  /** @type {Map<string, string>} */
+  const known = new Map();
+  return names.map((name) => {
+    if (name === null) return null;
+    let text = known.get(name);
+    if (text === undefined) known.set(name, text = printable(name));
+    return text;
+  });
 }
 
 /**
@@ -114,8 +130,8 @@ function tracksOf(frame, lines) {
   for (let row = 0; row < frame.rows; row++) {
     tracks.push({
       rank: numbers(frame, "rank")[row],
-      label: texts(frame, "label")[row] ?? "",
-      process: texts(frame, "process")[row] ?? "",
+      label: printable(texts(frame, "label")[row] ?? ""),
+      process: printable(texts(frame, "process")[row] ?? ""),
       isDevice: numbers(frame, "is_device")[row] === 1,
       slices: numbers(frame, "slices")[row],
       events: numbers(frame, "events")[row],

@@ -3,7 +3,8 @@ import { HEADING, LINE } from "tracebraid/timeline/layout.js";
 import { firstEndingAfter, lineOf, lowerBound } from "tracebraid/timeline/model.js";
 import { nameOf } from "tracebraid/timeline/labels.js";
 import { drawJoins } from "tracebraid/timeline/joins.js";
-import { count, duration, rulerStep } from "tracebraid/timeline/units.js";
+import { duration, integer as count } from "tracebraid/format.js";
+import { rulerStep } from "tracebraid/timeline/ruler.js";
 
 /** @typedef {import("tracebraid/timeline/state.js").State} State */
 /** @typedef {import("tracebraid/timeline/model.js").Line} Line */
@@ -81,6 +82,7 @@ function drawLine({ ctx, state, width, left, scale }, line, y) {
   const { start, duration: length } = model;
   const stop = lowerBound(start, view.to, line.from, line.to);
   let slice = firstEndingAfter(model, line, view.from);
+  const fading = search.found.length > 0 ? search.before : null;
   let fill = "";
   let alpha = 1;
   while (slice < stop) {
@@ -99,7 +101,7 @@ function drawLine({ ctx, state, width, left, scale }, line, y) {
       end = x + 1;
     }
     const colour = colours.of(model.kinds[shown], model.families[shown]);
-    const faded = search.flags !== null && !anyFlag(search.flags, slice, next) ? 0.22 : 1;
+    const faded = fading !== null && fading[next] === fading[slice] ? 0.3 : 1;
     if (colour.fill !== fill) ctx.fillStyle = fill = colour.fill;
     if (faded !== alpha) ctx.globalAlpha = alpha = faded;
     const from = Math.max(x, left - 2);
@@ -112,16 +114,6 @@ function drawLine({ ctx, state, width, left, scale }, line, y) {
     slice = next;
   }
   ctx.globalAlpha = 1;
-}
-
-/**
- * @param {Uint8Array} flags
- * @param {number} from
- * @param {number} to
- */
-function anyFlag(flags, from, to) {
-  for (let slice = from; slice < to; slice++) if (flags[slice] === 1) return true;
-  return false;
 }
 
 /**

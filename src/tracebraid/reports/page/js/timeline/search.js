@@ -1,10 +1,10 @@
 // Finds slices by name.
 
 /** @typedef {import("tracebraid/timeline/model.js").Model} Model */
-/** @typedef {{ text: string, found: number[], flags: Uint8Array | null }} Search `found` by start; `flags` null: no search */
+/** @typedef {{ text: string, found: number[], before: Uint32Array | null }} Search `found` by start; `before`: found slices before each, null: no search */
 
 /** @type {Search} */
-export const NO_SEARCH = { text: "", found: [], flags: null };
+export const NO_SEARCH = { text: "", found: [], before: null };
 
 /**
  * The slices whose name contains a text, upper or lower case.
@@ -17,10 +17,11 @@ export function searched(model, text) {
   if (wanted === "") return NO_SEARCH;
   /** @type {Map<string, boolean>} */
   const known = new Map();
-  const flags = new Uint8Array(model.names.length);
+  const before = new Uint32Array(model.names.length + 1);
   /** @type {number[]} */
   const found = [];
   model.names.forEach((name, slice) => {
+    before[slice + 1] = before[slice];
     if (name === null) return;
     let fits = known.get(name);
     if (fits === undefined) {
@@ -28,11 +29,11 @@ export function searched(model, text) {
       known.set(name, fits);
     }
     if (!fits) return;
-    flags[slice] = 1;
+    before[slice + 1]++;
     found.push(slice);
   });
   found.sort((a, b) => model.start[a] - model.start[b] || a - b);
-  return { text, found, flags };
+  return { text, found, before };
 }
 
 /**

@@ -1,4 +1,5 @@
 // The timeline of a step: all ranks, their threads and streams.
+import { COLOURS_CHANGED } from "tracebraid/colours.js";
 import { coloursOf } from "tracebraid/timeline/colours.js";
 import { controlsIn } from "tracebraid/timeline/controls.js";
 import { showDetails } from "tracebraid/timeline/details.js";
@@ -11,7 +12,7 @@ import { busyShares, OVERVIEW, renderOverview } from "tracebraid/timeline/overvi
 import { render, RULER, topOfSlice } from "tracebraid/timeline/render.js";
 import { nextFound, searched } from "tracebraid/timeline/search.js";
 import { openTrack, stateOf } from "tracebraid/timeline/state.js";
-import { count } from "tracebraid/timeline/units.js";
+import { integer as count } from "tracebraid/format.js";
 import { around, revealing, whole, zoomed } from "tracebraid/timeline/view.js";
 
 /** Labels take this share of the width, within these px. */
@@ -77,8 +78,7 @@ export class Timeline {
       state.colours = coloursOf(controls.root);
       this.redraw();
     };
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
-    new MutationObserver(recolour).observe(document.documentElement, { attributes: true });
+    document.addEventListener(COLOURS_CHANGED, recolour);
   }
 
   resized() {
@@ -212,14 +212,12 @@ export class Timeline {
   }
 
   sayMatches() {
-    const { search, selected } = this.state;
+    const { search, selected, model } = this.state;
     const at = search.found.indexOf(selected) + 1;
     const found = count(search.found.length);
-    this.controls.matches.textContent = search.flags === null
-      ? ""
-      : at > 0
-      ? `${count(at)} of ${found}`
-      : `${found} found`;
+    const hidden = model.names.includes(null) ? "; merged slices have no names" : "";
+    const text = at > 0 ? `${count(at)} of ${found}` : `${found} found${hidden}`;
+    this.controls.matches.textContent = search.before === null ? "" : text;
   }
 
   /**

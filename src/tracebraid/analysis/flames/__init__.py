@@ -1,0 +1,1 @@
+"""Flame graphs: stacks merged by names."""

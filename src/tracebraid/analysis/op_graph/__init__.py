@@ -1,0 +1,1 @@
+"""The graph of ops, and parts of it."""

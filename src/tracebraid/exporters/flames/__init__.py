@@ -1,0 +1,1 @@
+"""Flame graphs for their viewers."""

@@ -1,0 +1,1 @@
+"""Graphs of ops in the formats of graph tools."""

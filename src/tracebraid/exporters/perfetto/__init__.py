@@ -1,0 +1,1 @@
+"""A job's timeline to Perfetto's protobuf and to Chrome JSON."""

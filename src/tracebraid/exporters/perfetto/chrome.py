@@ -1,0 +1,135 @@
+"""Processes to Chrome JSON, which Perfetto, chrome://tracing and other tools open: the same as the protobuf holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from tracebraid.exporters.perfetto.chrome_args import ArgTexts
+from tracebraid.exporters.perfetto.content import Counter, Flow, Process
+from tracebraid.exporters.perfetto.json_text import (
+    decimal_us,
+    gathered,
+    joined,
+    json_of,
+    json_of_texts,
+    number_text,
+)
+from tracebraid.exporters.perfetto.tracks import SliceTracks, slice_tracks
+from tracebraid.exporters.perfetto.wire import Ints
+
+__all__ = ["chrome_chunks"]
+
+_SLICES_PER_CHUNK = 1 << 16
+_BETWEEN = ",\n"
+_COUNTERS_TID = 0
+
+
+def chrome_chunks(processes: Iterable[Process], base_ns: int) -> Iterator[bytes]:
+    """The trace in chunks of bytes; equal processes give equal bytes.
+
+    Times are decimal µs with three digits, relative to `baseTimeNanoseconds` as Kineto writes them, so that they stay
+    exact where they are read as floats.
+
+    Args:
+        processes: are taken one after the other, and released.
+        base_ns: what the times are relative to.
+    """
+    header = {"schemaVersion": 1, "displayTimeUnit": "ns", "baseTimeNanoseconds": base_ns}
+    yield msgspec.json.encode(header)[:-1] + b',"traceEvents":[\n'
+    between = ""
+    for process in processes:
+        for lines in _lines(process, base_ns):
+            if len(lines):
+                yield (between + lines.str.join(_BETWEEN).item()).encode()
+                between = _BETWEEN
+        del process
+    yield b"\n]}\n"
+
+
+def _lines(process: Process, base_ns: int) -> Iterator[pl.Series]:
+    """The events of a process, each as JSON: its names, slices, flows and counters."""
+    slices = process.slices
+    tracks = slice_tracks(slices, len(process.lanes))
+    yield pl.Series(_names(process, tracks), dtype=pl.String)
+    texts = _JsonTexts(
+        json_of_texts(list(slices.names.distinct)),
+        json_of_texts(list(slices.categories.distinct)),
+        ArgTexts(slices.args),
+    )
+    for start in range(0, len(slices), _SLICES_PER_CHUNK):
+        yield _slices(process, tracks.of_slice, texts, slice(start, start + _SLICES_PER_CHUNK), base_ns)
+    for flow in slices.flows:
+        yield _flow(process, flow, tracks.of_slice, base_ns)
+    for counter in process.counters:
+        yield _counter(process, counter, base_ns)
+
+
+def _names(process: Process, tracks: SliceTracks) -> list[str]:
+    found = [
+        _metadata("process_name", process, 0, {"name": process.name}),
+        _metadata("process_sort_index", process, 0, {"sort_index": process.order}),
+    ]
+    if process.labels:
+        found.append(_metadata("process_labels", process, 0, {"labels": ", ".join(process.labels)}))
+    for tid, lane in enumerate(tracks.lanes, 1):
+        found.append(_metadata("thread_name", process, tid, {"name": process.lanes[lane].name}))
+        found.append(_metadata("thread_sort_index", process, tid, {"sort_index": tid}))
+    return found
+
+
+def _metadata(name: str, process: Process, tid: int, args: dict[str, object]) -> str:
+    event = {"ph": "M", "name": name, "pid": process.pid, "tid": tid, "ts": 0, "args": args}
+    return msgspec.json.encode(event).decode()
+
+
+def _slices(process: Process, tracks: Ints, texts: _JsonTexts, rows: slice, base_ns: int) -> pl.Series:
+    slices = process.slices
+    frame = pl.DataFrame(
+        {
+            "name": gathered(texts.names, slices.names.numbers[rows]).fill_null('""'),
+            "category": gathered(texts.categories, slices.categories.numbers[rows]).fill_null('""'),
+            "tid": tracks[rows] + 1,
+            "ts": slices.ts_ns[rows] - base_ns,
+            "dur": slices.dur_ns[rows],
+            "is_instant": slices.is_instant[rows],
+            "args": texts.args.of(rows.start, min(rows.stop, len(slices))),
+        }
+    )
+    with_length = joined('"X","dur":', decimal_us("dur"))
+    form = pl.when("is_instant").then(pl.lit('"i","s":"t"')).otherwise(with_length)
+    parts = ('{"ph":', form, ',"name":', pl.col("name"), ',"cat":', pl.col("category"))
+    position = (f',"pid":{process.pid},"tid":', number_text("tid"), ',"ts":', decimal_us("ts"))
+    return frame.select(joined(*parts, *position, ',"args":', pl.col("args"), "}")).to_series()
+
+
+def _flow(process: Process, flow: Flow, tracks: Ints, base_ns: int) -> pl.Series:
+    """The ends of flows: an arrow belongs to the slice that starts at its time on its track."""
+    phase = np.where(flow.is_first, "s", np.where(flow.is_last, "f", "t"))
+    frame = pl.DataFrame(
+        {"id": flow.numbers, "tid": tracks[flow.rows] + 1, "ts": process.slices.ts_ns[flow.rows] - base_ns}
+    ).with_columns(pl.Series("ph", phase, dtype=pl.String))
+    binding = pl.when(pl.col("ph") == "s").then(pl.lit("")).otherwise(pl.lit(',"bp":"e"'))
+    head = f'"cat":"{flow.kind.value}","name":"{flow.kind.value}","pid":{process.pid}'
+    parts = ('{"ph":"', pl.col("ph"), f'",{head},"tid":', number_text("tid"), ',"id":', number_text("id"))
+    return frame.select(joined(*parts, ',"ts":', decimal_us("ts"), binding, "}")).to_series()
+
+
+def _counter(process: Process, counter: Counter, base_ns: int) -> pl.Series:
+    frame = pl.DataFrame({"ts": counter.ts_ns - base_ns, "value": counter.values})
+    head = f'{{"ph":"C","name":{json_of(counter.name)},"pid":{process.pid},"tid":{_COUNTERS_TID},"ts":'
+    unit = f',"args":{{{json_of(counter.unit.value)}:'
+    return frame.select(joined(head, decimal_us("ts"), unit, number_text("value"), "}}")).to_series()
+
+
+@dataclass(frozen=True, eq=False)
+class _JsonTexts:
+    """Names, categories and arguments of the slices of a process, as JSON."""
+
+    names: list[str]
+    categories: list[str]
+    args: ArgTexts

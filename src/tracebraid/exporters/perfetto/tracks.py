@@ -1,0 +1,129 @@
+"""The tracks of a process: each lane's, with siblings for slices that do not nest, and its counters'."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracebraid.exporters.perfetto.content import Counter, Lane, Process, Slices, Unit
+from tracebraid.exporters.perfetto.nesting import siblings
+from tracebraid.exporters.perfetto.schema import (
+    PACKET,
+    CounterField,
+    CounterUnit,
+    Ordering,
+    PacketField,
+    ProcessField,
+    ThreadField,
+    TrackField,
+)
+from tracebraid.exporters.perfetto.wire import Ints, bytes_field, number_field
+
+__all__ = ["SliceTracks", "descriptors", "slice_tracks", "track_count"]
+
+_UNITS = {
+    Unit.COUNT: number_field(CounterField.UNIT, CounterUnit.COUNT),
+    Unit.BYTES: number_field(CounterField.UNIT, CounterUnit.SIZE_BYTES),
+    Unit.BYTES_PER_S: bytes_field(CounterField.UNIT_NAME, b"bytes/s"),
+    Unit.PERCENT: bytes_field(CounterField.UNIT_NAME, b"%"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SliceTracks:
+    """The tracks of the slices of a process.
+
+    Args:
+        of_slice: the track of each slice, from 0.
+        lanes: the lane of each track; several have the same where its slices overlap.
+        firsts: of each track, the first one of its lane.
+    """
+
+    of_slice: Ints
+    lanes: list[int]
+    firsts: list[int]
+
+
+def slice_tracks(slices: Slices, lanes: int) -> SliceTracks:
+    """The tracks of slices: as many for each lane as they need to nest, at least 1."""
+    sibling = siblings(slices.lane, slices.ts_ns, slices.ts_ns + slices.dur_ns)
+    tracks = np.ones(lanes, dtype=np.int64)
+    np.maximum.at(tracks, slices.lane, sibling + 1)
+    first = np.cumsum(tracks) - tracks
+    of_track = np.repeat(np.arange(lanes), tracks)
+    return SliceTracks(first[slices.lane] + sibling, of_track.tolist(), first[of_track].tolist())
+
+
+def track_count(process: Process, tracks: SliceTracks) -> int:
+    """How many tracks a process has: its own, those of its slices, those of its counters."""
+    return 1 + len(tracks.lanes) + len(process.counters)
+
+
+def descriptors(process: Process, tracks: SliceTracks, uuid: int, sequence: int) -> bytes:
+    """The packets that describe all tracks of a process.
+
+    Args:
+        process: the process.
+        tracks: those of its slices.
+        uuid: the number of its own track; those of its slices and then of its counters follow.
+        sequence: id of the packet sequence.
+    """
+    found = [_process(process, uuid)]
+    for number, (lane, first) in enumerate(zip(tracks.lanes, tracks.firsts, strict=True)):
+        found.append(_lane(process, lane, uuid + 1 + number, (uuid, uuid + 1 + first)))
+    start = 1 + len(tracks.lanes)
+    for number, counter in enumerate(process.counters, start):
+        found.append(_counter(counter, uuid + number, uuid, number))
+    head = number_field(PacketField.SEQUENCE_ID, sequence)
+    return b"".join(
+        bytes_field(PACKET, head + bytes_field(PacketField.TRACK_DESCRIPTOR, track)) for track in found
+    )
+
+
+def _process(process: Process, uuid: int) -> bytes:
+    content = (
+        number_field(ProcessField.PID, process.pid)
+        + bytes_field(ProcessField.NAME, process.name.encode())
+        + number_field(ProcessField.SORT_INDEX, process.order)
+        + b"".join(bytes_field(ProcessField.LABELS, label.encode()) for label in process.labels)
+    )
+    return (
+        number_field(TrackField.UUID, uuid)
+        + bytes_field(TrackField.PROCESS, content)
+        + number_field(TrackField.CHILD_ORDERING, Ordering.EXPLICIT)
+    )
+
+
+def _lane(process: Process, number: int, uuid: int, parents: tuple[int, int]) -> bytes:
+    """A track of a lane; `parents` are the track of the process and the first one of the lane."""
+    lane, (parent, first) = process.lanes[number], parents
+    if lane.thread_id is not None and uuid == first:
+        return number_field(TrackField.UUID, uuid) + bytes_field(
+            TrackField.THREAD, _thread(process, lane, lane.thread_id, number)
+        )
+    return (
+        number_field(TrackField.UUID, uuid)
+        + number_field(TrackField.PARENT_UUID, parent if lane.thread_id is None else first)
+        + bytes_field(TrackField.NAME, lane.name.encode())
+        + number_field(TrackField.SIBLING_ORDER_RANK, number)
+    )
+
+
+def _thread(process: Process, lane: Lane, thread_id: int, number: int) -> bytes:
+    return (
+        number_field(ThreadField.PID, process.pid)
+        + number_field(ThreadField.TID, thread_id)
+        + number_field(ThreadField.SORT_INDEX, number)
+        + bytes_field(ThreadField.NAME, lane.name.encode())
+    )
+
+
+def _counter(counter: Counter, uuid: int, parent: int, order: int) -> bytes:
+    return (
+        number_field(TrackField.UUID, uuid)
+        + number_field(TrackField.PARENT_UUID, parent)
+        + bytes_field(TrackField.NAME, counter.name.encode())
+        + number_field(TrackField.SIBLING_ORDER_RANK, order)
+        + bytes_field(TrackField.COUNTER, _UNITS[counter.unit])
+    )

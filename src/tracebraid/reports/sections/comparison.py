@@ -1,0 +1,210 @@
+"""The report of a comparison: the verdict, where the difference comes from, what changed, what to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracebraid.model.answer_sentences import code_name
+from tracebraid.model.answers import (
+    DIFF_KERNELS,
+    DIFF_OPS,
+    DIFF_PARTS,
+    DIFF_SETTINGS,
+    DIFF_STEPS,
+    DiffChange,
+    DiffPart,
+    DiffSetting,
+)
+from tracebraid.model.column import Table
+from tracebraid.model.diff_sentences import caution_sentence
+from tracebraid.model.finding import Finding
+from tracebraid.model.questions.comparison import CautionCode, Comparison, GateOutcome, Verdict
+from tracebraid.model.report.bounded import most_rows
+from tracebraid.model.report.parts import (
+    DataTable,
+    Facts,
+    Level,
+    Note,
+    Part,
+    Report,
+    Section,
+)
+from tracebraid.reports.diff import verdict_line
+from tracebraid.reports.findings import alike, line_of_alike
+from tracebraid.reports.sections.comparison_charts import parts_chart, ranks_chart
+from tracebraid.reports.units import duration, percent
+
+__all__ = ["comparison_report"]
+
+_ROWS = 2_000
+"""Rows of a table, those that differ most: about 100 KB of the page."""
+_VERDICTS = {Verdict.SLOWER: Level.WARNING, Verdict.NOT_JUDGED: Level.WARNING}
+_GATES = {
+    GateOutcome.PASSED: "The gate is passed: no step is slower by more than {limit}.",
+    GateOutcome.REGRESSION: "The gate fails: a step is slower by more than {limit}.",
+    GateOutcome.NOT_JUDGED: "The gate cannot judge: too few steps count, or they resemble each other too much.",
+}
+_CHANCE = (
+    "Differences of a typical step by Hodges and Lehmann with intervals of 99.73 %; p by Mann and Whitney, corrected "
+    "by Holm for the number of comparisons. A difference is significant where p is at most 0.27 %."
+)
+_OPS = (
+    "change name module_b input_dims_a input_dims_b input_types_a input_types_b count_a count_b device_a_ns "
+    "device_b_ns host_a_ns host_b_ns difference_ns path_b path_a"
+)
+_KERNELS = "change op kernel_a kernel_b count_a count_b a_ns b_ns difference_ns significant module path"
+_PARTS = "part op cause host_activity a_ns b_ns difference_ns significant low_ns high_ns module path"
+_SLOWER = "difference_ns low_ns high_ns name input_dims_b module_b path_b p"
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows for a table: its id and title, and the columns that are shown, if they say something; empty: all."""
+
+    id: str
+    title: str
+    frame: pl.DataFrame
+    schema: Table
+    columns: str = ""
+    formula: str = _CHANCE
+
+
+def comparison_report(
+    found: Comparison,
+    title: str = "Comparison of two runs",
+    *,
+    limit: float | None = None,
+    findings: Sequence[Finding] = (),
+) -> Report:
+    """The report of a comparison.
+
+    Args:
+        found: the comparison.
+        title: what stands on top.
+        limit: the share from which on a slower step fails a gate, such as 0.05; None: there is no gate.
+        findings: what was noticed in the files, beside what the comparison has.
+    """
+    sections = (
+        _verdict(found, limit),
+        _origin(found),
+        _changes(found),
+        _settings(found),
+        _cautions(found, [*findings, *found.findings]),
+    )
+    return Report(title, tuple(section for section in sections if section is not None))
+
+
+def _verdict(found: Comparison, limit: float | None) -> Section:
+    parts: list[Part] = [_runs(found)]
+    level = _VERDICTS.get(found.verdict, Level.NOTE)
+    parts.append(Note(verdict_line(found), level, found.verdict.value))
+    if limit is not None:
+        outcome = found.gate(limit)
+        level = Level.NOTE if outcome is GateOutcome.PASSED else Level.ERROR
+        parts.append(Note(_GATES[outcome].format(limit=f"{limit * 100:g} %"), level, outcome.value))
+    parts += [
+        Note(caution_sentence(caution), Level.WARNING, caution.code.value)
+        for caution in found.cautions
+        if caution.code is CautionCode.PROGRAMS_DIFFER
+    ]
+    if found.steps.height > 2:
+        parts.append(ranks_chart(found))
+    else:
+        parts.append(_table(_Rows("steps", "Steps", found.steps, DIFF_STEPS)))
+    return Section("verdict", "Is a step slower?", parts)
+
+
+def _runs(found: Comparison) -> Facts:
+    row = found.steps.row(0, named=True)
+    settings = {name: (a, b) for name, a, b in found.settings.select("setting", "a", "b").iter_rows()}
+    a, b = settings.get(DiffSetting.PATH.value, (None, None))
+    share = row["difference_share"]
+    rows = [
+        ("a, the run before", f"{a or 'unknown'}: {row['steps_a']:,} steps, {duration(row['a_ns'])} each"),
+        ("b, the run after", f"{b or 'unknown'}: {row['steps_b']:,} steps, {duration(row['b_ns'])} each"),
+        (
+            "difference",
+            f"{duration(row['difference_ns'])} a step" + ("" if share is None else f", {percent(share)}"),
+        ),
+    ]
+    return Facts(rows)
+
+
+def _origin(found: Comparison) -> Section:
+    chart = parts_chart(found)
+    parts: list[Part] = [] if chart is None else [chart]
+    differing = found.parts.filter(pl.col("difference_ns") != 0)
+    names = {code.value: code_name(code) for code in DiffPart}
+    rows = differing.with_columns(pl.col("part").replace(names))
+    if not rows.is_empty():
+        parts.append(_table(_Rows("parts", "By op, and by cause of idle time", rows, DIFF_PARTS, _PARTS)))
+    if not parts:
+        parts = [Note("No part of the step differs.")]
+    lead = "Parts of a step, mean over steps and ranks; all differences add up to that of the step."
+    return Section("origin", "Where the difference comes from", parts, lead)
+
+
+def _changes(found: Comparison) -> Section:
+    names = {code.value: code_name(code) for code in DiffChange}
+    in_words = pl.col("change").replace(names)
+    ops = found.changed_ops.filter("outermost").with_columns(in_words)
+    kernels = found.changed_kernels.with_columns(in_words)
+    slower = found.ops.filter(pl.col("significant"), pl.col("difference_ns") != 0)
+    tables = (
+        _Rows("changed-ops", "Ops added, removed or changed", ops, DIFF_OPS, _OPS),
+        _Rows("changed-kernels", "Kernels added, removed or changed", kernels, DIFF_KERNELS, _KERNELS),
+        _Rows("slower-ops", "Ops whose own time differs by more than chance", slower, DIFF_OPS, _SLOWER),
+    )
+    parts: list[Part] = [_table(rows) for rows in tables if not rows.frame.is_empty()]
+    if not parts:
+        parts = [Note("Ops and kernels are the same, and none differs by more than chance.")]
+    return Section("changes", "What changed", parts, "Ops are matched by where they are called.")
+
+
+def _settings(found: Comparison) -> Section | None:
+    known = found.settings.filter(pl.any_horizontal(pl.col("a", "b").is_not_null()))
+    if known.is_empty():
+        return None
+    names = {code.value: code_name(code) for code in DiffSetting}
+    frame = known.sort("differs", descending=True, maintain_order=True).with_columns(
+        pl.col("setting").replace(names)
+    )
+    table = _table(_Rows("settings", "Settings", frame, DIFF_SETTINGS, "setting a b differs", ""))
+    return Section("settings", "What the runs were made with", [table])
+
+
+def _cautions(found: Comparison, findings: Sequence[Finding]) -> Section | None:
+    parts: list[Part] = [
+        Note(caution_sentence(caution), Level.WARNING, caution.code.value)
+        for caution in found.cautions
+        if caution.code is not CautionCode.PROGRAMS_DIFFER
+    ]
+    parts += [
+        Note(line_of_alike(same), Level.WARNING, same[0].code.value)
+        for same in alike(dict.fromkeys(findings))
+    ]
+    if not parts:
+        return None
+    return Section("cautions", "What to know before believing it", parts)
+
+
+def _table(rows: _Rows) -> DataTable:
+    """The rows that differ most, with the columns that say something."""
+    frame = rows.frame
+    by = ("difference",) if "difference_ns" in frame.columns else ()
+    sized = frame.with_columns(pl.col("difference_ns").abs().alias("difference")) if by else frame
+    kept = most_rows(sized, _ROWS, by).select(frame.columns)
+    wanted = rows.columns.split() or frame.columns
+    shown = [name for name in wanted if kept.get_column(name).null_count() < kept.height]
+    return DataTable(
+        f"rows-{rows.id}",
+        rows.title,
+        kept,
+        rows.schema,
+        tuple(shown or wanted[:1]),
+        rows.formula,
+        frame.height - kept.height,
+    )
