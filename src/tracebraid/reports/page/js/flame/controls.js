@@ -19,7 +19,9 @@ import { button, checkbox, element } from "tracebraid/elements.js";
 export function controlsOf(names, graph) {
   const bar = element("div", "flame-controls");
   const trees = new Map(
-    names.map((tree) => [tree.name, button(tree.title, { act: () => graph.choose(tree.name) })]),
+    names.map((
+      tree,
+    ) => [tree.name, button(tree.title, { name: "control", act: () => graph.choose(tree.name) })]),
   );
   const group = element("div");
   group.setAttribute("role", "group");
@@ -31,7 +33,7 @@ export function controlsOf(names, graph) {
   const found = element("output");
   const [python, pythonLabel] = checkbox("Python functions");
   python.addEventListener("change", () => graph.showPython(python.checked));
-  const reset = button("Reset zoom", { act: () => graph.zoom(0) });
+  const reset = button("Reset zoom", { name: "control", act: () => graph.zoom(0) });
   reset.disabled = true;
   const label = element("label");
   label.append("Search names ", field);

@@ -65,6 +65,11 @@ export class Timeline {
       if (event.key === "Enter") this.toMatch(event.shiftKey ? -1 : 1);
       else if (event.key === "Escape") controls.scroller.focus();
     });
+    controls.details.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      this.clear();
+      controls.scroller.focus();
+    });
     for (
       const [input, name]
         of /** @type {const} */ ([[controls.path, "showPath"], [controls.arrows, "showArrows"]])
