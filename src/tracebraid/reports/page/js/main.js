@@ -20,7 +20,7 @@ const DRAWN = "[data-chart], [data-block]";
 const NEAR = "400px"; // of the window: what is nearer is drawn
 
 /** @param {string} id of a block */
-export function blockOf(id) {
+function blockOf(id) {
   return frameOf(document.getElementById(id)?.textContent ?? "");
 }
 
