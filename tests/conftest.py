@@ -6,10 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import tracebraid
 
 ROOT = Path(__file__).resolve().parents[1]
+
+settings.register_profile("tracebraid", deadline=None)
+settings.load_profile("tracebraid")
+"""No example fails for the time that it takes: the machine may be busy."""
 
 
 def find_real_traces() -> Path | None:
