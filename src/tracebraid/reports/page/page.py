@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ import polars as pl
 from tracebraid.errors import MissingLibraryError
 from tracebraid.model.report.parts import Chart, DataTable, Report
 from tracebraid.reports.page.data_block import data_block
-from tracebraid.reports.page.modules import import_map, style
+from tracebraid.reports.page.modules import packed_modules, start, style
 from tracebraid.reports.page.table_columns import table_columns
 from tracebraid.reports.relative_moments import relative_moments
 from tracebraid.reports.text import printable
@@ -46,7 +45,6 @@ def page(report: Report, served: ServedPage | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["json"] = _script_json
     environment.filters["printable"] = printable
     environment.tests["a"] = lambda part, kind: type(part).__name__ == kind
     blocks = _Blocks()
@@ -59,7 +57,8 @@ def page(report: Report, served: ServedPage | None = None) -> str:
     return template.render(
         report=report,
         blocks=blocks.all_texts,
-        import_map=import_map(),
+        modules=packed_modules(),
+        start=start(),
         style=style(),
         version=__version__,
         served=served,
@@ -110,11 +109,3 @@ class _Blocks:
         for name, frame in chart.frames.items():
             self.texts[f"data-{chart.id}-{name}"] = data_block(frame)
         return {name: f"data-{chart.id}-{name}" for name in chart.frames}
-
-
-def _script_json(value: Any) -> Any:
-    """JSON that neither ends the script element it stands in nor opens a comment."""
-    from markupsafe import Markup
-
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", "\\u003c"))

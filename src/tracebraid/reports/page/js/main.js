@@ -82,8 +82,11 @@ for (const element of waiting) watcher.observe(element);
 followTheme();
 followSections();
 openKeys();
-addEventListener("load", drawWhenIdle, { once: true });
+if (document.readyState === "complete") drawWhenIdle();
+else addEventListener("load", drawWhenIdle, { once: true });
 addEventListener("beforeprint", () => {
   for (const element of waiting) if (element.closest("details:not([open])") === null) drawn(element);
 });
-document.documentElement.dataset.started = "yes";
+if (document.getElementById("open-in-perfetto") !== null) {
+  import("tracebraid/perfetto.js").then(({ offer }) => offer());
+}
