@@ -27,6 +27,7 @@ from tracebraid.model.coverage import Coverage
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.linked_ranks import Gather
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
@@ -113,7 +114,7 @@ def rank_results(linked: LinkedTrace, asked: AskedOfRank) -> RankResults:
         if asked.is_detailed or entry.of_every_rank
     }
     # What a rank did before its collectives only says why it was later than others.
-    known = {rank_segments: NO_SEGMENTS} if asked.is_alone else {}
+    known: dict[Gather, pl.DataFrame] = {rank_segments: NO_SEGMENTS} if asked.is_alone else {}
     of_job = ranks_of_job(OF_JOB, linked, annotation, known)
     advice = rank_advice(linked, asked.known, annotation)
     graph = rank_of_graph(linked, annotation) if asked.with_graph else None
