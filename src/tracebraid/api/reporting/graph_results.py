@@ -19,8 +19,8 @@ from tracebraid.model.graph.critical_path import CriticalPath
 
 __all__ = ["GRAPH_EVENTS", "GraphResults", "graph_results"]
 
-GRAPH_EVENTS = 60_000
-"""Events of all ranks together, up to which the graph is made: a second or two."""
+GRAPH_EVENTS = 250_000
+"""Events of all ranks together, up to which the graph is made: two seconds for a trace of 54 MB."""
 _SWEPT = 40
 """Groups whose gains are computed."""
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 import tracebraid
-from tests.planted import Scene, write_ranks
+from tests.planted import PlannedJob, Scene, write_ranks
 from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
+from tracebraid.api.job.whole_job import ranks_of_job
 from tracebraid.api.reporting.asked import ASKED, ASKED_OF_JOB, Asked
 from tracebraid.api.reporting.options import ReportOptions, chosen_steps
 from tracebraid.api.reporting.run_results import run_results
@@ -137,3 +139,32 @@ def test_steps_are_named_by_number_range_or_name(
             chosen_steps(times, wanted)
         return
     assert list(chosen_steps(times, wanted)) == [f"ProfilerStep#{number}" for number in expected]
+
+
+def test_a_rank_alone_has_the_answers_of_the_job(tmp_path: Path) -> None:
+    job = PlannedJob(2)
+    for number in (1, 2):
+        with job.step(number):
+            job.compute(100_000)
+            job.collective("allreduce", transfer=50_000)
+    job.write(tmp_path)
+    results = run_results(tracebraid.open(tmp_path), ReportOptions(rank=1, with_graph=False))
+    alone = tracebraid.open(sorted(tmp_path.iterdir())[1])
+    for asked in ASKED_OF_JOB:
+        answer = results.answers[asked.name]
+        expected = tracebraid.analyze(asked.name, alone)
+        assert answer.frame.equals(expected.frame), asked.name
+        assert answer.lacks == expected.lacks
+
+
+def test_segments_are_found_where_ranks_may_be_late(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+
+    def counted(*arguments: Any) -> Any:
+        given.append(len(arguments[3]))
+        return ranks_of_job(*arguments)
+
+    monkeypatch.setattr("tracebraid.api.reporting.rank_results.ranks_of_job", counted)
+    for rank in (None, 1):
+        run_results(tracebraid.open(folder), ReportOptions(rank=rank, with_graph=False))
+    assert given == [0, 0, 1]
