@@ -24,6 +24,7 @@ export function controlsOf(names, graph) {
   group.append(...trees.values());
   const field = document.createElement("input");
   field.type = "search";
+  field.className = "filter";
   field.addEventListener("input", () => graph.seek(field.value));
   const found = document.createElement("output");
   const python = document.createElement("input");
@@ -57,6 +58,7 @@ export function controlsOf(names, graph) {
 function button(text, act) {
   const element = document.createElement("button");
   element.type = "button";
+  element.className = "control";
   element.textContent = text;
   element.addEventListener("click", act);
   return element;

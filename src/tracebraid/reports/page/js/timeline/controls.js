@@ -23,6 +23,7 @@ export function controlsIn(drawing) {
   };
   const search = document.createElement("input");
   search.type = "search";
+  search.className = "filter";
   search.placeholder = "Search names";
   search.setAttribute("aria-label", "Search slices by name");
   const matches = element("output", "timeline-matches");
@@ -105,6 +106,7 @@ function element(tag, name) {
 function button(content, label) {
   const made = document.createElement("button");
   made.type = "button";
+  made.className = "control";
   made.textContent = content;
   made.title = label;
   made.setAttribute("aria-label", label);
