@@ -76,7 +76,7 @@ def test_search_selects_and_the_details_lead_to_the_launch(page_of: PageOf, show
     assert details.locator("h3").inner_text() == "cudaLaunchKernel"
     details.get_by_role("button", name="sgemm_128x64_nn").click()
     assert details.locator("h3").inner_text() == "sgemm_128x64_nn"
-    assert "sgemm_128x64_nn" in page.locator(".timeline-status").inner_text()
+    assert "sgemm_128x64_nn" in page.locator(".timeline .spoken").inner_text()
 
 
 def test_members_of_a_collective_lead_to_the_other_rank(page_of: PageOf, shown: Report) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
 
 from tracebraid.errors import MissingLibraryError
 from tracebraid.model.report.parts import Chart, DataTable, Report
@@ -13,7 +16,10 @@ from tracebraid.reports.relative_moments import relative_moments
 from tracebraid.reports.text import printable
 from tracebraid.version import __version__
 
-__all__ = ["ServedPage", "page"]
+__all__ = ["COLUMN_DOCS", "ServedPage", "page"]
+
+COLUMN_DOCS = "column-docs"
+"""The id of the block with the meanings of columns, once each; `js/main.js` reads it."""
 
 
 def page(report: Report, served: ServedPage | None = None) -> str:
@@ -45,12 +51,12 @@ def page(report: Report, served: ServedPage | None = None) -> str:
     environment.globals |= {
         "block": blocks.add,
         "chart_blocks": blocks.of_chart,
-        "table_columns": table_columns,
+        "table_columns": blocks.columns_of,
     }
     template = environment.get_template("page.html.jinja")
     return template.render(
         report=report,
-        blocks=blocks.texts,
+        blocks=blocks.all_texts,
         modules=packed_modules(),
         start=start(),
         style=style(),
@@ -77,12 +83,26 @@ class _Blocks:
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
+        self._docs: dict[str, int] = {}
 
     def add(self, table: DataTable) -> str:
         """Add the rows of a table, moments from its start; returns the id of their block."""
         frame = table.frame if table.columns is None else table.frame.select(table.columns)
         self.texts[f"data-{table.id}"] = data_block(relative_moments(table).select(frame.columns))
         return f"data-{table.id}"
+
+    def columns_of(self, table: DataTable) -> list[dict[str, Any]]:
+        """`table_columns`, with the number of each meaning instead of its text, which many tables share."""
+        columns = table_columns(table)
+        for column in columns:
+            if "doc" in column:
+                column["doc"] = self._docs.setdefault(column["doc"], len(self._docs))
+        return columns
+
+    def all_texts(self) -> dict[str, str]:
+        """All blocks by their ids, with that of the meanings of columns."""
+        docs = pl.DataFrame({"doc": list(self._docs)}, schema={"doc": pl.String})
+        return {**self.texts, COLUMN_DOCS: data_block(docs)}
 
     def of_chart(self, chart: Chart) -> dict[str, str]:
         """Add the frames of a chart; returns the ids of their blocks."""

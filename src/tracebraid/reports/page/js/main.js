@@ -34,10 +34,20 @@ async function drawChart(figure) {
   await module.draw(figure.querySelector(".drawing"), frames, JSON.parse(figure.dataset.options ?? "{}"));
 }
 
+/** @type {Promise<(string | null)[]> | null} */
+let docs = null;
+
+/** What columns mean, by the numbers that tables know these texts by. */
+function columnDocs() {
+  return docs ??= blockOf("column-docs").then((
+    frame,
+  ) => /** @type {(string | null)[]} */ (frame.columns.doc));
+}
+
 /** @param {HTMLElement} element */
 async function drawTable(element) {
   const { draw } = await import("tracebraid/table/table.js");
-  draw(element, await blockOf(element.dataset.block ?? ""));
+  draw(element, await blockOf(element.dataset.block ?? ""), await columnDocs());
 }
 
 /** @param {HTMLElement} element that is not drawn yet */
