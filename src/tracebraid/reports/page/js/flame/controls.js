@@ -29,6 +29,7 @@ export function controlsOf(names, graph) {
   group.append(...trees.values());
   const field = element("input");
   field.type = "search";
+  field.className = "filter";
   field.addEventListener("input", () => graph.seek(field.value));
   const found = element("output");
   const [python, pythonLabel] = checkbox("Python functions");

@@ -25,6 +25,7 @@ export function controlsIn(drawing) {
   };
   const search = document.createElement("input");
   search.type = "search";
+  search.className = "filter";
   search.placeholder = "Search names";
   search.setAttribute("aria-label", "Search slices by name");
   const matches = element("output", "timeline-matches");
@@ -92,7 +93,7 @@ export function controlsIn(drawing) {
  * @param {string} label
  */
 function titled(text, label) {
-  const made = button(text, { label });
+  const made = button(text, { name: "control", label });
   made.title = label;
   return made;
 }
