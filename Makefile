@@ -31,7 +31,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/python tools/lint_native.py
 	$(BIN)/deno lint --quiet
 	$(BIN)/deno fmt --quiet --check
-	$(BIN)/deno check --quiet src/tracebraid/reports/page/js/main.js
+	$(BIN)/deno check --quiet src/tracebraid/reports/page/js/main.js src/tracebraid/reports/page/start.js
 
 # All of the C++, with the headers of PyTorch: minutes.
 lint-native: $(VENV)/.installed-test

@@ -6,10 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import tracebraid
 
 ROOT = Path(__file__).resolve().parents[1]
+
+# No limit of time for an example: a machine that is busy is no fault of the code.
+settings.register_profile("without_deadline", deadline=None)
+settings.load_profile("without_deadline")
 
 
 def find_real_traces() -> Path | None:

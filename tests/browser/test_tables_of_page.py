@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import PageOf
-from tests.browser.pages import cells_of, draw_all
+from tests.browser.pages import cells_of
 from tests.hostile.hostile_names import FORMULAS, NAMES
 from tests.integration.command import succeed
 
@@ -20,8 +20,13 @@ KERNELS = "rows-kernels"
 
 @pytest.fixture
 def page(page_of: PageOf, planted_page: Path) -> Page:
-    page = page_of(planted_page)
-    draw_all(page)
+    return with_kernels(page_of(planted_page))
+
+
+def with_kernels(page: Page) -> Page:
+    """The page when its table of kernels is there; nothing else of it is drawn."""
+    page.locator(f"#{KERNELS}").scroll_into_view_if_needed()
+    page.wait_for_selector(f"#{KERNELS}[data-state]")
     return page
 
 
@@ -100,8 +105,7 @@ def test_what_is_downloaded_are_the_values_of_analyze(page: Page, planted_page: 
 
 
 def test_what_is_downloaded_has_exact_names_and_no_formula(page_of: PageOf, hostile_page: Path) -> None:
-    page = page_of(hostile_page)
-    draw_all(page)
+    page = with_kernels(page_of(hostile_page))
     names = {row["name"] for row in downloaded(page, KERNELS)}
     guarded = {f"'{name}" for name in FORMULAS.values()}
     assert names == (set(NAMES.values()) - set(FORMULAS.values())) | guarded

@@ -76,7 +76,7 @@ def test_search_selects_and_the_details_lead_to_the_launch(page_of: PageOf, show
     assert details.locator("h3").inner_text() == "cudaLaunchKernel"
     details.get_by_role("button", name="sgemm_128x64_nn").click()
     assert details.locator("h3").inner_text() == "sgemm_128x64_nn"
-    assert "sgemm_128x64_nn" in page.locator(".timeline-status").inner_text()
+    assert "sgemm_128x64_nn" in page.locator(".timeline .spoken").inner_text()
 
 
 def test_members_of_a_collective_lead_to_the_other_rank(page_of: PageOf, shown: Report) -> None:
@@ -188,3 +188,28 @@ def test_a_tap_on_a_phone_selects_and_the_details_stand_below(page_of: PageOf, s
     assert details is not None
     assert details["y"] >= box["y"] + box["height"]
     assert details["width"] <= 360
+
+
+def test_the_tooltip_stays_in_the_window_and_escape_closes_it(page_of: PageOf, shown: Report) -> None:
+    page = _opened(page_of, shown)
+    canvas = page.locator(".timeline-scroller canvas")
+    tooltip = page.locator(".timeline > .tooltip")
+    page.get_by_label("Search slices by name").fill("onerror")
+    page.keyboard.press("Enter")
+    page.locator(".timeline-scroller").press("f")
+    page.evaluate("scrollTo(0, document.querySelector('.timeline-scroller').offsetTop - innerHeight + 200)")
+    box = canvas.bounding_box()
+    assert box is not None
+    for y in range(30, int(box["height"]), 12):
+        page.mouse.move(box["x"] + box["width"] - 60, box["y"] + y)
+        if tooltip.is_visible():
+            found = tooltip.bounding_box()
+            assert found is not None
+            assert found["x"] >= 0
+            size = page.viewport_size
+            assert size is not None
+            assert found["x"] + found["width"] <= size["width"]
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 22 + 22 + 9)
+    assert tooltip.is_visible()
+    page.keyboard.press("Escape")
+    assert tooltip.is_hidden()

@@ -148,7 +148,7 @@ def end_of(scene: Scene) -> int:
 
 
 @pytest.mark.parametrize("name", DELAYS)
-@settings(deadline=None, derandomize=True, max_examples=12)
+@settings(deadline=None, derandomize=True, max_examples=8)
 @given(program=acts())
 def test_no_delay_costs_more_than_is_said(name: str, program: list[Act]) -> None:
     slow, mended = run(program, DELAYS[name]), run(program, None)
@@ -175,7 +175,7 @@ def two_steps(programs: tuple[list[Act], list[Act]], ns: int) -> Scene:
     return scene
 
 
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(deadline=None, derandomize=True, max_examples=20)
 @given(acts(), acts(), st.integers(2 * MACRO_NS, 4 * _LONG_NS))
 def test_what_the_host_does_between_steps_costs_no_more_than_is_said(
     before: list[Act], behind: list[Act], ns: int

@@ -62,7 +62,7 @@ def instant_kernels() -> LinkedTrace:
     return scene.linked()
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(deadline=None, derandomize=True, max_examples=20)
 @given(scene=scenes())
 def test_any_scene_has_rows_that_fit(scene: Scene) -> None:
     linked = scene.linked()

@@ -19,7 +19,7 @@ from tests.unit.linking.made import et_of
 from tracebraid.analysis.time.breakdown import breakdown
 from tracebraid.model.linked_trace import LinkedTrace
 
-steady = settings(deadline=None, derandomize=True, max_examples=50)
+steady = settings(deadline=None, derandomize=True, max_examples=25)
 
 
 def read(linked: LinkedTrace) -> list[tuple[Any, ...]]:

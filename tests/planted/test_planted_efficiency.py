@@ -18,7 +18,7 @@ from tracebraid.analysis.efficiency.op_costs import op_costs
 from tracebraid.analysis.efficiency.recomputation import recomputation
 from tracebraid.analysis.efficiency.roofline import roofline
 
-steady = settings(deadline=None, derandomize=True, max_examples=30)
+steady = settings(deadline=None, derandomize=True, max_examples=20)
 
 STEPS = 3
 PRODUCT = 2 * 64 * 1024 * 1024

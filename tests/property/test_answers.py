@@ -23,7 +23,7 @@ from tracebraid.analysis.validity.validity import validity
 from tracebraid.model.column import Kind
 from tracebraid.model.questions.analysis import Analysis
 
-steady = settings(deadline=None, derandomize=True, max_examples=40)
+steady = settings(deadline=None, derandomize=True, max_examples=25)
 
 WORK = (KERNEL, "gpu_memcpy", "gpu_memset")
 

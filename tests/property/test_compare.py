@@ -24,10 +24,11 @@ def sums(found: Comparison) -> tuple[int, ...]:
     return found.parts.select(pl.col(_SUMS).sum()).row(0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(scenes(), scenes())
 def test_parts_add_up_and_exchanged_runs_negate(first: Scene, second: Scene) -> None:
     a, b = profile(first), profile(second)
+    check_equal_runs(first, a)
     found, swapped = compare([a], [b]), compare([b], [a])
     assert sums(found) == found.steps.select(_SUMS).row(0)
     assert found.difference_ns == -swapped.difference_ns
@@ -51,11 +52,9 @@ def test_parts_add_up_and_exchanged_runs_negate(first: Scene, second: Scene) -> 
     )
 
 
-@settings(max_examples=25, deadline=None)
-@given(scenes())
-def test_a_run_does_not_differ_from_itself(scene: Scene) -> None:
-    a, b = profile(scene), profile(scene)
-    found = compare([a], [b])
+def check_equal_runs(scene: Scene, a: RankProfile) -> None:
+    """A run does not differ from itself, however often it is linked."""
+    found = compare([a], [profile(scene)])
     for table in (found.steps, found.parts, found.ops, found.kernels):
         assert set(table.get_column("difference_ns")) <= {0}
         assert not table.get_column("significant").any()

@@ -13,7 +13,7 @@ from tests.unit.analysis.efficiency.made import FLOAT, called, tensor
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.efficiency.op_costs import op_costs
 
-steady = settings(deadline=None, derandomize=True, max_examples=40)
+steady = settings(deadline=None, derandomize=True, max_examples=25)
 
 A, B = tensor(FLOAT, 2, 3), tensor(FLOAT, 3, 4)
 PRODUCT = 2 * 2 * 3 * 4

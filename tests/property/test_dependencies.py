@@ -16,7 +16,7 @@ from tests.unit.linking.made import et_of, linked_of
 from tracebraid.api import write_et_plus
 from tracebraid.linking.nesting import TOLERANCE_NS
 
-steady = settings(deadline=None, derandomize=True, max_examples=60)
+steady = settings(deadline=None, derandomize=True, max_examples=30)
 
 times = st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda draw: (draw[0] * 40, draw[1] * 40))
 few = st.integers(1, 6)

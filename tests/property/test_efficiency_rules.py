@@ -14,7 +14,7 @@ from tracebraid.analysis.efficiency.formulas.rules import RULE_NAMES, cost_of, r
 from tracebraid.analysis.efficiency.op_costs import op_costs
 from tracebraid.analysis.efficiency.operands import UnknownOperandError, operands_of
 
-steady = settings(deadline=None, derandomize=True, max_examples=600)
+steady = settings(deadline=None, derandomize=True, max_examples=300)
 
 TYPES = ["float", "c10::BFloat16", "long int", "bool", "TensorList", "Scalar", "ScalarList", "", "c10::New"]
 SHAPES = st.lists(st.integers(-1, 6), max_size=5)

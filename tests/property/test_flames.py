@@ -24,7 +24,7 @@ from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.answers import FlameKind, FlameTree
 from tracebraid.model.linked_trace import LinkedTrace
 
-steady = settings(deadline=None, derandomize=True, max_examples=25)
+steady = settings(deadline=None, derandomize=True, max_examples=15)
 
 OPS = (FlameKind.OP.value, FlameKind.ANNOTATION.value)
 TIMES = ("self_ns", "total_ns", "count")

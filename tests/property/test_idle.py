@@ -50,19 +50,19 @@ def assert_adds_up(linked: LinkedTrace) -> None:
 
 
 @given(scenes())
-@settings(steady, max_examples=50)
+@settings(steady, max_examples=25)
 def test_the_parts_add_up_in_sound_scenes(scene: Scene) -> None:
     assert_adds_up(scene.linked())
 
 
 @given(scenes(device=False))
-@settings(steady, max_examples=40)
+@settings(steady, max_examples=25)
 def test_the_parts_add_up_without_a_device(scene: Scene) -> None:
     assert_adds_up(scene.linked())
 
 
 @given(work, steps)
-@settings(steady, max_examples=40)
+@settings(steady, max_examples=25)
 def test_the_parts_add_up_where_steps_overlap_and_nothing_was_launched(
     drawn: list[tuple[str, int, int, int, int]], drawn_steps: list[tuple[int, int]]
 ) -> None:
@@ -70,7 +70,7 @@ def test_the_parts_add_up_where_steps_overlap_and_nothing_was_launched(
 
 
 @given(scenes())
-@settings(steady, max_examples=40)
+@settings(steady, max_examples=25)
 def test_parts_follow_each_other_without_a_hole(scene: Scene) -> None:
     gaps = idle_gaps(scene.linked())
     for _, parts in gaps.group_by("device", "gap", maintain_order=True):
@@ -81,7 +81,7 @@ def test_parts_follow_each_other_without_a_hole(scene: Scene) -> None:
 
 
 @given(scenes())
-@settings(steady, max_examples=50)
+@settings(steady, max_examples=25)
 def test_the_host_is_late_until_it_launches_what_ends_the_gap(scene: Scene) -> None:
     """By what was planted: the call of each work, and whether it launched other work before."""
     for _, parts in idle_gaps(scene.linked()).group_by("gap", maintain_order=True):
@@ -100,7 +100,7 @@ def test_the_host_is_late_until_it_launches_what_ends_the_gap(scene: Scene) -> N
 
 
 @given(scenes())
-@settings(steady, max_examples=40)
+@settings(steady, max_examples=25)
 def test_a_timeline_is_in_the_deepest_event_that_is_open(scene: Scene) -> None:
     linked = scene.linked()
     host = host_rows(linked)

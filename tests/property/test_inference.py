@@ -14,7 +14,7 @@ from tracebraid.analysis.inference.graph_replays import graph_replays
 from tracebraid.analysis.inference.inference_phases import inference_phases
 from tracebraid.analysis.inference.token_times import token_times
 
-steady = settings(deadline=None, derandomize=True, max_examples=40)
+steady = settings(deadline=None, derandomize=True, max_examples=25)
 
 NAMES = ["step[DECODE bs=2]", "step[DECODE bs=1]", "step[EXTEND bs=1 toks=9]", "step[MIXED bs=3]", "other"]
 

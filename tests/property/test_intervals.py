@@ -85,7 +85,7 @@ def events_of(drawn: list[Work], steps: Pairs) -> list[Json]:
 
 
 @given(work, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), max_size=3))
-@settings(steady, max_examples=60)
+@settings(steady, max_examples=40)
 def test_a_breakdown_is_what_counting_every_nanosecond_gives(drawn: list[Work], steps: Pairs) -> None:
     table = breakdown(linked_of(events_of(drawn, steps)))
     for row in table.filter(device="0").to_dicts() + table.filter(device="1").to_dicts():
@@ -105,7 +105,7 @@ def test_a_breakdown_is_what_counting_every_nanosecond_gives(drawn: list[Work], 
 
 
 @given(work, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), max_size=3))
-@settings(steady, max_examples=60)
+@settings(steady, max_examples=40)
 def test_the_parts_of_a_breakdown_add_up_to_the_span(drawn: list[Work], steps: Pairs) -> None:
     for row in breakdown(linked_of(events_of(drawn, steps))).to_dicts():
         parts = ("compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
@@ -114,7 +114,7 @@ def test_the_parts_of_a_breakdown_add_up_to_the_span(drawn: list[Work], steps: P
 
 
 @given(work, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), max_size=3))
-@settings(steady, max_examples=60)
+@settings(steady, max_examples=40)
 def test_a_breakdown_has_a_row_per_busy_device_over_all_and_for_each_step(
     drawn: list[Work], steps: Pairs
 ) -> None:

@@ -21,7 +21,7 @@ from tracebraid.analysis.launches.syncs.sync_calls import sync_calls
 from tracebraid.analysis.launches.syncs.syncs import syncs
 from tracebraid.analysis.time.breakdown import breakdown
 
-steady = settings(deadline=None, derandomize=True, max_examples=30)
+steady = settings(deadline=None, derandomize=True, max_examples=20)
 
 
 def work_by_call(scene: Scene) -> dict[int, list[Planted]]:

@@ -18,7 +18,7 @@ from tracebraid.analysis.memory.memory_at_peak import memory_at_peak
 from tracebraid.analysis.memory.memory_peak import memory_peak
 from tracebraid.model.linked_trace import LinkedTrace
 
-steady = settings(deadline=None, derandomize=True, max_examples=60)
+steady = settings(deadline=None, derandomize=True, max_examples=30)
 
 changes = st.lists(
     st.tuples(st.integers(0, 40), st.integers(-50, 50), st.integers(0, 3), st.integers(0, 1)), max_size=25

@@ -23,7 +23,7 @@ from tracebraid.analysis.ops.python_frames import python_frames
 from tracebraid.model.answers import OpKey
 from tracebraid.model.linked_trace import LinkedTrace
 
-steady = settings(deadline=None, derandomize=True, max_examples=60)
+steady = settings(deadline=None, derandomize=True, max_examples=30)
 
 KINDS = ("module", "op", "backward", "launch", "leave", "annotation", "frame")
 TIMES = ("host_forward", "host_backward", "device_forward", "device_backward")

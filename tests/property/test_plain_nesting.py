@@ -34,7 +34,7 @@ def rows_of(drawn: Drawn, scale: int) -> tuple[HostRows, np.ndarray[tuple[int], 
     return HostRows(lane, start, end, kind == _OP, kind == _FRAME), kind.astype(np.int8)
 
 
-@settings(deadline=None, derandomize=True, max_examples=500)
+@settings(deadline=None, derandomize=True, max_examples=250)
 @given(drawn_events, st.sampled_from([1, TOLERANCE_NS // 2, 100 * TOLERANCE_NS]))
 def test_plain_threads_nest_as_the_walk_says(drawn: Drawn, scale: int) -> None:
     rows, kind = rows_of(drawn, scale)

@@ -16,7 +16,7 @@ from tracebraid.linking.ranks.link_ranks import link_ranks
 DAY_NS = 86_400 * 10**9
 US = 1_000
 
-steady = settings(deadline=None, derandomize=True, max_examples=20)
+steady = settings(deadline=None, derandomize=True, max_examples=12)
 
 
 @st.composite

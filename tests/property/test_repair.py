@@ -19,7 +19,7 @@ from tests.unit.linking.made import et_of
 from tests.unit.validation.made import codes
 from tracebraid.api import check, link, repair
 
-steady = settings(deadline=None, derandomize=True, max_examples=40)
+steady = settings(deadline=None, derandomize=True, max_examples=25)
 forests = st.lists(st.lists(trees, min_size=1, max_size=4), min_size=1, max_size=2)
 """What ran on each of one or two threads."""
 Forest = list[Shape]
@@ -91,8 +91,13 @@ def parents(found: dict[int, Json]) -> dict[int, int]:
 
 @given(forests, st.data())
 @steady
-def test_the_true_parents_come_back_from_any_others(forests: list[Forest], data: st.DataObject) -> None:
-    """Of a cycle, the reader takes a parent away that may be a true one: then it counts as changed."""
+def test_the_true_parents_come_back_from_any_others_and_stay(
+    forests: list[Forest], data: st.DataObject
+) -> None:
+    """Of a cycle, the reader takes a parent away that may be a true one: then it counts as changed.
+
+    A second repair changes nothing.
+    """
     run = run_of(forests)
     wrong = {this: data.draw(st.one_of(st.just(run.parents[this]), another_parent(run))) for this in run.ops}
     nodes = [{**one, "ctrl_deps": wrong[this]} for this, one in run.nodes.items()]
@@ -106,15 +111,6 @@ def test_the_true_parents_come_back_from_any_others(forests: list[Forest], data:
         changed = {this for this in run.ops if wrong[this] != run.parents[this]}
         assert set(done.changed) == changed or (found_cycle and changed < set(done.changed))
         assert not {"parents-differ", "parent-missing", "parent-cycle"} & set(codes(check(folder)))
-
-
-@given(forests, st.data())
-@steady
-def test_a_second_repair_changes_nothing(forests: list[Forest], data: st.DataObject) -> None:
-    run = run_of(forests)
-    nodes = [{**one, "ctrl_deps": data.draw(another_parent(run))} for one in run.nodes.values()]
-    with captured(run, list(run.ops.values()), nodes) as folder:
-        repair(folder)
         files = {path.name: path.read_bytes() for path in folder.iterdir()}
         (again,) = repair(folder)
         assert (again.changed, again.written) == ((), False)

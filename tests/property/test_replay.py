@@ -13,7 +13,7 @@ from tracebraid.model.graph.dependency_graph import Edges
 from tracebraid.simulation.replay import replay
 from tracebraid.simulation.replay_many import Scenarios, replay_many
 
-steady = settings(deadline=None, derandomize=True, max_examples=80)
+steady = settings(deadline=None, derandomize=True, max_examples=40)
 
 Ints = NDArray[np.int64]
 

@@ -18,7 +18,7 @@ from tracebraid.analysis.time.step_times import step_times
 from tracebraid.analysis.validity.validity import validity
 from tracebraid.model.linked_trace import LinkedTrace
 
-steady = settings(deadline=None, derandomize=True, max_examples=60, database=None)
+steady = settings(deadline=None, derandomize=True, max_examples=30, database=None)
 
 PARTS = ["compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns"]
 

@@ -13,7 +13,7 @@ from tests.peers import check_trace_link, is_device, load_et_plus, read_as_conve
 from tests.unit.linking.made import et_of, linked_of
 from tracebraid.api import write_trace_link_et
 
-steady = settings(deadline=None, derandomize=True, max_examples=40)
+steady = settings(deadline=None, derandomize=True, max_examples=20)
 launches = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 50)), max_size=3)
 """When the kernels of an op start after it, and how long they take."""
 

@@ -91,9 +91,7 @@ def test_the_critical_path_has_a_track_of_its_own(job: Job, exported: Shown) -> 
 
 def test_counters_are_the_answers_of_the_analyses(tmp_path: Path) -> None:
     scene = clean()
-    job = tracebraid.open(
-        scene.write(tmp_path / "traces").parent if False else write_ranks(tmp_path, [scene])
-    )
+    job = tracebraid.open(write_ranks(tmp_path, [scene]))
     tracebraid.export(job, tmp_path / "x.pftrace", "perfetto")
     counters = shown_file(tmp_path / "x.pftrace").counters
     linked = job[0]

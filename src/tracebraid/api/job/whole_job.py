@@ -6,6 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
+
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.analysis.needs import lacking_of
 from tracebraid.api.job.taking import gather_questions, parts_of, take
@@ -105,7 +107,10 @@ def answer_of_ranks(
 
 
 def ranks_of_job(
-    analyses: Sequence[JobAnalysis], linked: LinkedTrace, annotation: str = PROFILER_STEP
+    analyses: Sequence[JobAnalysis],
+    linked: LinkedTrace,
+    annotation: str = PROFILER_STEP,
+    known: Mapping[Gather, pl.DataFrame] | None = None,
 ) -> dict[str, RankOfJob]:
     """What several analyses of a job take of a rank, by their names; what they share is taken once.
 
@@ -113,9 +118,12 @@ def ranks_of_job(
         analyses: the analyses.
         linked: the rank.
         annotation: what marks a step.
+        known: what need not be gathered, since it is known.
     """
+    given = {(gather, annotation): frame for gather, frame in (known or {}).items()}
     asked = {analysis.name: _questions_of(analysis, _options(analysis, annotation)) for analysis in analyses}
-    taken = take(linked, {key: ask for questions in asked.values() for key, ask in questions.items()})[0]
+    questions = {key: ask for of_analysis in asked.values() for key, ask in of_analysis.items()}
+    taken = take(linked, {key: ask for key, ask in questions.items() if key not in given})[0] | given
     return {analysis.name: _rank(analysis, taken, _options(analysis, annotation)) for analysis in analyses}
 
 

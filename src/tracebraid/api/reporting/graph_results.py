@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import polars as pl
@@ -62,8 +63,11 @@ def graph_results(ranks: Sequence[RankResults], with_graph: bool, options: Repor
         )
     try:
         graph = graph_of_ranks(parts, options.annotation)
-        path = critical_path_of_graph(graph, PathOptions(), with_error=True)
-        swept = sweep(graph, groups=_SWEPT, annotation=options.annotation)
+        # Both take most of their time in compiled code, which runs on several cores.
+        with ThreadPoolExecutor(1) as other:
+            sweeping = other.submit(sweep, graph, groups=_SWEPT, annotation=options.annotation)
+            path = critical_path_of_graph(graph, PathOptions(), with_error=True)
+        swept = sweeping.result()
     except MissingLibraryError as error:
         if options.with_graph:
             raise

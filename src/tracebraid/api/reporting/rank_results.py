@@ -14,6 +14,7 @@ from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.analysis.needs import lacking
+from tracebraid.analysis.ranks.lateness.rank_segments import NO_SEGMENTS, rank_segments
 from tracebraid.api.advising import RankAdvice, rank_advice
 from tracebraid.api.graphing import RankOfGraph, rank_of_graph
 from tracebraid.api.job.whole_job import RankOfJob, ranks_of_job
@@ -63,12 +64,14 @@ class AskedOfRank:
         is_detailed: whether all analyses are asked, or only those of every rank.
         known: the detectors.
         with_graph: whether its part of the dependency graph is made.
+        is_alone: whether it is the only rank that is asked.
     """
 
     views: ViewOptions
     is_detailed: bool
     known: KnownDetectors
     with_graph: bool
+    is_alone: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +112,9 @@ def rank_results(linked: LinkedTrace, asked: AskedOfRank) -> RankResults:
         for entry in ASKED
         if asked.is_detailed or entry.of_every_rank
     }
-    of_job = ranks_of_job(OF_JOB, linked, annotation)
+    # What a rank did before its collectives only says why it was later than others.
+    known = {rank_segments: NO_SEGMENTS} if asked.is_alone else {}
+    of_job = ranks_of_job(OF_JOB, linked, annotation, known)
     advice = rank_advice(linked, asked.known, annotation)
     graph = rank_of_graph(linked, annotation) if asked.with_graph else None
     views: dict[str, pl.DataFrame] = {}

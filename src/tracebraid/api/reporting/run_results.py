@@ -49,7 +49,7 @@ class _Pass:
         self.events += linked.timeline.events.height
         views = ViewOptions(self.steps, self.options.annotation, max(1, len(self.detailed)))
         is_detailed = linked.rank in self.detailed
-        asked = AskedOfRank(views, is_detailed, self.known, self.with_graph)
+        asked = AskedOfRank(views, is_detailed, self.known, self.with_graph, len(self.detailed) == 1)
         return rank_results(linked, asked)
 
     @property

@@ -1,36 +1,45 @@
-"""The page's scripts: modules of their own in `js/`, handed to the browser by an import map."""
+"""The page's scripts: modules of their own in `js/`, compressed together; `start.js` hands them to the browser."""
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 
-__all__ = ["import_map", "stripped", "style"]
+import msgspec
+from isal import igzip
+
+__all__ = ["modules", "packed_modules", "start", "stripped", "style"]
 
 _HERE = Path(__file__).parent
 _PREFIX = "tracebraid/"
 _UNREAD = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/)(?:.|\n))*\*/|//.*)[ \t]*\n|^[ \t]+|^\n", re.MULTILINE)
 """What a browser does not need of a module."""
-_RESERVED = re.compile(r"[%#\t\r\n]|[^\x00-\x7f]+")
-"""What an address cannot hold as it is."""
+_LEVEL = 3
+"""igzip's smallest."""
 _FIRST, _LAST = ("colours.css", "page.css"), ("print.css",)
 """Style sheets that apply before and after the others of `css/`, which apply in the order of their names."""
 
 
-def import_map() -> dict[str, dict[str, str]]:
-    """An import map with each module of `js/` as a `data:` address, under `tracebraid/<path>`."""
+def modules() -> dict[str, str]:
+    """Each module of `js/` by the name under which others import it: `tracebraid/<path>`; errors name it, too."""
     root = _HERE / "js"
-    modules = sorted(root.rglob("*.js"))
-    names = {_PREFIX + path.relative_to(root).as_posix(): path for path in modules}
+    names = {_PREFIX + path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*.js"))}
     return {
-        "imports": {name: _address(name, path.read_text(encoding="utf-8")) for name, path in names.items()}
+        name: f"{stripped(path.read_text(encoding='utf-8'))}//# sourceURL={name}\n"
+        for name, path in names.items()
     }
 
 
-def _address(name: str, source: str) -> str:
-    """The module as an address; errors in it name the module, not the address."""
-    named = f"{stripped(source)}//# sourceURL={name}\n"
-    return f"data:text/javascript;charset=utf-8,{_RESERVED.sub(_percent, named)}"
+def packed_modules() -> str:
+    """The modules as base64 of gzip of JSON, which `start.js` reads."""
+    packed = igzip.compress(msgspec.json.encode(modules()), _LEVEL, mtime=0)
+    return base64.b64encode(packed).decode("ascii")
+
+
+def start() -> str:
+    """The script that unpacks the modules."""
+    return stripped((_HERE / "start.js").read_text(encoding="utf-8"))
 
 
 def stripped(source: str) -> str:
@@ -39,10 +48,6 @@ def stripped(source: str) -> str:
     Only whole lines of comments are known: no text of our modules spans lines.
     """
     return _UNREAD.sub("", source)
-
-
-def _percent(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found[0].encode())
 
 
 def style() -> str:

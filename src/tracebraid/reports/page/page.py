@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
+
+import polars as pl
 
 from tracebraid.errors import MissingLibraryError
 from tracebraid.model.report.parts import Chart, DataTable, Report
 from tracebraid.reports.page.data_block import data_block
-from tracebraid.reports.page.modules import import_map, style
+from tracebraid.reports.page.modules import packed_modules, start, style
 from tracebraid.reports.page.table_columns import table_columns
 from tracebraid.reports.relative_moments import relative_moments
 from tracebraid.reports.text import printable
 from tracebraid.version import __version__
 
-__all__ = ["ServedPage", "page"]
+__all__ = ["COLUMN_DOCS", "ServedPage", "page"]
+
+COLUMN_DOCS = "column-docs"
+"""The id of the block with the meanings of columns, once each; `js/main.js` reads it."""
 
 
 def page(report: Report, served: ServedPage | None = None) -> str:
@@ -41,20 +45,20 @@ def page(report: Report, served: ServedPage | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["json"] = _script_json
     environment.filters["printable"] = printable
     environment.tests["a"] = lambda part, kind: type(part).__name__ == kind
     blocks = _Blocks()
     environment.globals |= {
         "block": blocks.add,
         "chart_blocks": blocks.of_chart,
-        "table_columns": table_columns,
+        "table_columns": blocks.columns_of,
     }
     template = environment.get_template("page.html.jinja")
     return template.render(
         report=report,
-        blocks=blocks.texts,
-        import_map=import_map(),
+        blocks=blocks.all_texts,
+        modules=packed_modules(),
+        start=start(),
         style=style(),
         version=__version__,
         served=served,
@@ -79,6 +83,7 @@ class _Blocks:
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
+        self._docs: dict[str, int] = {}
 
     def add(self, table: DataTable) -> str:
         """Add the rows of a table, moments from its start; returns the id of their block."""
@@ -86,16 +91,21 @@ class _Blocks:
         self.texts[f"data-{table.id}"] = data_block(relative_moments(table).select(frame.columns))
         return f"data-{table.id}"
 
+    def columns_of(self, table: DataTable) -> list[dict[str, Any]]:
+        """`table_columns`, with the number of each meaning instead of its text, which many tables share."""
+        columns = table_columns(table)
+        for column in columns:
+            if "doc" in column:
+                column["doc"] = self._docs.setdefault(column["doc"], len(self._docs))
+        return columns
+
+    def all_texts(self) -> dict[str, str]:
+        """All blocks by their ids, with that of the meanings of columns."""
+        docs = pl.DataFrame({"doc": list(self._docs)}, schema={"doc": pl.String})
+        return {**self.texts, COLUMN_DOCS: data_block(docs)}
+
     def of_chart(self, chart: Chart) -> dict[str, str]:
         """Add the frames of a chart; returns the ids of their blocks."""
         for name, frame in chart.frames.items():
             self.texts[f"data-{chart.id}-{name}"] = data_block(frame)
         return {name: f"data-{chart.id}-{name}" for name in chart.frames}
-
-
-def _script_json(value: Any) -> Any:
-    """JSON that neither ends the script element it stands in nor opens a comment."""
-    from markupsafe import Markup
-
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", "\\u003c"))

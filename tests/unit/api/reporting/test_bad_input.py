@@ -10,7 +10,6 @@ import tracebraid
 from tests.builders import kernel, kineto_text, op, write
 from tests.planted import Scene, write_ranks
 from tests.unit.reports.runs import planted_scene
-from tracebraid.api.reporting.asked import DETAILED_RANKS
 from tracebraid.api.reporting.options import ReportOptions
 from tracebraid.api.reporting.run_results import run_results
 from tracebraid.reports.page.page import page
@@ -39,8 +38,9 @@ def test_a_page_text_and_json_are_made(tmp_path: Path, events: list[dict[str, ob
     assert report_data(report)["sections"]
 
 
-def test_many_ranks_are_asked_in_detail_of_some(tmp_path: Path) -> None:
-    ranks = DETAILED_RANKS + 4
+def test_many_ranks_are_asked_in_detail_of_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    detailed, ranks = 4, 8
+    monkeypatch.setattr("tracebraid.api.reporting.run_results.DETAILED_RANKS", detailed)
     scenes = []
     for rank in range(ranks):
         scene = Scene(rank=rank)
@@ -51,7 +51,7 @@ def test_many_ranks_are_asked_in_detail_of_some(tmp_path: Path) -> None:
     write_ranks(tmp_path, scenes)
     results = run_results(tracebraid.open(tmp_path), ReportOptions(with_graph=False))
     assert len(results.ranks) == ranks
-    assert len(results.detailed) == DETAILED_RANKS
+    assert len(results.detailed) == detailed
     assert {0, ranks - 1} <= set(results.detailed)
     assert set(results.answers["ops"].lacks) == set(results.detailed)
     assert set(results.answers["steps"].lacks) == set(results.ranks)

@@ -40,9 +40,16 @@ def events_of(linked: LinkedTrace) -> Counter[tuple[str, str, int, int]]:
 
 @settings(max_examples=15, deadline=None)
 @given(scenes())
-def test_every_event_is_there_once_with_its_times(scene: Scene) -> None:
+def test_what_is_shown_are_the_tables(scene: Scene) -> None:
     linked = scene.linked()
     found = shown_of(linked)
+    check_events(linked, found)
+    check_nesting(linked, found)
+    check_flows(linked, found)
+
+
+def check_events(linked: LinkedTrace, found: Shown) -> None:
+    """Every event is there once, with its times."""
     assert Counter((s.name, s.category, s.ts, s.dur or 0) for s in found.slices) == events_of(linked)
     instants = linked.timeline.events.filter(
         as_text("category").is_in(categories_of(Role.INSTANT)), pl.col("dur_ns") == 0
@@ -50,31 +57,26 @@ def test_every_event_is_there_once_with_its_times(scene: Scene) -> None:
     assert sum(s.is_instant for s in found.slices) == instants.height
 
 
-@settings(max_examples=15, deadline=None)
-@given(scenes())
-def test_host_events_nest_as_in_the_tables(scene: Scene) -> None:
+def check_nesting(linked: LinkedTrace, found: Shown) -> None:
     """Host events of these scenes nest, so each thread is a single track; equal slices may nest either way."""
-    linked = scene.linked()
     events = linked.timeline.events.select("event_id", as_text("name"), "ts_ns", "dur_ns")
     parents = linked.host_tree.select("event_id", "parent_event").join(events, on="event_id")
     joined = parents.join(events, left_on="parent_event", right_on="event_id", how="left", suffix="_parent")
     expected = Counter(joined.select("ts_ns", "dur_ns", "ts_ns_parent", "dur_ns_parent").rows())
     host = linked.host_tree.get_column("event_id").to_list()
     spans = Counter(events.filter(pl.col("event_id").is_in(host)).select("name", "ts_ns", "dur_ns").rows())
-    found = Counter(
+    pairs = Counter(
         (s.ts, s.dur, *((s.parent.ts, s.parent.dur) if s.parent else (None, None)))
-        for s in shown_of(linked).slices
+        for s in found.slices
         if (s.name, s.ts, s.dur) in spans and s.track.thread is not None
     )
-    assert found == expected
+    assert pairs == expected
 
 
-@settings(max_examples=15, deadline=None)
-@given(scenes())
-def test_a_launch_and_its_work_share_a_flow_that_nothing_else_has(scene: Scene) -> None:
-    linked = scene.linked()
+def check_flows(linked: LinkedTrace, found: Shown) -> None:
+    """A launch and its work share a flow that nothing else has."""
     ends: dict[int, list[tuple[str, int]]] = {}
-    for slice_ in shown_of(linked).slices:
+    for slice_ in found.slices:
         for flow in slice_.flows:
             ends.setdefault(flow, []).append((slice_.name, slice_.ts))
     events = linked.timeline.events

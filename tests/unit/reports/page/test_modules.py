@@ -1,12 +1,14 @@
-"""The page's modules as addresses."""
+"""The page's modules, and how they reach the browser."""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import re
-from urllib.parse import unquote
 
 from tests.deno import evaluated
-from tracebraid.reports.page.modules import import_map, stripped
+from tracebraid.reports.page.modules import modules, packed_modules, stripped
 
 SOURCE = """// Comment.
 import { a } from "tracebraid/a.js";
@@ -35,11 +37,6 @@ MOST_BYTES = 150_000
 """Of all modules together, without comments and indentation."""
 
 
-def sources() -> dict[str, str]:
-    addresses: dict[str, str] = import_map()["imports"]
-    return {name: unquote(address.partition(",")[2]) for name, address in addresses.items()}
-
-
 def test_comments_are_left_out() -> None:
     assert stripped(SOURCE) == STRIPPED
 
@@ -48,7 +45,7 @@ def test_no_text_spans_lines() -> None:
     """Otherwise it would lose its indentation, and lines that look like comments."""
     odd = [
         (name, line)
-        for name, source in sources().items()
+        for name, source in modules().items()
         for line in source.splitlines()
         if line.count("`") % 2
     ]
@@ -56,7 +53,7 @@ def test_no_text_spans_lines() -> None:
 
 
 def test_each_module_names_itself_and_imports_what_is_there() -> None:
-    found = sources()
+    found = modules()
     for name, source in found.items():
         assert source.endswith(f"//# sourceURL={name}\n")
         assert set(re.findall(r'from "(tracebraid/[^"]+)"', source)) - set(found) == set()
@@ -66,11 +63,17 @@ def test_each_module_is_whole() -> None:
     """The page's own module needs a page; all others load wherever they are."""
     script = """
     output = [];
-    for (const [name, address] of Object.entries(input)) {
+    for (const [name, source] of Object.entries(input)) {
+      const address = `data:text/javascript;charset=utf-8,${encodeURIComponent(source)}`;
       try { await import(address); } catch (error) { output.push([name, error.name]); }
     }"""
-    assert evaluated(script, import_map()["imports"]) == [["tracebraid/main.js", "ReferenceError"]]
+    assert evaluated(script, modules()) == [["tracebraid/main.js", "ReferenceError"]]
 
 
 def test_the_modules_are_small() -> None:
-    assert sum(len(source.encode()) for source in sources().values()) < MOST_BYTES
+    assert sum(len(source.encode()) for source in modules().values()) < MOST_BYTES
+
+
+def test_they_travel_compressed() -> None:
+    assert json.loads(gzip.decompress(base64.b64decode(packed_modules()))) == modules()
+    assert packed_modules() == packed_modules()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from html.parser import HTMLParser
-from typing import Any
 
 import polars as pl
 import pytest
@@ -22,8 +23,8 @@ from tracebraid.model.report.parts import (
     Report,
     Section,
 )
-from tracebraid.reports.page.modules import import_map, style
-from tracebraid.reports.page.page import page
+from tracebraid.reports.page.modules import start, style
+from tracebraid.reports.page.page import COLUMN_DOCS, page
 from tracebraid.reports.text import printable
 
 HOSTILE = [
@@ -37,8 +38,8 @@ HOSTILE = [
     "k" * 10_000,
     "\U0001f600\U0001f469\u200d\U0001f467",
 ]
-OWN_SCRIPTS = 3
-"""The import map, the module, and what says that the browser is too old."""
+OWN_SCRIPTS = 1
+"""What unpacks the modules."""
 
 
 class Elements(HTMLParser):
@@ -105,7 +106,7 @@ def test_a_hostile_text_stays_text(text: str) -> None:
     assert elements.texts["dd"] == [shown]
     assert {*elements.texts["h3"], *elements.texts["h4"]} == {shown}
     assert "img" not in elements.texts
-    blocks = {"data-rows", "data-drawn-bars", "data-twin"}
+    blocks = {"data-rows", "data-drawn-bars", "data-twin", "modules", COLUMN_DOCS}
     scripts = elements.of("script")
     assert len(scripts) == OWN_SCRIPTS + len(blocks)
     assert {script["id"] for script in scripts if "id" in script} == blocks
@@ -115,7 +116,24 @@ def test_a_hostile_text_stays_text(text: str) -> None:
         json.loads(tag["data-columns"] or "") for tag in elements.of("div") if tag.get("id") == "rows"
     )
     assert [column["name"] for column in columns] == [text, "kernel", "ts_ns"]
-    assert {column["doc"] for column in columns} == {text}
+    assert {column["doc"] for column in columns} == {0}
+
+
+def test_what_columns_mean_stands_once() -> None:
+    schema = Table("t", "", (Column("kernel", Kind.TEXT, "K"), Column("ts_ns", Kind.INT, "T")))
+    frame = pl.DataFrame({"ts_ns": [5], "kernel": ["k"], "other": ["o"]})
+    tables = [DataTable(name, name, frame, schema) for name in ("first", "second")]
+    text = page(Report("r", [Section("s", "s", list(tables))]))
+    elements = Elements(text)
+    found = [json.loads(tag["data-columns"] or "") for tag in elements.of("div") if "data-columns" in tag]
+    assert [[column.get("doc") for column in columns] for columns in found] == [[0, 1, None]] * 2
+    block = text.partition(f'id="{COLUMN_DOCS}">')[2].partition("<")[0]
+    assert json.loads(_header(block))["columns"][0]["texts"] == ["T", "K"]
+
+
+def _header(block: str) -> bytes:
+    data = gzip.decompress(base64.b64decode(block))
+    return data[4 : 4 + int.from_bytes(data[:4], "little")]
 
 
 def test_no_text_of_a_trace_is_read_as_a_template() -> None:
@@ -129,9 +147,8 @@ def test_equal_reports_give_equal_bytes() -> None:
 
 def test_scripts_and_styles_do_not_end_their_elements() -> None:
     assert "</" not in style()
-    addresses: dict[str, Any] = import_map()["imports"]
-    assert "tracebraid/main.js" in addresses
-    assert all(address.startswith("data:text/javascript;charset=utf-8,") for address in addresses.values())
+    assert "</" not in start()
+    assert "<!--" not in start()
 
 
 def test_a_page_asks_nothing_of_a_network() -> None:

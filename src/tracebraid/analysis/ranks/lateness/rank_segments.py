@@ -13,7 +13,7 @@ from tracebraid.model.collectives.codes import BETWEEN_TWO
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["GROUP", "MOST_NAMES", "MOST_ROWS", "rank_segments"]
+__all__ = ["GROUP", "MOST_NAMES", "MOST_ROWS", "NO_SEGMENTS", "rank_segments"]
 
 _Ints = NDArray[np.int64]
 
@@ -45,6 +45,9 @@ _SCHEMA = pl.Schema(
     }
 )
 
+NO_SEGMENTS = _SCHEMA.to_frame()
+"""What `rank_segments` gives of a rank without collectives. Alone no rank is late, so that needs no segments."""
+
 
 def rank_segments(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
     """The segment before each collective: from the arrival at the last collective of its group (`GROUP`) to its own.
@@ -64,7 +67,7 @@ def rank_segments(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Da
     """
     found = members(linked, annotation).select("event_id", "start_ns", GROUP.alias("group"))
     if found.is_empty():
-        return _SCHEMA.to_frame()
+        return NO_SEGMENTS
     time = labelled_time(linked, annotation)
     groups = found.sort("start_ns", "event_id").partition_by("group", maintain_order=True)
     names = max(MOST_NAMES, MOST_ROWS // found.height)

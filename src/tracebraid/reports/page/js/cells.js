@@ -91,7 +91,7 @@ export function isShare(name) {
 }
 
 /** @param {string} name of a column whose numbers count nothing */
-export function isId(name) {
+function isId(name) {
   return IDS.some((end) => name.endsWith(end));
 }
 

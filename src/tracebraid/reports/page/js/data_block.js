@@ -8,6 +8,18 @@
  * @returns {Promise<Frame>}
  */
 export async function frameOf(text) {
+  try {
+    return await unpacked(text);
+  } catch (error) {
+    throw new Error("its data is missing or damaged", { cause: error });
+  }
+}
+
+/**
+ * @param {string} text
+ * @returns {Promise<Frame>}
+ */
+async function unpacked(text) {
   const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const raw = new Uint8Array(await new Response(stream).arrayBuffer());

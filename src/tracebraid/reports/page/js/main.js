@@ -20,7 +20,7 @@ const DRAWN = "[data-chart], [data-block]";
 const NEAR = "400px"; // of the window: what is nearer is drawn
 
 /** @param {string} id of a block */
-export function blockOf(id) {
+function blockOf(id) {
   return frameOf(document.getElementById(id)?.textContent ?? "");
 }
 
@@ -34,10 +34,20 @@ async function drawChart(figure) {
   await module.draw(figure.querySelector(".drawing"), frames, JSON.parse(figure.dataset.options ?? "{}"));
 }
 
+/** @type {Promise<(string | null)[]> | null} */
+let docs = null;
+
+/** What columns mean, by the numbers that tables know these texts by. */
+function columnDocs() {
+  return docs ??= blockOf("column-docs").then((
+    frame,
+  ) => /** @type {(string | null)[]} */ (frame.columns.doc));
+}
+
 /** @param {HTMLElement} element */
 async function drawTable(element) {
   const { draw } = await import("tracebraid/table/table.js");
-  draw(element, await blockOf(element.dataset.block ?? ""));
+  draw(element, await blockOf(element.dataset.block ?? ""), await columnDocs());
 }
 
 /** @param {HTMLElement} element that is not drawn yet */
@@ -72,8 +82,11 @@ for (const element of waiting) watcher.observe(element);
 followTheme();
 followSections();
 openKeys();
-addEventListener("load", drawWhenIdle, { once: true });
+if (document.readyState === "complete") drawWhenIdle();
+else addEventListener("load", drawWhenIdle, { once: true });
 addEventListener("beforeprint", () => {
   for (const element of waiting) if (element.closest("details:not([open])") === null) drawn(element);
 });
-document.documentElement.dataset.started = "yes";
+if (document.getElementById("open-in-perfetto") !== null) {
+  import("tracebraid/perfetto.js").then(({ offer }) => offer());
+}

@@ -67,7 +67,7 @@ export function leftAxis(svg, scale, plot, axis) {
  * @param {Scale} scale
  * @param {{ unit: Unit, log?: boolean }} axis
  */
-export function leftTexts(scale, axis) {
+function leftTexts(scale, axis) {
   return axis.log
     ? scale.ticks.map((tick) => decadeText(tick, axis.unit))
     : tickTexts(scale.ticks, axis.unit);

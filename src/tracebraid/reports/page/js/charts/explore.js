@@ -1,5 +1,7 @@
 // Pointer and keys over the marks of a chart: a tooltip says what each stands for. The chart is a single tab stop.
 import { box } from "tracebraid/charts/svg.js";
+import { spokenIn } from "tracebraid/elements.js";
+import { put, tooltipIn } from "tracebraid/tooltip.js";
 
 /**
  * @typedef {object} Mark
@@ -37,10 +39,8 @@ export function explore(holder) {
   holder.setAttribute("role", "application");
   holder.setAttribute("aria-roledescription", "chart");
   holder.setAttribute("aria-label", "Chart: arrow keys go from value to value, Escape leaves them");
-  const tooltip = box(holder, "chart-tooltip");
-  tooltip.hidden = true;
-  const spoken = box(holder, "chart-spoken");
-  spoken.setAttribute("role", "status");
+  const tooltip = tooltipIn(holder);
+  const spoken = spokenIn(holder);
 
   /** @param {number} index */
   const activate = (index) => {
@@ -57,7 +57,7 @@ export function explore(holder) {
     ring.setAttribute("width", String(mark.width + 2));
     ring.setAttribute("height", String(mark.height + 2));
     fill(tooltip, mark);
-    put(tooltip, mark, holder, width);
+    putBeside(tooltip, mark, holder, width);
   };
 
   holder.addEventListener("pointermove", (event) => {
@@ -129,7 +129,7 @@ function fill(tooltip, mark) {
  * @param {HTMLElement} holder
  * @param {number} width of the SVG, px
  */
-function put(tooltip, mark, holder, width) {
+function putBeside(tooltip, mark, holder, width) {
   const scale = holder.clientWidth / width;
   const middle = (mark.x + Math.min(mark.width, width - mark.x) / 2) * scale;
   const left = Math.min(
@@ -138,6 +138,5 @@ function put(tooltip, mark, holder, width) {
   );
   const above = mark.y * scale - tooltip.offsetHeight - GAP;
   const below = (mark.y + mark.height) * scale + GAP;
-  tooltip.style.left = `${Math.max(left, 0)}px`;
-  tooltip.style.top = `${above >= -tooltip.offsetHeight / 2 ? above : below}px`;
+  put(tooltip, Math.max(left, 0), above >= -tooltip.offsetHeight / 2 ? above : below);
 }

@@ -13,7 +13,7 @@
  * @param {number} span
  * @param {number} count
  */
-export function niceStep(span, count) {
+function niceStep(span, count) {
   const raw = span / Math.max(count, 1);
   const power = 10 ** Math.floor(Math.log10(raw));
   const factor = raw / power;

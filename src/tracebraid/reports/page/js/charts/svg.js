@@ -1,4 +1,5 @@
 // Elements of SVG. Text reaches the document as text content only, with control characters written out.
+import { element } from "tracebraid/elements.js";
 import { printable } from "tracebraid/printable.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
@@ -17,13 +18,15 @@ let ruler;
  * @returns {SVGElement}
  */
 export function add(parent, name, attributes, text) {
-  const element = document.createElementNS(NAMESPACE, name);
+  const made = document.createElementNS(NAMESPACE, name);
   for (const [key, value] of Object.entries(attributes)) {
-    element.setAttribute(key, typeof value === "number" ? String(Math.round(value * 100) / 100) : value);
+    // A page that is served allows no style attributes.
+    if (key === "style") made.style.cssText = String(value);
+    else made.setAttribute(key, typeof value === "number" ? String(Math.round(value * 100) / 100) : value);
   }
-  if (text !== undefined) element.textContent = printable(text);
-  parent.append(element);
-  return element;
+  if (text !== undefined) made.textContent = printable(text);
+  parent.append(made);
+  return made;
 }
 
 /**
@@ -33,11 +36,9 @@ export function add(parent, name, attributes, text) {
  * @returns {HTMLElement}
  */
 export function box(parent, className, text) {
-  const element = document.createElement("div");
-  element.className = className;
-  if (text !== undefined) element.textContent = printable(text);
-  parent.append(element);
-  return element;
+  const made = element("div", className, text === undefined ? undefined : printable(text));
+  parent.append(made);
+  return made;
 }
 
 /**

@@ -1,5 +1,7 @@
 // What stands above a flame graph: the trees to choose from, the search, what is shown.
 
+import { button, checkbox, element } from "tracebraid/elements.js";
+
 /** @typedef {{ name: string, title: string }} TreeName */
 
 /**
@@ -15,25 +17,27 @@
  * @param {Graph} graph
  */
 export function controlsOf(names, graph) {
-  const bar = document.createElement("div");
-  bar.className = "flame-controls";
-  const trees = new Map(names.map((tree) => [tree.name, button(tree.title, () => graph.choose(tree.name))]));
-  const group = document.createElement("div");
+  const bar = element("div", "flame-controls");
+  const trees = new Map(
+    names.map((
+      tree,
+    ) => [tree.name, button(tree.title, { name: "control", act: () => graph.choose(tree.name) })]),
+  );
+  const group = element("div");
   group.setAttribute("role", "group");
   group.setAttribute("aria-label", "What the widths are");
   group.append(...trees.values());
-  const field = document.createElement("input");
+  const field = element("input");
   field.type = "search";
   field.addEventListener("input", () => graph.seek(field.value));
-  const found = document.createElement("output");
-  const python = document.createElement("input");
-  python.type = "checkbox";
-  python.checked = true;
+  const found = element("output");
+  const [python, pythonLabel] = checkbox("Python functions");
   python.addEventListener("change", () => graph.showPython(python.checked));
-  const pythonLabel = labelled("Python functions", python);
-  const reset = button("Reset zoom", () => graph.zoom(0));
+  const reset = button("Reset zoom", { name: "control", act: () => graph.zoom(0) });
   reset.disabled = true;
-  bar.append(group, labelled("Search names", field), found, pythonLabel, reset);
+  const label = element("label");
+  label.append("Search names ", field);
+  bar.append(group, label, found, pythonLabel, reset);
   return {
     bar,
     found,
@@ -48,26 +52,4 @@ export function controlsOf(names, graph) {
       reset.disabled = true;
     },
   };
-}
-
-/**
- * @param {string} text
- * @param {() => void} act
- */
-function button(text, act) {
-  const element = document.createElement("button");
-  element.type = "button";
-  element.textContent = text;
-  element.addEventListener("click", act);
-  return element;
-}
-
-/**
- * @param {string} text
- * @param {HTMLElement} field
- */
-function labelled(text, field) {
-  const label = document.createElement("label");
-  label.append(text, " ", field);
-  return label;
 }

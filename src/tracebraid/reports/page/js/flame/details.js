@@ -1,5 +1,6 @@
 // What a frame of a flame graph is, in words: in the tooltip, and below the graph.
 import { duration, integer, percent } from "tracebraid/format.js";
+import { element, factList } from "tracebraid/elements.js";
 import { LABELS } from "tracebraid/flame/paint.js";
 import { printable } from "tracebraid/printable.js";
 import { stackOf } from "tracebraid/flame/tree.js";
@@ -21,14 +22,15 @@ export function inBrief(tree, frame) {
 }
 
 /**
- * @param {HTMLElement} element is filled anew
+ * @param {HTMLElement} panel is filled anew
  * @param {Tree} tree
  * @param {number} frame
  */
-export function showDetails(element, tree, frame) {
+export function showDetails(panel, tree, frame) {
   const of = (/** @type {number} */ time) =>
     tree.total[0] > 0 ? `${duration(time)} (${percent(time / tree.total[0])})` : duration(time);
   const kind = /** @type {Record<string, string>} */ (LABELS)[tree.kinds[frame]] ?? "all frames";
+  /** @type {[string, string][]} */
   const facts = [
     ["frame", printable(tree.names[frame])],
     ["kind", kind],
@@ -36,16 +38,9 @@ export function showDetails(element, tree, frame) {
     ["self", of(tree.self[frame])],
   ];
   if (tree.count[frame] > 0) facts.push(["count", integer(tree.count[frame])]);
-  const list = document.createElement("dl");
-  list.className = "facts";
-  for (const [label, text] of facts) {
-    const fact = document.createElement("div");
-    fact.append(textIn("dt", label), textIn("dd", text));
-    list.append(fact);
-  }
-  element.replaceChildren(list);
+  panel.replaceChildren(factList(facts, "facts"));
   const stack = stackOf(tree, frame).slice(1, -1);
-  if (stack.length) element.append(stackList(tree, stack));
+  if (stack.length) panel.append(stackList(tree, stack));
 }
 
 /**
@@ -53,24 +48,18 @@ export function showDetails(element, tree, frame) {
  * @param {number[]} stack the outermost first
  */
 function stackList(tree, stack) {
-  const fold = document.createElement("details");
-  fold.append(textIn("summary", `Stack of ${integer(stack.length)}`));
-  const list = document.createElement("ol");
+  const fold = element("details");
+  fold.append(element("summary", undefined, `Stack of ${integer(stack.length)}`));
+  const list = element("ol");
   const left = stack.length - STACK_MOST;
-  for (const frame of stack.slice(-STACK_MOST)) list.append(textIn("li", printable(tree.names[frame])));
+  for (const frame of stack.slice(-STACK_MOST)) {
+    list.append(element("li", undefined, printable(tree.names[frame])));
+  }
   if (left > 0) {
-    fold.append(textIn("p", `The innermost ${STACK_MOST}; ${integer(left)} more are around them.`));
+    fold.append(
+      element("p", undefined, `The innermost ${STACK_MOST}; ${integer(left)} more are around them.`),
+    );
   }
   fold.append(list);
   return fold;
-}
-
-/**
- * @param {string} tag
- * @param {string} text
- */
-export function textIn(tag, text) {
-  const element = document.createElement(tag);
-  element.textContent = text;
-  return element;
 }

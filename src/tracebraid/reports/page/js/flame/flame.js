@@ -3,8 +3,10 @@ import { COLOURS_CHANGED } from "tracebraid/colours.js";
 import { duration, integer, percent } from "tracebraid/format.js";
 import { boxesOf, neighbour, search, stackOf, treeOf, without } from "tracebraid/flame/tree.js";
 import { COLOURS, LABELS, paint, palette, ROW } from "tracebraid/flame/paint.js";
-import { inBrief, showDetails, textIn } from "tracebraid/flame/details.js";
+import { inBrief, showDetails } from "tracebraid/flame/details.js";
 import { controlsOf } from "tracebraid/flame/controls.js";
+import { element, spokenIn } from "tracebraid/elements.js";
+import { putAtPointer, tooltipIn } from "tracebraid/tooltip.js";
 
 /** @typedef {import("tracebraid/data_block.js").Frame} Frame */
 /** @typedef {import("tracebraid/flame/tree.js").Tree} Tree */
@@ -29,26 +31,19 @@ class Flame {
     this.withPython = true;
     this.sought = "";
     this.controls = controlsOf(names, this);
-    this.scroller = document.createElement("div");
-    this.scroller.className = "flame-scroll";
-    this.canvas = document.createElement("canvas");
+    this.scroller = element("div", "flame-scroll");
+    this.canvas = element("canvas");
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-roledescription", "flame graph");
-    this.spacer = document.createElement("div");
+    this.spacer = element("div");
     this.scroller.append(this.canvas, this.spacer);
-    this.tooltip = textIn("div", "");
-    this.tooltip.className = "flame-tooltip";
-    this.tooltip.hidden = true;
-    this.live = textIn("p", "");
-    this.live.className = "flame-live";
-    this.live.setAttribute("aria-live", "polite");
-    this.details = document.createElement("div");
-    this.details.className = "flame-details";
-    this.legend = document.createElement("ul");
-    this.legend.className = "flame-legend";
+    this.details = element("div", "flame-details");
+    this.legend = element("ul", "flame-legend");
     drawing.classList.add("flame");
-    drawing.append(this.controls.bar, this.legend, this.scroller, this.live, this.details, this.tooltip);
+    drawing.append(this.controls.bar, this.legend, this.scroller, this.details);
+    this.spoken = spokenIn(drawing);
+    this.tooltip = tooltipIn(drawing);
     this.colours = palette();
     this.listen();
     this.choose(this.name);
@@ -138,7 +133,7 @@ class Flame {
     const isInView = stackOf(this.whole, frame).includes(this.focus ?? 0);
     if (isInView) this.select(frame);
     else this.zoom(frame);
-    this.live.textContent = inBrief(this.whole, frame);
+    this.spoken.textContent = inBrief(this.whole, frame);
     const top = this.whole.depth[frame] * ROW;
     const { scroller } = this;
     if (top < scroller.scrollTop) scroller.scrollTop = top;
@@ -163,11 +158,7 @@ class Flame {
     this.canvas.style.cursor = frame < 0 ? "" : "pointer";
     if (frame < 0) return;
     this.tooltip.textContent = inBrief(this.whole, frame);
-    const area = /** @type {HTMLElement} */ (this.tooltip.offsetParent ?? document.body)
-      .getBoundingClientRect();
-    const most = Math.max(0, area.width - this.tooltip.offsetWidth);
-    this.tooltip.style.left = `${Math.min(event.clientX - area.left + 12, most)}px`;
-    this.tooltip.style.top = `${event.clientY - area.top + 16}px`;
+    putAtPointer(this.tooltip, event);
   }
 
   resize() {
@@ -200,12 +191,11 @@ class Flame {
   showLegend() {
     const kinds = new Set(this.whole.kinds);
     const items = Object.entries(LABELS).filter(([kind]) => kinds.has(kind)).map(([kind, label]) => {
-      const item = textIn("li", label);
+      const item = element("li", undefined, label);
       item.style.setProperty("--swatch", `var(${/** @type {Record<string, string>} */ (COLOURS)[kind]})`);
       return item;
     });
-    const whole = textIn("li", `in all ${duration(this.whole.total[0])}`);
-    whole.className = "flame-whole";
+    const whole = element("li", "flame-whole", `in all ${duration(this.whole.total[0])}`);
     this.legend.replaceChildren(whole, ...items);
   }
 }

@@ -57,7 +57,7 @@ export function treeOf(frame) {
  * @param {number[]} count
  * @returns {Tree}
  */
-export function withTotals(names, kinds, parents, self, count) {
+function withTotals(names, kinds, parents, self, count) {
   const size = names.length;
   const total = Float64Array.from(self);
   const depth = new Int32Array(size);

@@ -1,5 +1,7 @@
 // The keys of the page: a dialog that lists them, opened with `?`.
 
+import { button, element } from "tracebraid/elements.js";
+
 /** Keys of the page, and of its charts where these have the focus. */
 const KEYS = [
   ["?", "this list"],
@@ -52,27 +54,17 @@ function focusFilter(event) {
 }
 
 function madeDialog() {
-  const dialog = document.createElement("dialog");
-  dialog.className = "keys";
+  const dialog = element("dialog", "keys");
   dialog.setAttribute("aria-label", "Keys");
-  const list = document.createElement("dl");
+  const list = element("dl");
   for (const [key, meaning] of KEYS) {
-    const row = document.createElement("div");
-    const term = document.createElement("dt");
-    const detail = document.createElement("dd");
-    const name = document.createElement("kbd");
-    name.textContent = key;
-    term.append(name);
-    detail.textContent = meaning;
-    row.append(term, detail);
+    const row = element("div");
+    const term = element("dt");
+    term.append(element("kbd", undefined, key));
+    row.append(term, element("dd", undefined, meaning));
     list.append(row);
   }
-  const close = document.createElement("button");
-  close.type = "button";
-  close.className = "control";
-  close.textContent = "Close";
-  close.addEventListener("click", () => dialog.close());
-  dialog.append(list, close);
+  dialog.append(list, button("Close", { name: "control", act: () => dialog.close() }));
   document.body.append(dialog);
   return dialog;
 }

@@ -69,9 +69,11 @@ function fold(nav, button) {
   nav.addEventListener("click", (event) => {
     if (event.target instanceof HTMLAnchorElement) set(false);
   });
-  nav.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !nav.classList.contains("open")) return;
-    set(false);
-    button.focus();
-  });
+  for (const holder of [nav, button]) {
+    holder.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || !nav.classList.contains("open")) return;
+      set(false);
+      button.focus();
+    });
+  }
 }

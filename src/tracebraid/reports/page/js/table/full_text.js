@@ -1,5 +1,7 @@
 // The whole of a long text, one click away.
 
+import { button, element } from "tracebraid/elements.js";
+
 /** @type {HTMLElement | null} */
 let panel = null;
 /** @type {HTMLElement | null} */
@@ -30,19 +32,11 @@ function hide(isFocused) {
 }
 
 function madePanel() {
-  const made = document.createElement("div");
-  made.className = "full-text";
+  const made = element("div", "full-text");
   made.tabIndex = -1;
   made.setAttribute("role", "dialog");
   made.setAttribute("aria-label", "Full text");
-  const content = document.createElement("p");
-  content.className = "content";
-  const close = document.createElement("button");
-  close.type = "button";
-  close.className = "control";
-  close.textContent = "Close";
-  close.addEventListener("click", () => hide(true));
-  made.append(content, close);
+  made.append(element("p", "content"), button("Close", { name: "control", act: () => hide(true) }));
   made.addEventListener("keydown", (event) => {
     if (event.key === "Escape") hide(true);
   });

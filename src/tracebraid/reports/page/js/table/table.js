@@ -15,12 +15,12 @@ import { madeTools } from "tracebraid/table/tools.js";
 /**
  * @param {HTMLElement} element
  * @param {Frame} frame
+ * @param {(string | null)[]} docs what columns mean, by the numbers in `data-columns`
  */
-export function draw(element, frame) {
+export function draw(element, frame, docs) {
   const box = /** @type {HTMLElement | null} */ (element.querySelector(".grid"));
   if (box === null) return;
-  /** @type {Column[]} */
-  const columns = JSON.parse(element.dataset.columns ?? "[]");
+  const columns = columnsOf(element, docs);
   const startNs = BigInt(element.dataset.startNs ?? "0");
   const title = element.querySelector("h3, h4")?.textContent ?? element.id;
   const table = document.createElement("table");
@@ -63,6 +63,17 @@ export function draw(element, frame) {
   box.after(more);
   addNotes(element, columns);
   show();
+}
+
+/**
+ * @param {HTMLElement} element
+ * @param {(string | null)[]} docs
+ * @returns {Column[]}
+ */
+function columnsOf(element, docs) {
+  /** @type {(Omit<Column, "doc"> & { doc?: number })[]} */
+  const columns = JSON.parse(element.dataset.columns ?? "[]");
+  return columns.map((column) => ({ ...column, doc: docs[column.doc ?? -1] ?? undefined }));
 }
 
 /**

@@ -1,5 +1,7 @@
 // What stands above a table: the filter, how many rows match, copy and download.
 
+import { button, element } from "tracebraid/elements.js";
+
 /**
  * @typedef {object} Actions
  * @property {(text: string) => void} filter
@@ -17,10 +19,8 @@ const WAIT_MS = 120; // behind the last key, before the rows are filtered
  * @returns {{ tools: HTMLElement, say: (text: string) => void }}
  */
 export function madeTools(id, title, hasFilter, actions) {
-  const tools = document.createElement("div");
-  tools.className = "tools";
-  const status = document.createElement("span");
-  status.className = "status";
+  const tools = element("div", "tools");
+  const status = element("span", "status");
   status.setAttribute("role", "status");
   const say = (/** @type {string} */ text) => {
     status.textContent = text;
@@ -28,13 +28,21 @@ export function madeTools(id, title, hasFilter, actions) {
   if (hasFilter) tools.append(filterBox(title, actions.filter));
   tools.append(
     status,
-    button("Copy", `Copy ${title} with tabs`, async () => {
-      const isCopied = await copy(actions.copied());
-      say(isCopied ? "Copied" : "This browser does not let the page copy: download the CSV instead");
+    button("Copy", {
+      name: "control",
+      label: `Copy ${title} with tabs`,
+      act: async () => {
+        const isCopied = await copy(actions.copied());
+        say(isCopied ? "Copied" : "This browser does not let the page copy: download the CSV instead");
+      },
     }),
-    button("CSV", `Download ${title} as CSV`, () => {
-      download(`${id}.csv`, actions.csv());
-      say(`${id}.csv`);
+    button("CSV", {
+      name: "control",
+      label: `Download ${title} as CSV`,
+      act: () => {
+        download(`${id}.csv`, actions.csv());
+        say(`${id}.csv`);
+      },
     }),
   );
   return { tools, say };
@@ -45,9 +53,8 @@ export function madeTools(id, title, hasFilter, actions) {
  * @param {(text: string) => void} filter
  */
 function filterBox(title, filter) {
-  const input = document.createElement("input");
+  const input = element("input", "filter");
   input.type = "search";
-  input.className = "filter";
   input.placeholder = "Filter";
   input.autocomplete = "off";
   input.spellcheck = false;
@@ -63,21 +70,6 @@ function filterBox(title, filter) {
     filter(input.value);
   });
   return input;
-}
-
-/**
- * @param {string} text
- * @param {string} label
- * @param {() => void} act
- */
-function button(text, label, act) {
-  const made = document.createElement("button");
-  made.type = "button";
-  made.className = "control";
-  made.textContent = text;
-  made.setAttribute("aria-label", label);
-  made.addEventListener("click", act);
-  return made;
 }
 
 /** @param {string} text */

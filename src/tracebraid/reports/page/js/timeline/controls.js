@@ -1,4 +1,6 @@
 // The elements of the timeline: buttons, search, canvases, panel of details.
+import { button, checkbox, element, spokenIn } from "tracebraid/elements.js";
+import { tooltipIn } from "tracebraid/tooltip.js";
 import { LEGEND, propertyOf } from "tracebraid/timeline/colours.js";
 
 /** @typedef {ReturnType<typeof controlsIn>} Controls */
@@ -13,13 +15,13 @@ export function controlsIn(drawing) {
   const root = element("div", "timeline");
   const bar = element("div", "timeline-bar");
   const buttons = {
-    in: button("+", "Zoom in"),
-    out: button("−", "Zoom out"),
-    all: button("All", "Show all of the time"),
-    fit: button("Fit", "Fit the selected slice"),
-    collapse: button("Collapse", "Collapse or open all ranks"),
-    previous: button("‹", "Previous match"),
-    next: button("›", "Next match"),
+    in: titled("+", "Zoom in"),
+    out: titled("−", "Zoom out"),
+    all: titled("All", "Show all of the time"),
+    fit: titled("Fit", "Fit the selected slice"),
+    collapse: titled("Collapse", "Collapse or open all ranks"),
+    previous: titled("‹", "Previous match"),
+    next: titled("›", "Next match"),
   };
   const search = document.createElement("input");
   search.type = "search";
@@ -54,11 +56,6 @@ export function controlsIn(drawing) {
   canvas.setAttribute("aria-label", "Slices of threads and streams over time");
   const spacer = element("div", "timeline-spacer");
   scroller.append(canvas, spacer);
-  const tooltip = element("div", "timeline-tooltip");
-  tooltip.hidden = true;
-  tooltip.setAttribute("aria-hidden", "true");
-  const status = element("div", "timeline-status");
-  status.setAttribute("role", "status");
   const details = element("div", "timeline-details");
   details.setAttribute("role", "region");
   details.setAttribute("aria-label", "The selected slice");
@@ -67,9 +64,11 @@ export function controlsIn(drawing) {
   help.textContent = HELP;
   const body = element("div", "timeline-body");
   const stage = element("div", "timeline-stage");
-  stage.append(overview, scroller, tooltip);
+  stage.append(overview, scroller);
   body.append(stage, details);
-  root.append(bar, body, legend(), help, status);
+  root.append(bar, body, legend(), help);
+  const status = spokenIn(root);
+  const tooltip = tooltipIn(root);
   drawing.replaceChildren(root);
   return {
     root,
@@ -89,39 +88,13 @@ export function controlsIn(drawing) {
 }
 
 /**
- * @param {string} tag
- * @param {string} name of its class
- */
-function element(tag, name) {
-  const made = document.createElement(tag);
-  made.className = name;
-  return made;
-}
-
-/**
- * @param {string} content
+ * @param {string} text
  * @param {string} label
  */
-function button(content, label) {
-  const made = document.createElement("button");
-  made.type = "button";
-  made.textContent = content;
+function titled(text, label) {
+  const made = button(text, { label });
   made.title = label;
-  made.setAttribute("aria-label", label);
   return made;
-}
-
-/**
- * @param {string} label
- * @returns {[HTMLInputElement, HTMLLabelElement]}
- */
-function checkbox(label) {
-  const input = document.createElement("input");
-  input.type = "checkbox";
-  input.checked = true;
-  const made = document.createElement("label");
-  made.append(input, ` ${label}`);
-  return [input, made];
 }
 
 function legend() {

@@ -1,5 +1,6 @@
 // All that is known of the selected slice, with links to what it has to do with.
 import { lineOf, numbers, texts } from "tracebraid/timeline/model.js";
+import { button, element, factList } from "tracebraid/elements.js";
 import { printable } from "tracebraid/printable.js";
 import { launchedBy, membersOf, parentsOf, waitedFor, waitingFor } from "tracebraid/timeline/relations.js";
 import { nameOf, shortName, trackName } from "tracebraid/timeline/labels.js";
@@ -21,13 +22,13 @@ export function showDetails(panel, model, slice, jump) {
   panel.replaceChildren();
   if (slice < 0) {
     panel.append(
-      text("p", "Click a slice, or choose it with the arrow keys, to see what is known of it.", "hint"),
+      element("p", "hint", "Click a slice, or choose it with the arrow keys, to see what is known of it."),
     );
     return;
   }
-  const title = text("h3", nameOf(model, slice), "name");
+  const title = element("h3", "name", nameOf(model, slice));
   title.dir = "auto";
-  panel.append(title, facts(factsOf(model, slice)));
+  panel.append(title, factList(factsOf(model, slice)));
   for (const [heading, entries] of relationsOf(model, slice)) {
     if (entries.length > 0) panel.append(relations(model, heading, entries, jump));
   }
@@ -64,7 +65,7 @@ function factsOf(model, slice) {
     ["Execution Trace node", some(nodeOf(model, slice), String)],
     ["event of the trace", some(number("event_id"), String)],
   ];
-  return /** @type {[string, string][]} */ (found.filter(([, value]) => value !== null));
+  return found.flatMap(([label, value]) => value === null ? [] : [[label, printable(value)]]);
 }
 
 /**
@@ -105,19 +106,6 @@ function relationsOf(model, slice) {
   ];
 }
 
-/** @param {[string, string][]} rows */
-function facts(rows) {
-  const list = document.createElement("dl");
-  for (const [label, value] of rows) {
-    const row = document.createElement("div");
-    const term = text("dd", printable(value));
-    term.dir = "auto";
-    row.append(text("dt", label), term);
-    list.append(row);
-  }
-  return list;
-}
-
 /**
  * @param {Model} model
  * @param {string} heading
@@ -125,36 +113,27 @@ function facts(rows) {
  * @param {(slice: number) => void} jump
  */
 function relations(model, heading, entries, jump) {
-  const group = document.createElement("div");
-  group.className = "relations";
+  const group = element("div", "relations");
   const more = entries.length > 1 ? ` (${count(entries.length)})` : "";
-  group.append(text("h4", heading + more));
-  const list = document.createElement("ul");
+  group.append(element("h4", undefined, heading + more));
+  const list = element("ul");
   for (const entry of entries.slice(0, LISTED)) {
-    const item = document.createElement("li");
-    const button = /** @type {HTMLButtonElement} */ (text("button", shortName(model, entry.slice)));
-    button.type = "button";
-    button.addEventListener("click", () => jump(entry.slice));
+    const item = element("li");
+    const name = button(shortName(model, entry.slice), { act: () => jump(entry.slice) });
     const track = trackName(model, lineOf(model, entry.slice).track);
     item.append(
-      button,
-      text("span", [entry.note, duration(model.duration[entry.slice]), track].filter(Boolean).join(" · ")),
+      name,
+      element(
+        "span",
+        undefined,
+        [entry.note, duration(model.duration[entry.slice]), track].filter(Boolean).join(" · "),
+      ),
     );
     list.append(item);
   }
-  if (entries.length > LISTED) list.append(text("li", `${count(entries.length - LISTED)} more`));
+  if (entries.length > LISTED) {
+    list.append(element("li", undefined, `${count(entries.length - LISTED)} more`));
+  }
   group.append(list);
   return group;
-}
-
-/**
- * @param {string} tag
- * @param {string} content
- * @param {string} [name] of its class
- */
-function text(tag, content, name) {
-  const element = document.createElement(tag);
-  element.textContent = content;
-  if (name !== undefined) element.className = name;
-  return element;
 }

@@ -32,7 +32,7 @@ export function listen(timeline) {
  * @param {Timeline} timeline
  * @param {{ clientX: number, clientY: number }} event
  */
-export function hit({ state, controls }, event) {
+function hit({ state, controls }, event) {
   const box = controls.canvas.getBoundingClientRect();
   const [x, y] = [event.clientX - box.left, event.clientY - box.top];
   const none = { slice: -1, row: undefined, moment: NaN };

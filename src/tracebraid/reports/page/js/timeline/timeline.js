@@ -12,6 +12,7 @@ import { busyShares, OVERVIEW, renderOverview } from "tracebraid/timeline/overvi
 import { render, RULER, topOfSlice } from "tracebraid/timeline/render.js";
 import { nextFound, searched } from "tracebraid/timeline/search.js";
 import { openTrack, stateOf } from "tracebraid/timeline/state.js";
+import { putAtPointer } from "tracebraid/tooltip.js";
 import { integer as count } from "tracebraid/format.js";
 import { around, revealing, whole, zoomed } from "tracebraid/timeline/view.js";
 
@@ -63,6 +64,11 @@ export class Timeline {
     controls.search.addEventListener("keydown", (event) => {
       if (event.key === "Enter") this.toMatch(event.shiftKey ? -1 : 1);
       else if (event.key === "Escape") controls.scroller.focus();
+    });
+    controls.details.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      this.clear();
+      controls.scroller.focus();
     });
     for (
       const [input, name]
@@ -230,9 +236,7 @@ export class Timeline {
     tooltip.hidden = slice < 0;
     if (slice >= 0) {
       tooltip.textContent = sentenceOf(state.model, slice, lineOf(state.model, slice).track);
-      const box = controls.root.getBoundingClientRect();
-      const x = Math.min(at.clientX - box.left + 12, box.width - tooltip.offsetWidth - 4);
-      tooltip.style.transform = `translate(${Math.max(x, 0)}px, ${at.clientY - box.top + 14}px)`;
+      putAtPointer(tooltip, at);
     }
     if (slice === state.hovered) return;
     state.hovered = slice;
