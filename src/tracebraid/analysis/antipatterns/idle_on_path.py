@@ -138,7 +138,9 @@ def _work(linked: LinkedTrace) -> pl.DataFrame:
 def _streams(work: pl.DataFrame, waits: pl.DataFrame) -> list[_Stream]:
     """The streams by their numbers."""
     by_end = work.filter(pl.col("dur_ns") > 0).sort("end_ns", "number", "event_id")
-    all_ends, all_numbers = (by_end.get_column(name).to_numpy() for name in ("end_ns", "number"))
+    # Begins with what stands for no end at all: all work may be without duration.
+    all_ends = np.r_[-_NEVER, by_end.get_column("end_ns").to_numpy()]
+    all_numbers = np.r_[-1, by_end.get_column("number").to_numpy()]
     waited = waits.join(
         work.select(waited_event="event_id", number="number"),
         on="waited_event",
@@ -160,8 +162,7 @@ def _streams(work: pl.DataFrame, waits: pl.DataFrame) -> list[_Stream]:
         before = np.r_[np.iinfo(np.int64).min, reach[:-1]]
         # What another stream ended last, before it began.
         other = np.searchsorted(all_ends, starts, side="right") - 1
-        late = (communicates | (starts - returned > LAUNCH_NS)) & (other >= 0)
-        other = np.maximum(other, 0)
+        late = (communicates | (starts - returned > LAUNCH_NS)) & (other > 0)
         late &= (all_ends[other] > before) & (all_numbers[other] != number)
         cause, of_cause = np.where(late, all_ends[other], -_NEVER), np.where(late, all_numbers[other], -1)
         # The last wait before its launch, if the stream ran dry while the host waited.

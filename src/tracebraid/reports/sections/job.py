@@ -38,6 +38,9 @@ _PARTS_FORMULA = (
     "The four add up to the span. "
 )
 _MEAN_OF_STEPS = "Means over the rank's steps without warm-up and doubtful steps (analysis step_spread)."
+_MEAN_OF_ALL_STEPS = (
+    "Each step is a warm-up step or doubtful: means over all of the rank's steps (analysis step_times)."
+)
 _OF_TRACE = "No step is marked: from the device's first event to its last (analysis breakdown)."
 
 
@@ -135,6 +138,8 @@ def _breakdown(results: RunResults) -> list[Part]:
     """What fills a step of each rank, or its trace."""
     rows, formula = _mean_step(results), _MEAN_OF_STEPS
     if rows is None:
+        rows, formula = _mean_of_all_steps(results), _MEAN_OF_ALL_STEPS
+    if rows is None:
         whole = frame_of(results, "breakdown")
         rows, formula = None if whole is None else whole.filter(pl.col("step").is_null()), _OF_TRACE
     if rows is None or rows.is_empty():
@@ -179,6 +184,17 @@ def _mean_step(results: RunResults) -> pl.DataFrame | None:
         for part in parts
     ]
     return spread.group_by("rank", "device", maintain_order=True).agg(mean)
+
+
+def _mean_of_all_steps(results: RunResults) -> pl.DataFrame | None:
+    """As `_mean_step`, with warm-up and doubtful steps: for a run that has no others."""
+    times = frame_of(results, "step_times")
+    if times is None:
+        return None
+    names = ("span_ns", *(column for column, _, _ in _PARTS))
+    return times.group_by("rank", "device", maintain_order=True).agg(
+        pl.col(name).fill_null(0).mean() for name in names
+    )
 
 
 def _labelled(rows: pl.DataFrame, labels: Sequence[str]) -> pl.DataFrame:

@@ -38,6 +38,8 @@ def bad_scenes() -> dict[str, Scene]:
         stream.run("kernel without a launch", 1000)
         host.call("cudaStreamSynchronize", 0)
         host.call("cudaMalloc", 0)
+    momentary = Scene()
+    momentary.stream(7).run("kernel without duration", 0)
     events: list[Json] = [
         {"ph": "X", "cat": "cpu_op", "name": "aten::item", "pid": 1, "tid": 1, "ts": 1.0, "dur": 0},
         {
@@ -70,7 +72,7 @@ def bad_scenes() -> dict[str, Scene]:
     ]
     for event in events:
         damaged.raw(event)
-    return {"empty": empty, "instant": instant, "damaged": damaged}
+    return {"empty": empty, "instant": instant, "damaged": damaged, "momentary": momentary}
 
 
 @cache

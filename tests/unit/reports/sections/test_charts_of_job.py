@@ -40,6 +40,17 @@ def test_parts_of_a_bar_add_up_to_the_span() -> None:
     assert bars.height == RANKS
 
 
+def test_where_each_step_is_doubtful_the_bars_are_means_of_all_steps() -> None:
+    results = straggling()[0]
+    spread = results.answers["step_spread"]
+    without = replace(spread, frame=spread.frame.clear())
+    bars = charts_of(job(replace(results, answers={**results.answers, "step_spread": without})))
+    times = results.answers["step_times"].frame
+    spans = times.group_by("rank", maintain_order=True).agg(pl.col("span_ns").mean())
+    sums = bars["job-breakdown"].frames["bars"].select(pl.sum_horizontal(PARTS)).to_series()
+    assert sums.to_list() == pytest.approx(spans.get_column("span_ns").to_list())
+
+
 def test_bars_of_step_times_are_the_medians_with_their_range() -> None:
     bars = charts_of(job(planted_results()))["job-step-time"].frames["bars"]
     times = planted_results().answers["step_times"].frame.filter(~pl.col("warmup"))
