@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.integration.command import fail
+from tests.integration.command import fail, run
 from tests.integration.running import ended, started
 from tracebraid.cli.view import ended_by_terminate
 
@@ -55,3 +55,7 @@ def test_a_port_that_is_taken_is_an_error(job: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         fail("view", "--no-open", "--port", taken.getsockname()[1], job)
+
+
+def test_a_port_that_there_is_not_is_wrong_usage(tmp_path: Path) -> None:
+    assert run("view", "--no-open", "--port", 65_536, tmp_path).returncode == 2

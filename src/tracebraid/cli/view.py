@@ -28,7 +28,10 @@ def view(
         str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
     port: Annotated[
-        int, typer.Option("--port", metavar="N", help="Port of 127.0.0.1, such as for ssh; 0: any.")
+        int,
+        typer.Option(
+            "--port", min=0, max=65_535, metavar="N", help="Port of 127.0.0.1, such as for ssh; 0: any."
+        ),
     ] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address.")] = False,
 ) -> None:

@@ -30,6 +30,11 @@ class ExportFormat(Enum):
     GRAPHML = "graphml"
 
     @property
+    def is_op_graph(self) -> bool:
+        """Whether it is a graph of ops, of which a part can be chosen."""
+        return self in (ExportFormat.DOT, ExportFormat.GRAPHML)
+
+    @property
     def is_folder(self) -> bool:
         """Whether it is a folder with a file for each table."""
         return self in _FOLDERS

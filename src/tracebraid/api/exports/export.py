@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tracebraid.api.exports.options import Exported, ExportOptions
+from tracebraid.errors import ArgumentError
 from tracebraid.files import refuse_target
 from tracebraid.model.export_format import ExportFormat
 from tracebraid.model.job import Job
@@ -52,7 +53,7 @@ def export(
         What was written, and what was noticed.
 
     Raises:
-        ArgumentError: there is no such rank or step.
+        ArgumentError: there is no such rank or step; or a part of a graph of ops is asked of another format.
         InputError: no rank can be read.
         OutputError: the file is there, or cannot be written; nothing is read then.
         ValueError: there is no such format.
@@ -62,9 +63,14 @@ def export(
         tracebraid.export(tracebraid.open("traces/"), "tables", "parquet")
     """
     target = Path(path)
-    module, _, name = _WRITERS[ExportFormat(to)].partition(":")
+    form, options = ExportFormat(to), options or ExportOptions()
+    if not form.is_op_graph and (options.top is not None or options.near is not None):
+        raise ArgumentError(
+            f"top and near choose a part of a graph of ops (dot, graphml); {form.value} has none"
+        )
+    module, _, name = _WRITERS[form].partition(":")
     refuse_target(target)
     write: Callable[[Job, Path, ExportOptions], Exported | None] = getattr(
         importlib.import_module(f"tracebraid.api.exports.{module}"), name
     )
-    return write(job, target, options or ExportOptions()) or Exported.of(target)
+    return write(job, target, options) or Exported.of(target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -69,6 +70,14 @@ def test_what_is_not_there_is_refused(folder: Path, tmp_path: Path) -> None:
     for options in (tracebraid.ExportOptions(near="none"), tracebraid.ExportOptions(step="9")):
         with pytest.raises(ArgumentError):
             tracebraid.export(job, tmp_path / "ops.dot", "dot", options)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("part", [{"top": 3}, {"near": "aten::linear"}])
+def test_other_formats_have_no_part_of_it(folder: Path, tmp_path: Path, part: dict[str, Any]) -> None:
+    options = tracebraid.ExportOptions(**part)
+    with pytest.raises(ArgumentError):
+        tracebraid.export(tracebraid.open(folder), tmp_path / "out.json", "chrome", options)
     assert list(tmp_path.iterdir()) == []
 
 
