@@ -1,6 +1,6 @@
 """Take the pictures of the documents: `python tools/take_screenshots.py [FOLDER]`; needs Chromium.
 
-They show the report of the bundled traces: its top in light, its timeline in dark, and both on a phone.
+They show the report of the bundled traces: its timeline in light, what to change first in dark, its top on a phone.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tests.browser.pages import draw_all  # noqa: E402
 IMAGES = ROOT / "docs" / "images"
 MOST_BYTES = 200_000
 """Of a picture: they are in the repository."""
-DESK = ViewportSize(width=1100, height=760)
+DESK = ViewportSize(width=1360, height=840)
 PICTURES = {
-    "report.png": (Window(DESK), None),
-    "report_timeline.png": (Window(DESK, dark=True), "#timeline"),
+    "report.png": (Window(DESK), "#timeline"),
+    "report_changes.png": (Window(DESK, dark=True), "#changes"),
     "report_phone.png": (Window(PHONE), None),
 }
 """The window of each, and what it is scrolled to."""
