@@ -82,7 +82,7 @@ def test_no_name_steers_a_terminal(folder: Path, arguments: tuple[str, ...]) -> 
 
 
 def test_names_are_no_markup_of_a_terminal(folder: Path) -> None:
-    assert NAMES["markup"] in succeed("analyze", "kernels", folder, "--top", "100")
+    assert NAMES["markup"] in succeed("analyze", "kernels", folder, "--top", "100", COLUMNS="200")
 
 
 def test_json_has_the_exact_names(folder: Path) -> None:

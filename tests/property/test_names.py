@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -29,5 +29,6 @@ def test_names_fit_and_stay_different(names: list[str], width: int) -> None:
 
 
 @given(st.lists(NAMES, max_size=10), st.integers(0, 12))
+@example(["void " * 3, "void " * 4], 0)
 def test_no_width_is_too_small(names: list[str], width: int) -> None:
     assert all(cell_len(text) <= width for text in distinct_names(names, width))

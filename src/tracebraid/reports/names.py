@@ -106,6 +106,8 @@ def _from_difference(text: str, differs: int, width: int) -> str:
     if start <= len(head) + len(_GAP):
         return f"{_begin(text, width - len(_GAP))}{_GAP}" if width > len(_GAP) else _begin(text, width)
     room = width - cell_len(head) - len(_GAP)
+    if room < len(_GAP):
+        return _begin(text, width)
     part = text[start:]
     if cell_len(part) <= room:
         return f"{head}{_GAP}{_end(text, room)}"
