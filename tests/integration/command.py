@@ -50,6 +50,8 @@ def run(*arguments: object, stdin: bytes = b"", **env: str) -> Done:
         redirect_stdout(out),
         redirect_stderr(err),
     ):
+        if "COLUMNS" not in env:
+            os.environ.pop("COLUMNS", None)
         try:
             main.run()
         except SystemExit as end:
