@@ -66,7 +66,8 @@ def graph_results(ranks: Sequence[RankResults], with_graph: bool, options: Repor
         # Both take most of their time in compiled code, which runs on several cores.
         with ThreadPoolExecutor(1) as other:
             sweeping = other.submit(sweep, graph, groups=_SWEPT, annotation=options.annotation)
-            path = critical_path_of_graph(graph, PathOptions(), with_error=True)
+            # The page does not show how stable the path is.
+            path = critical_path_of_graph(graph, PathOptions(replays=0), with_error=True)
         swept = sweeping.result()
     except MissingLibraryError as error:
         if options.with_graph:

@@ -7,6 +7,7 @@ import polars as pl
 from tracebraid.model.answers.graph.sweep import SWEEP, SweepScope
 from tracebraid.model.report.parts import Chart, ChartKind, DataTable, Missing, Note, Section
 from tracebraid.model.report.run_results import RunResults
+from tracebraid.reports.error_lines import error_lines
 from tracebraid.reports.units import duration, percent
 
 __all__ = ["sweep"]
@@ -35,7 +36,9 @@ def sweep(results: RunResults) -> Section | None:
     known = swept.filter(pl.col("gain_50_ns").is_not_null(), pl.col("gain_100_ns") > 0)
     if known.is_empty():
         return Section("what-if", "What-if", [Note("No work in the steps could be faster.")], lead)
-    return Section("what-if", "What-if", [_chart(swept, known)], lead)
+    path = results.path_of_steps
+    errors = [] if path is None else [Note(line) for line in error_lines(path.replay_error)]
+    return Section("what-if", "What-if", [_chart(swept, known), *errors], lead)
 
 
 def _chart(swept: pl.DataFrame, known: pl.DataFrame) -> Chart:

@@ -18,7 +18,10 @@ from tracebraid.api.reporting.options import ReportOptions, chosen_steps
 from tracebraid.api.reporting.run_results import run_results
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.report.parts import Note
 from tracebraid.model.report.run_results import RunResults
+from tracebraid.reports.error_lines import error_lines
+from tracebraid.reports.sections.sweep import sweep
 
 
 def _scene(rank: int = 0) -> Scene:
@@ -71,6 +74,14 @@ def test_the_path_adds_up_and_the_advice_is_there(results: RunResults) -> None:
     assert results.advice.ranks == (0, 1)
     assert results.starts.keys() == {0, 1}
     assert results.start_ns == min(results.starts.values())
+
+
+def test_the_error_of_the_model_stands_beside_what_it_predicts(results: RunResults) -> None:
+    assert results.path_of_steps is not None
+    section = sweep(results)
+    assert section is not None
+    said = [part.text for part in section.parts if isinstance(part, Note)]
+    assert said == error_lines(results.path_of_steps.replay_error) != []
 
 
 def test_without_a_graph_the_results_say_why(folder: Path) -> None:
