@@ -53,6 +53,11 @@ def graph_results(ranks: Sequence[RankResults], with_graph: bool, options: Repor
     Raises:
         MissingLibraryError: they are asked for, and numba is not installed.
     """
+    missing = next((rank.without_graph for rank in ranks if rank.without_graph), "")
+    if missing and options.with_graph:
+        raise MissingLibraryError(missing)
+    if missing:
+        return GraphResults(problem=missing)
     parts = [rank.graph for rank in ranks if rank.graph is not None]
     if not with_graph or not parts:
         if options.with_graph is False:

@@ -20,7 +20,7 @@ from tracebraid.api.graphing import RankOfGraph, rank_of_graph
 from tracebraid.api.job.whole_job import RankOfJob, ranks_of_job
 from tracebraid.api.reporting.asked import ASKED, ASKED_OF_JOB, Asked
 from tracebraid.api.reporting.views import RANK_VIEWS, ViewOptions
-from tracebraid.errors import InputError
+from tracebraid.errors import InputError, MissingLibraryError
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.compact import compact
 from tracebraid.model.coverage import Coverage
@@ -86,10 +86,11 @@ class RankResults:
         answers: by the name of the analysis.
         of_job: what the analyses of the job take of it, by their names.
         advice: what detectors found on it.
-        graph: its part of the dependency graph; None where that was not asked.
+        graph: its part of the dependency graph; None where that was not asked, or cannot be made here.
         views: tables that are drawn.
         findings: what was noticed.
         start_ns: when its trace began, on its own clock.
+        without_graph: what is not installed that the graph needs.
     """
 
     rank: int
@@ -102,6 +103,7 @@ class RankResults:
     views: Mapping[str, pl.DataFrame]
     findings: tuple[Finding, ...]
     start_ns: int | None = None
+    without_graph: str = ""
 
 
 def rank_results(linked: LinkedTrace, asked: AskedOfRank) -> RankResults:
@@ -117,7 +119,11 @@ def rank_results(linked: LinkedTrace, asked: AskedOfRank) -> RankResults:
     known: dict[Gather, pl.DataFrame] = {rank_segments: NO_SEGMENTS} if asked.is_alone else {}
     of_job = ranks_of_job(OF_JOB, linked, annotation, known)
     advice = rank_advice(linked, asked.known, annotation)
-    graph = rank_of_graph(linked, annotation) if asked.with_graph else None
+    graph, without_graph = None, ""
+    try:
+        graph = rank_of_graph(linked, annotation) if asked.with_graph else None
+    except MissingLibraryError as error:
+        without_graph = str(error)
     views: dict[str, pl.DataFrame] = {}
     for view in RANK_VIEWS if asked.is_detailed else ():
         views |= {name: compact(frame) for name, frame in view(linked, asked.views).items()}
@@ -134,6 +140,7 @@ def rank_results(linked: LinkedTrace, asked: AskedOfRank) -> RankResults:
         views,
         (*unread, *linked.known_findings),
         span[0] if span else None,
+        without_graph,
     )
 
 

@@ -16,7 +16,7 @@ from tracebraid.api.job.whole_job import ranks_of_job
 from tracebraid.api.reporting.asked import ASKED, ASKED_OF_JOB, Asked
 from tracebraid.api.reporting.options import ReportOptions, chosen_steps
 from tracebraid.api.reporting.run_results import run_results
-from tracebraid.errors import ArgumentError, InputError
+from tracebraid.errors import ArgumentError, InputError, MissingLibraryError
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.report.parts import Note
 from tracebraid.model.report.run_results import RunResults
@@ -89,6 +89,19 @@ def test_without_a_graph_the_results_say_why(folder: Path) -> None:
     assert found.path_of_steps is None
     assert found.sweep is None
     assert found.without_graph
+
+
+def test_without_numba_there_is_no_graph_and_the_rest_is_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> None:
+        raise MissingLibraryError("not here")
+
+    monkeypatch.setattr("tracebraid.api.reporting.rank_results.rank_of_graph", missing)
+    found = run_results(tracebraid.open(folder))
+    assert (found.path_of_steps, found.without_graph, found.ranks) == (None, "not here", [0, 1])
+    with pytest.raises(MissingLibraryError):
+        run_results(tracebraid.open(folder), ReportOptions(with_graph=True))
 
 
 def test_a_rank_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
