@@ -39,7 +39,8 @@ def job_of_copies(timeline: Timeline, ranks: int) -> Job:
     import polars as pl
 
     from tracebraid.linking.link_traces import link_traces
-    from tracebraid.model.job import Job, RankFiles
+    from tracebraid.model.job import Job
+    from tracebraid.model.rank_files import RankFiles
 
     def load(files: RankFiles, _: object) -> Any:
         moved = files.rank // RANKS_PER_HOST * SKEW_NS + files.rank * 7919 % _LATE_NS

@@ -55,6 +55,9 @@ class InputError(TracebraidError):
         location = f", {where}" if where else ""
         super().__init__(f"{path}{location}: {problem}. {advice}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.problem, self.advice, self.where)
+
 
 class NotATraceError(InputError):
     """The content is something else than a trace: a picture, another JSON file, nothing at all."""
@@ -82,6 +85,9 @@ class OutputError(TracebraidError):
         self.problem = problem
         self.advice = advice
         super().__init__(f"{path}: {problem}. {advice}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.path, self.problem, self.advice)
 
 
 class ArgumentError(TracebraidError):

@@ -27,12 +27,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulation": {"compiled", "graph", "model", "errors"},
     "reports": {"model", "errors", "version"},
     "exporters": {"model", "errors", "files"},
+    # It runs work that it is handed, here or in other processes.
+    "engine": {"child_process", "errors", "model"},
     # It serves bytes: what a report is, and how a timeline is written, it is handed.
     "viewer": {"errors"},
     "api": {
         *("model", "errors", "files"),
         *("recorders", "importers", "linking", "analysis", "validation", "reports", "exporters"),
-        *("graph", "simulation", "viewer"),
+        *("engine", "graph", "simulation", "viewer"),
     },
     # The peers' calls are the stages' own: it composes api, and hands out nouns of the model.
     "compat": {"api", "errors", "model"},
@@ -62,6 +64,7 @@ OPTIONAL_LIBRARIES = {
     "ray",
     "duckdb",
     "fsspec",
+    "obstore",
     "google",
     "hta",
     "numba",

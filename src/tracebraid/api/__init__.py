@@ -95,6 +95,7 @@ from tracebraid.api.critical_paths import (
     critical_path_of_graph,
     write_path_overlay,
 )
+from tracebraid.api.engines import ENGINES, IN_PROCESS, engine_of
 from tracebraid.api.exports.export import export
 from tracebraid.api.exports.options import Exported, ExportOptions
 from tracebraid.api.graphing import (
@@ -131,6 +132,8 @@ from tracebraid.api.user_metrics import metric
 __all__ = [
     "DEFAULT_MIN_SAVING",
     "DEFAULT_REPLAYS",
+    "ENGINES",
+    "IN_PROCESS",
     "ExportOptions",
     "Exported",
     "Measured",
@@ -179,6 +182,7 @@ __all__ = [
     "detectors",
     "diff",
     "diff_of_profiles",
+    "engine_of",
     "export",
     "export_reports",
     "exposed_collectives",

@@ -23,11 +23,11 @@ from tracebraid.model.check import Check, CheckedRank, Severity
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
-from tracebraid.model.job import RankFiles
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.process import process_of_et, process_of_timeline
+from tracebraid.model.rank_files import RankFiles
 from tracebraid.validation.advice import diagnose, diagnosis_of
 from tracebraid.validation.clocks import clock_findings
 from tracebraid.validation.consequences import without_consequences

@@ -17,7 +17,7 @@ from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.importers.reading import reading
 from tracebraid.model.check import Repair, Severity
 from tracebraid.model.et_arrow import is_arrow
-from tracebraid.model.job import RankFiles
+from tracebraid.model.rank_files import RankFiles
 from tracebraid.validation.advice import diagnose
 from tracebraid.validation.identity import identity_findings
 

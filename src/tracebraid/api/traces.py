@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
+from tracebraid.api.engines import IN_PROCESS, engine_of
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
 from tracebraid.importers.discovery.capture_folder import recorder_of
@@ -15,11 +16,13 @@ from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.link_traces import link_traces
+from tracebraid.model.engine import Engine
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
-from tracebraid.model.job import Job, Progress, RankFiles
+from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
+from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.stage import Stage
 from tracebraid.model.timeline import Timeline
 
@@ -42,6 +45,8 @@ def open(
     processes: int | None = None,
     matching: Matching | str = "auto",
     window: int | None = None,
+    *,
+    engine: Engine | str = IN_PROCESS,
 ) -> Job:
     """Open a folder of traces, or one Kineto trace, as a job.
 
@@ -55,10 +60,11 @@ def open(
         processes: how many processes may decode one file; None: as many as its size is worth.
         matching: as in `link`.
         window: which window of a capture, from 0; None for the last one.
+        engine: how questions to many ranks run, see `engine_of`.
 
     Raises:
         InputError: there is no Kineto trace, or no such window.
-        ArgumentError: there is no such matching.
+        ArgumentError: there is no such matching or engine.
 
     Examples:
         >>> import tracebraid
@@ -70,13 +76,21 @@ def open(
     """
     files, findings = find_rank_files(path, window)
     how = Matching(matching) if isinstance(matching, str) else matching
+    runs_in = engine_of(engine) if isinstance(engine, str) else engine
+    return Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in)
 
-    def load(rank_files: RankFiles, progress: Progress | None) -> LinkedTrace:
-        assert rank_files.kineto is not None, "a job opens only ranks that have a Kineto trace"
-        et = None if rank_files.et is None else Stage(partial(_read_with_recorder, rank_files.et))
-        return link_traces(read_timeline(rank_files.kineto, processes, progress), et, how)
 
-    return Job(str(path), files, load, findings)
+@dataclass(frozen=True)
+class _ReadAndLink:
+    """Opens a rank of a folder of traces."""
+
+    processes: int | None
+    matching: Matching
+
+    def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        assert files.kineto is not None, "a job opens only ranks that have a Kineto trace"
+        et = None if files.et is None else Stage(partial(_read_with_recorder, files.et))
+        return link_traces(read_timeline(files.kineto, self.processes, progress), et, self.matching)
 
 
 def link(

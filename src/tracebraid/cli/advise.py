@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
+from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import note, progress, say, say_findings
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks, asked_ranks
 from tracebraid.cli.table_output import Format, target_of, write_json, write_table
@@ -27,15 +28,11 @@ _TOP = 10
 """Items that are printed, if --top does not say otherwise."""
 
 
+@with_job_options
 def advise(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")],
+    path: TracePath,
+    job_options: JobOptions,
     rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--window", help="Of a capture with several windows only this, from 0; by default the last."
-        ),
-    ] = None,
     annotation: Annotated[
         str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
@@ -68,7 +65,7 @@ def advise(
         api.check_min_saving(least)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
-    job = api.open(path, window=window)
+    job = job_options.open(path)
     ranks = asked_ranks(job, rank)
     found = list(job.findings)
     advice = _advice(job, ranks, _Asked(annotation, least, by_graph), found)
@@ -102,9 +99,7 @@ def _advice(job: Job, ranks: list[int], asked: _Asked, findings: list[Finding]) 
 
     def question(linked: LinkedTrace) -> tuple[api.RankAdvice, api.RankOfGraph | None]:
         advice = api.rank_advice(linked, known, asked.annotation)
-        part = api.rank_of_graph(linked, asked.annotation) if asked.by_graph else None
-        findings.extend(linked.known_findings)
-        return advice, part
+        return advice, api.rank_of_graph(linked, asked.annotation) if asked.by_graph else None
 
     with progress("reading") as update:
         found = list(ask_ranks(job, ranks, question, update, findings))

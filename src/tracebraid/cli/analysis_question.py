@@ -20,12 +20,29 @@ from tracebraid.model.questions.analysis import Analysis, Answer
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["Question", "check_peaks", "question_of"]
+__all__ = ["Question", "RankNotes", "check_peaks", "question_of"]
 
 _LIKENESS = 0.6
 """How alike a name must be to be suggested, 0 to 1: the default of difflib."""
 _NAMES_LISTED = 12
 """Of more names the first and the last stand in an error."""
+
+
+@dataclass(frozen=True)
+class RankNotes:
+    """What goes with the answer of a rank.
+
+    Args:
+        rank: the rank.
+        start_ns: when its trace began.
+        steps: names of its steps; only where `step` or another annotation is asked for.
+        annotations: names of what could mark steps instead, where it has none; likewise.
+    """
+
+    rank: int
+    start_ns: int
+    steps: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
 
 
 @dataclass
@@ -52,21 +69,18 @@ class Question:
     starts: dict[int, int] = field(default_factory=dict)
     is_matched: bool = True
 
-    def of_rank(self, findings: list[Finding], linked: LinkedTrace) -> Answer:
-        """The answer of a rank; what was noticed in its traces is added to the findings."""
+    def of_rank(self, linked: LinkedTrace) -> tuple[Answer, RankNotes]:
+        """The answer of a rank."""
         answer = api.analyze(self.analysis.name, linked, **self.options)
-        self._note(findings, linked)
-        if self.step is None:
-            return answer
-        frame = answer.frame.filter(pl.col("step").is_in(self._step_names))
-        return Answer(answer.analysis, frame, answer.lacks)
+        if self.step is not None:
+            frame = answer.frame.filter(pl.col("step").is_in(self._step_names))
+            answer = Answer(answer.analysis, frame, answer.lacks)
+        return answer, self._notes(linked)
 
-    def part_of_rank(self, findings: list[Finding], linked: LinkedTrace) -> api.RankOfJob:
-        """What an analysis of a whole job takes of a rank; the same is noted as by `of_rank`."""
+    def part_of_rank(self, linked: LinkedTrace) -> tuple[api.RankOfJob, RankNotes]:
+        """What an analysis of a whole job takes of a rank."""
         assert isinstance(self.analysis, JobAnalysis), "others are asked rank by rank"
-        part = api.rank_of_job(self.analysis, linked, self.options)
-        self._note(findings, linked)
-        return part
+        return api.rank_of_job(self.analysis, linked, self.options), self._notes(linked)
 
     def over_ranks(self, findings: list[Finding], parts: list[api.RankOfJob], rank: int | None) -> Answer:
         """The answer of an analysis of a whole job; what was noticed between the ranks is added to the findings."""
@@ -82,19 +96,23 @@ class Question:
             frame = frame.filter(pl.col("step").is_in(self._step_names))
         return Answer(answer.analysis, frame, answer.lacks)
 
-    def _note(self, findings: list[Finding], linked: LinkedTrace) -> None:
-        """Note the findings of a rank, when its trace began, and its steps."""
-        findings += linked.known_findings
+    def note(self, notes: RankNotes) -> None:
+        """Keep what goes with the answer of a rank."""
+        self.starts[notes.rank] = notes.start_ns
+        self.steps_seen += [name for name in notes.steps if name not in self.steps_seen]
+        self.annotations_seen += [name for name in notes.annotations if name not in self.annotations_seen]
+
+    def _notes(self, linked: LinkedTrace) -> RankNotes:
         span = linked.timeline.span_ns
-        self.starts[linked.rank] = span[0] if span else 0
+        start_ns = span[0] if span else 0
         if self.step is None and self.annotation == PROFILER_STEP:
-            return
-        names = api.steps(linked, self.annotation).get_column("step")
-        self.steps_seen += [name for name in names.to_list() if name not in self.steps_seen]
-        if names.is_empty():
-            marks = linked.timeline.of_role(Role.ANNOTATION).get_column("name").cast(pl.String)
-            found = marks.str.replace(r"#\d+$", "").unique(maintain_order=True).to_list()
-            self.annotations_seen += [name for name in found if name not in self.annotations_seen]
+            return RankNotes(linked.rank, start_ns)
+        names = api.steps(linked, self.annotation).get_column("step").to_list()
+        if names:
+            return RankNotes(linked.rank, start_ns, tuple(names))
+        marks = linked.timeline.of_role(Role.ANNOTATION).get_column("name").cast(pl.String)
+        found = marks.str.replace(r"#\d+$", "").unique(maintain_order=True).to_list()
+        return RankNotes(linked.rank, start_ns, annotations=tuple(found))
 
     def check_steps(self) -> None:
         """Refuse a step or an annotation that no rank has.
@@ -122,8 +140,8 @@ def _listed(names: list[str]) -> str:
 
 
 def question_of(
-    name: str, path: Path | None, options: Mapping[str, object], step: str | None, annotation: str
-) -> tuple[Question, Path]:
+    name: str, path: str | None, options: Mapping[str, object], step: str | None, annotation: str
+) -> tuple[Question, str]:
     """The question and whom to ask, checked before anything is read.
 
     Raises:
@@ -158,14 +176,14 @@ def check_peaks(options: Mapping[str, object]) -> None:
             raise typer.BadParameter(f"--{option.replace('_', '-')} is {peak:g}; give a number above 0")
 
 
-def _analysis(name: str, path: Path | None) -> Analysis | JobAnalysis:
+def _analysis(name: str, path: str | None) -> Analysis | JobAnalysis:
     """The analysis of that name; `-` may stand for `_`."""
     by_name = {analysis.name: analysis for analysis in api.analyses()}
     wanted = name.replace("-", "_")
     if wanted in by_name:
         return by_name[wanted]
-    second = "" if path is None else path.name.replace("-", "_")
-    if second in by_name and not (path and path.exists()):
+    second = "" if path is None else Path(path).name.replace("-", "_")
+    if second in by_name and not (path and Path(path).exists()):
         raise typer.BadParameter(f"the NAME comes first: tracebraid analyze {second} {name}")
     near = get_close_matches(wanted.lower(), by_name, 3, _LIKENESS)
     near += [known for known in by_name if wanted.lower() in known and known not in near] if wanted else []

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import polars as pl
 import typer
 
 from tracebraid import api
-from tracebraid.cli.analysis_question import Question, question_of
+from tracebraid.cli.analysis_question import Question, RankNotes, question_of
+from tracebraid.cli.job_options import JobOptions, OptionalTracePath, with_job_options
 from tracebraid.cli.output import note, output_width, progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks, asked_ranks
 from tracebraid.cli.table_output import Format, Target, target_of, write_table
@@ -26,18 +27,20 @@ from tracebraid.reports.answers.answers import answer_parts, lacks_lines, no_row
 
 __all__ = ["analyze"]
 
+T = TypeVar("T")
+
 _TOP = 20
 """Rows of each rank that are printed, if --top does not say otherwise."""
 
 
+@with_job_options
 def analyze(
+    job_options: JobOptions,
     name: Annotated[
         str | None,
         typer.Argument(metavar="NAME", help="An analysis, such as idle_causes; --list names them."),
     ] = None,
-    path: Annotated[
-        Path | None, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")
-    ] = None,
+    path: OptionalTracePath = None,
     list_all: Annotated[
         bool, typer.Option("--list", help="List the analyses: what each answers, and what it needs.")
     ] = False,
@@ -45,12 +48,6 @@ def analyze(
     step: Annotated[
         str | None,
         typer.Option("--step", metavar="N", help="Only this step, by its number or its whole name."),
-    ] = None,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--window", help="Of a capture with several windows only this, from 0; by default the last."
-        ),
     ] = None,
     per_step: Annotated[bool, typer.Option("--per-step", help="Rows for each step.")] = False,
     annotation: Annotated[
@@ -115,7 +112,7 @@ def analyze(
     options = {option: value for option, value in given.items() if value is not None}
     question, path = question_of(name, path, options, step, annotation)
     target.refuse_existing()
-    job = api.open(path, window=window)
+    job = job_options.open(path)
     ranks = asked_ranks(job, rank)
     findings: list[Finding] = []
     with progress("reading") as update:
@@ -135,7 +132,7 @@ def _ask(
     """The answer of all ranks; what was noticed in their traces is added to the findings."""
     findings += job.findings
     try:
-        answers = list(ask_ranks(job, ranks, partial(question.of_rank, findings), update, findings))
+        answers = _noted(question, ask_ranks(job, ranks, question.of_rank, update, findings))
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
     question.check_steps()
@@ -150,12 +147,21 @@ def _ask_job(
     if rank is not None and all(column.name != "rank" for column in question.analysis.table.columns):
         raise typer.BadParameter(f"{question.analysis.name} is about all ranks together: leave out --rank")
     findings += job.findings
-    parts = list(ask_ranks(job, job.ranks, partial(question.part_of_rank, findings), update, findings))
+    parts = _noted(question, ask_ranks(job, job.ranks, question.part_of_rank, update, findings))
     question.check_steps()
     try:
         return question.over_ranks(findings, parts, rank)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def _noted(question: Question, answers: Iterable[tuple[T, RankNotes]]) -> list[T]:
+    """The answers of the ranks; what goes with each is kept with the question."""
+    found = []
+    for answer, notes in answers:
+        question.note(notes)
+        found.append(answer)
+    return found
 
 
 def _show(answer: Answer, question: Question, target: Target, top: int) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
+from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import note, output_width, say, say_json
 from tracebraid.cli.ranks import asked_ranks
 from tracebraid.cli.ranks_of_graph import asked_graph, end, findings_data
@@ -24,8 +25,10 @@ _TOP = 10
 """Rows of each table that are printed, if --top does not say otherwise."""
 
 
+@with_job_options
 def critical_path(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")],
+    path: TracePath,
+    job_options: JobOptions,
     step: Annotated[
         str | None, typer.Option("--step", metavar="N", help="Only this step: its number, or its name.")
     ] = None,
@@ -57,12 +60,6 @@ def critical_path(
             help="Perturbed replays of each step, which say how stable its path is; 0: none.",
         ),
     ] = api.DEFAULT_REPLAYS,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--window", help="Of a capture with several windows only this, from 0; by default the last."
-        ),
-    ] = None,
     annotation: Annotated[
         str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
@@ -73,7 +70,7 @@ def critical_path(
     if out is not None and not out.name.endswith((".json", ".json.gz")):
         raise typer.BadParameter(f"{out} ends in neither .json nor .json.gz: name such a file")
     Target(None, out).refuse_existing()
-    job = api.open(path, window=window)
+    job = job_options.open(path)
     asked_ranks(job, rank)
     asked = asked_graph(job, annotation)
     if rank is not None and rank not in asked.graph.ranks.ranks.get_column("rank"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from tracebraid import api
 from tracebraid.cli.link import LinkedRank, Links, link_into, show_ledger
 from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.ranks import ask_ranks
-from tracebraid.cli.summary import Summary, show_tables, summarise_rank
+from tracebraid.cli.summary import RankSummary, Summary, show_tables, summarise_rank
 from tracebraid.errors import OutputError
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
@@ -49,14 +50,18 @@ def demo(
 def _answers(job: Job, folder: Path | None, json: bool, update: api.Progress) -> tuple[Links, Summary]:
     """Link and summarise each rank, and write its ET+ where a folder is named, in one pass."""
     links, found = Links([], list(job.findings)), Summary([])
-
-    def link_and_summarise(linked: LinkedTrace) -> LinkedRank:
-        summarise_rank(found, PROFILER_STEP, json, linked)
-        return link_into(linked, folder)
-
-    for rank in ask_ranks(job, job.ranks, link_and_summarise, update, links.findings):
+    question = partial(_link_and_summarise, folder=folder, json=json, first=job.ranks[0])
+    for rank, answers in ask_ranks(job, job.ranks, question, update, links.findings, noticed=False):
         links.add(rank)
+        found.add(answers)
     return links, found
+
+
+def _link_and_summarise(
+    linked: LinkedTrace, folder: Path | None, json: bool, first: int
+) -> tuple[LinkedRank, RankSummary]:
+    answers = summarise_rank(linked, PROFILER_STEP, json, first)
+    return link_into(linked, folder), answers
 
 
 def _copy(traces: Path, folder: Path) -> None:

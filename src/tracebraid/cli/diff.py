@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
+from tracebraid.cli.job_options import JobOptions, path_or_url, with_job_options
 from tracebraid.cli.output import OfAll, note, output_width, progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks
 from tracebraid.cli.report import report_target
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
-from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.comparison import GateOutcome
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.diff import diff_data, diff_parts_for_people
@@ -25,20 +25,21 @@ __all__ = ["diff"]
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
 
 
+@with_job_options
 def diff(
     a: Annotated[
-        Path, typer.Argument(metavar="A", help="The run before: a folder of traces, or one Kineto trace.")
+        str,
+        typer.Argument(
+            metavar="A", help="The run before: a folder of traces, or one Kineto trace.", parser=path_or_url
+        ),
     ],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The run after, which is compared with A.")],
+    b: Annotated[
+        str, typer.Argument(metavar="B", help="The run after, which is compared with A.", parser=path_or_url)
+    ],
+    job_options: JobOptions,
     annotation: Annotated[
         str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--window", help="Of captures with several windows only this, from 0; by default the last."
-        ),
-    ] = None,
     with_doubtful: Annotated[
         bool,
         typer.Option(
@@ -77,9 +78,9 @@ def diff(
     with progress("reading") as update:
         whole = OfAll(update, 2)
         for path in (a, b):
-            job = api.open(path, window=window)
+            job = job_options.open(path)
             findings += job.findings
-            question = partial(_profile, findings, annotation)
+            question = partial(api.profile_of_rank, annotation=annotation)
             runs.append(list(ask_ranks(job, job.ranks, question, whole, findings)))
             whole.next()
     try:
@@ -98,12 +99,6 @@ def diff(
     fails = limit is not None and _fails(found.gate(limit), limit)
     if fails or any(finding.code is UNREADABLE for finding in findings):
         raise typer.Exit(1)
-
-
-def _profile(findings: list[Finding], annotation: str, linked: LinkedTrace) -> api.RankProfile:
-    profile = api.profile_of_rank(linked, annotation)
-    findings += linked.known_findings
-    return profile
 
 
 def _fails(outcome: GateOutcome, limit: float) -> bool:

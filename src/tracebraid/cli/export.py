@@ -9,6 +9,7 @@ import typer
 
 from tracebraid import api
 from tracebraid.api.job.readable_ranks import UNREADABLE
+from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import note, progress, say_findings
 from tracebraid.errors import ArgumentError
 from tracebraid.files import refuse_target
@@ -26,8 +27,10 @@ _FORMATS = (
 )
 
 
+@with_job_options
 def export(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")],
+    path: TracePath,
+    job_options: JobOptions,
     to: Annotated[ExportFormat, typer.Option("--to", metavar="FORMAT", help=_FORMATS)],
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="OUT", help="The new file, or the new folder of tables.")
@@ -48,12 +51,6 @@ def export(
             "--near", metavar="NAME", help="Of a graph of ops only those of this name, and what is near."
         ),
     ] = None,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--window", help="Of a capture with several windows only this, from 0; by default the last."
-        ),
-    ] = None,
     annotation: Annotated[
         str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
@@ -61,7 +58,7 @@ def export(
     """Hand the run on: to Perfetto, as tables with their schemas, as flame graphs, or as a graph of ops."""
     _check_name(out, to)
     refuse_target(out)
-    job = api.open(path, window=window)
+    job = job_options.open(path)
     with progress("exporting") as update:
         try:
             done = api.export(job, out, to, api.ExportOptions(rank, step, annotation, update, top, near))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -207,10 +208,10 @@ def _ranks(pairs: Pairs, update: api.Progress, findings: list[Finding]) -> Itera
     if out is not None:
         _make_folder(out)
     if not pairs.align_clocks:
-        yield from ask_ranks(job, job.ranks, lambda linked: link_into(linked, out), update, findings)
+        yield from ask_ranks(job, job.ranks, partial(link_into, folder=out), update, findings, noticed=False)
         return
     # Clocks are known when all ranks have been read; what is noticed about their files is said by the second pass.
-    first = ask_ranks(job, job.ranks, api.rank_parts, lambda share: update(share / 2), [])
+    first = ask_ranks(job, job.ranks, api.rank_parts, lambda share: update(share / 2), [], noticed=False)
     ranks = api.linked_parts(list(first))
     findings += ranks.findings
     yield from ask_ranks(
@@ -219,6 +220,7 @@ def _ranks(pairs: Pairs, update: api.Progress, findings: list[Finding]) -> Itera
         lambda linked: link_into(api.on_reference_clock(linked, ranks), out),
         lambda share: update(0.5 + share / 2),
         findings,
+        noticed=False,
     )
 
 

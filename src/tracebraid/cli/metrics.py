@@ -11,6 +11,7 @@ import typer
 
 from tracebraid import api
 from tracebraid.cli.analysis_question import check_peaks
+from tracebraid.cli.job_options import JobOptions, OptionalTracePath, with_job_options
 from tracebraid.cli.output import note, output_width, progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks, asked_ranks
 from tracebraid.cli.table_output import Format, Target, target_of, write_json, write_table
@@ -29,10 +30,10 @@ from tracebraid.reports.metrics import (
 __all__ = ["metrics"]
 
 
+@with_job_options
 def metrics(
-    path: Annotated[
-        Path | None, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")
-    ] = None,
+    job_options: JobOptions,
+    path: OptionalTracePath = None,
     list_all: Annotated[
         bool, typer.Option("--list", help="List the metrics: unit, formula, and what each needs.")
     ] = False,
@@ -41,12 +42,6 @@ def metrics(
     ] = None,
     rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
     per_rank: Annotated[bool, typer.Option("--per-rank", help="Print the values of each rank, too.")] = False,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--window", help="Of a capture with several windows only this, from 0; by default the last."
-        ),
-    ] = None,
     annotation: Annotated[
         str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
@@ -85,13 +80,13 @@ def metrics(
     if path is None:
         raise typer.BadParameter("give a PATH; --list names the metrics")
     target.refuse_existing()
-    job = api.open(path, window=window)
+    job = job_options.open(path)
     ranks = asked_ranks(job, rank)
     findings += job.findings
     options = MetricOptions(annotation, with_doubtful, peak_flops, peak_bandwidth)
     with progress("reading") as update:
         take = partial(api.take_of_rank, chosen, annotation)
-        taken = list(ask_ranks(job, ranks, take, update, findings))
+        taken = list(ask_ranks(job, ranks, take, update, findings, noticed=False))
     if annotation != PROFILER_STEP and not any(of_rank.has_steps for of_rank in taken):
         raise typer.BadParameter(f"no step is marked by {annotation}")
     measured = api.measured(chosen, taken, options)

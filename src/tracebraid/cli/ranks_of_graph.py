@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import typer
 
@@ -13,7 +14,6 @@ from tracebraid.cli.ranks import UNREADABLE, ask_ranks
 from tracebraid.model.finding import Finding
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.job import Job
-from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.reports.machine import finding_data
 
 __all__ = ["AskedGraph", "asked_graph", "end", "findings_data"]
@@ -41,11 +41,7 @@ def asked_graph(job: Job, annotation: str) -> AskedGraph:
     """
     found = list(job.findings)
 
-    def question(linked: LinkedTrace) -> api.RankOfGraph:
-        part = api.rank_of_graph(linked, annotation)
-        found.extend(linked.known_findings)
-        return part
-
+    question = partial(api.rank_of_graph, annotation=annotation)
     with progress("reading") as update:
         parts = list(ask_ranks(job, job.ranks, question, update, found))
         graph = api.graph_of_ranks(parts, annotation)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
+from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import json_bytes, note, output_width, progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, asked_ranks
 from tracebraid.errors import ArgumentError
@@ -84,8 +85,10 @@ def report_target(out: Path | None, json: bool, text: bool, rows: int = DEFAULT_
     return ReportTarget(out, json, rows)
 
 
+@with_job_options
 def report(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")],
+    path: TracePath,
+    job_options: JobOptions,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="The new file: a page (.html), or JSON (.json); report.html."),
@@ -98,12 +101,6 @@ def report(
             "--steps",
             metavar="3,5-7",
             help="The steps that the timeline shows: numbers, ranges or names; by default one of median length.",
-        ),
-    ] = None,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--window", help="Of a capture with several windows only this, from 0; by default the last."
         ),
     ] = None,
     annotation: Annotated[
@@ -124,7 +121,7 @@ def report(
 ) -> None:
     """Write one page that a team can look at: where the time goes, why, and what would change it."""
     target = report_target(out if out or json or text else _PAGE, json, text, top)
-    job = api.open(path, window=window)
+    job = job_options.open(path)
     asked_ranks(job, rank)
     options = api.ReportOptions(title, rank, steps, annotation, critical_path)
     with progress("reading") as update:

@@ -8,21 +8,23 @@ import sys
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tracebraid import api
 from tracebraid.api.viewing import report_server
+from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import note, say
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["ended_by_terminate", "view"]
 
 
+@with_job_options
 def view(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")],
+    path: TracePath,
+    job_options: JobOptions,
     title: Annotated[str | None, typer.Option("--title", help="What stands on top of the page.")] = None,
     annotation: Annotated[
         str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
@@ -39,7 +41,7 @@ def view(
 
     Nobody else can read it: the address holds a token, and only 127.0.0.1 answers.
     """
-    job = api.open(path)
+    job = job_options.open(path)
     report = api.report(job, title=title, annotation=annotation)
     with (
         suppress(KeyboardInterrupt),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tracebraid import api
+from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import say, say_json
 from tracebraid.cli.ranks_of_graph import AskedGraph, asked_graph, end, findings_data
 from tracebraid.cli.simulation_answers import Shown, say_stragglers, say_sweep
@@ -20,8 +20,10 @@ from tracebraid.reports.what_if import what_if_data, what_if_parts
 __all__ = ["what_if"]
 
 
+@with_job_options
 def what_if(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.")],
+    path: TracePath,
+    job_options: JobOptions,
     change: Annotated[
         list[str] | None,
         typer.Option(
@@ -56,12 +58,6 @@ def what_if(
     csv: Annotated[
         bool, typer.Option("--csv", help="Print the times of steps, before and after, as CSV.")
     ] = False,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            "--window", help="Of a capture with several windows only this, from 0; by default the last."
-        ),
-    ] = None,
     annotation: Annotated[
         str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
     ] = PROFILER_STEP,
@@ -73,7 +69,7 @@ def what_if(
         raise typer.BadParameter("give one of --change, --sweep and --stragglers")
     if by and not sweep:
         raise typer.BadParameter("--by is of --sweep")
-    job = api.open(path, window=window)
+    job = job_options.open(path)
     asked = asked_graph(job, annotation)
     shown = Shown(top, json, csv)
     if sweep:

@@ -12,7 +12,7 @@ from tracebraid.importers.kineto.reader import timeline_of
 from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
 from tracebraid.importers.reading import reading
 from tracebraid.model.execution_trace import ExecutionTrace
-from tracebraid.model.job import Progress
+from tracebraid.model.rank_files import Progress
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["read_trace"]

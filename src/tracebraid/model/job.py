@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import polars as pl
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model import notebook
 from tracebraid.model.compact import compact
+from tracebraid.model.engine import Engine, InProcess, Outcome
 from tracebraid.model.finding import Finding
 from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.stage import Stage
 
-__all__ = ["Job", "Progress", "Questions", "RankFiles", "answers_of"]
-
-Progress: TypeAlias = Callable[[float], None]
-"""Is called with the progress so far, 0 to 1."""
+__all__ = ["Job", "Load", "Questions", "answers_of"]
 
 T = TypeVar("T")
 
@@ -37,19 +36,30 @@ def answers_of(linked: LinkedTrace, questions: Questions) -> dict[Hashable, Any]
     }
 
 
-@dataclass(frozen=True)
-class RankFiles:
-    """The files of one rank.
+Load: TypeAlias = Callable[[RankFiles, Progress | None], LinkedTrace]
+"""Opens a rank: reads its Kineto trace, and reports its progress. It may be pickled by cloudpickle."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Ask(Generic[T]):
+    """Opens a rank and asks it: the work that an engine runs.
 
     Args:
-        rank: the rank.
-        kineto: path of the Kineto trace; None where there is none.
-        et: path of the Execution Trace; None where there is none.
+        load: opens it.
+        question: what is asked.
+        kept: ranks that are open in this process; another process opens its own.
     """
 
-    rank: int
-    kineto: str | None
-    et: str | None
+    load: Load
+    question: Callable[[LinkedTrace], T]
+    kept: Mapping[int, Stage[LinkedTrace]]
+
+    def __call__(self, files: RankFiles, progress: Progress | None) -> T:
+        kept = self.kept.get(files.rank)
+        return self.question(kept() if kept is not None else self.load(files, progress))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Ask, (self.load, self.question, {})
 
 
 @dataclass(frozen=True)
@@ -63,12 +73,14 @@ class Job:
         files: the files of each rank, in the order of ranks.
         load: opens one rank: reads its Kineto trace, and reports its progress.
         findings: what was noticed about the files.
+        engine: how questions to many ranks run.
     """
 
     path: str
     files: tuple[RankFiles, ...]
-    load: Callable[[RankFiles, Progress | None], LinkedTrace]
+    load: Load
     findings: tuple[Finding, ...] = ()
+    engine: Engine = field(default_factory=InProcess, repr=False)
     _kept: dict[int, Stage[LinkedTrace]] = field(default_factory=dict, repr=False)
     _taken: dict[tuple[int, Hashable], Any] = field(default_factory=dict, repr=False)
 
@@ -112,7 +124,8 @@ class Job:
 
         A loop's variable holds one rank until the next one is read; `each` and `ask` release it before.
         """
-        return self.each(lambda linked: linked)
+        for rank in self.ranks:
+            yield self._linked(rank)
 
     def ask(self, *questions: Callable[[LinkedTrace], pl.DataFrame]) -> tuple[pl.DataFrame, ...]:
         """Answer several questions in one pass: each rank is read once, and released before the next one is.
@@ -139,19 +152,35 @@ class Job:
         ranks: list[int] | None = None,
         progress: Progress | None = None,
     ) -> Iterator[T]:
-        """The answers of all ranks, or of some, one after the other; see `ask`.
+        """The answers of all ranks, or of some, in their order; see `ask`.
 
         Args:
-            question: is asked of each linked trace; what it returns should not hold that.
+            question: is asked of each linked trace. The job's engine may run it in another process: it has no effect
+                but what it returns, which does not hold the linked trace.
             ranks: the ranks; None for all.
-            progress: is called with the share of each Kineto trace that is read, 0 to 1.
+            progress: is called with the share of all these ranks that is done, 0 to 1.
 
         Raises:
             ArgumentError: there is no Kineto trace of such a rank.
             InputError: a file cannot be read.
         """
-        for rank in self.ranks if ranks is None else ranks:
-            yield question(self._linked(rank, progress))
+        for outcome in self.outcomes(question, ranks, progress):
+            yield outcome.value()
+
+    def outcomes(
+        self,
+        question: Callable[[LinkedTrace], T],
+        ranks: list[int] | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Outcome[T]]:
+        """As `each`, with the error of each rank whose files cannot be read, instead of an exception.
+
+        Raises:
+            ArgumentError: there is no Kineto trace of such a rank.
+        """
+        kept = {rank: stage for rank, stage in self._kept.items() if stage.is_computed}
+        files = [self._files_of(rank) for rank in (self.ranks if ranks is None else ranks)]
+        return self.engine.outcomes(_Ask(self.load, question, kept), files, progress)
 
     def take(
         self,
@@ -169,15 +198,19 @@ class Job:
         Raises:
             InputError: a file cannot be read.
         """
-        for rank in self.ranks:
-            new = {key: ask for key, ask in questions.items() if (rank, key) not in self._taken}
-            answers: dict[Hashable, Any] = {}
-            if new or once:
-                linked = self._linked(rank, progress)
-                self._taken.update({(rank, key): answer for key, answer in answers_of(linked, new).items()})
-                answers = answers_of(linked, once or {})
-                del linked
-            yield {**{key: self._taken[rank, key] for key in questions}, **answers}
+        known = set(self._taken)
+        new = {
+            key: ask for key, ask in questions.items() if any((rank, key) not in known for rank in self.ranks)
+        }
+        if not new and not once:
+            for rank in self.ranks:
+                yield {key: self._taken[rank, key] for key in questions}
+            return
+        asked = partial(answers_of, questions={**new, **(once or {})})
+        for rank, answers in zip(self.ranks, self.each(asked, progress=progress), strict=True):
+            self._taken.update({(rank, key): answers[key] for key in new})
+            kept = {key: self._taken[rank, key] for key in questions}
+            yield {**kept, **{key: answers[key] for key in once or {}}}
 
     def derived(self, key: Hashable, compute: Callable[[], T]) -> T:
         """What is made of the answers of all ranks, computed when it is first asked for, and kept.
@@ -188,9 +221,9 @@ class Job:
         """
         return self._derived.get(key, compute)
 
-    def _linked(self, rank: int, progress: Progress | None) -> LinkedTrace:
+    def _linked(self, rank: int) -> LinkedTrace:
         kept = self._kept.get(rank)
-        return kept() if kept is not None and kept.is_computed else self.load(self._files_of(rank), progress)
+        return kept() if kept is not None and kept.is_computed else self.load(self._files_of(rank), None)
 
     def _files_of(self, rank: int) -> RankFiles:
         files = next((entry for entry in self.files if entry.rank == rank and entry.kineto is not None), None)

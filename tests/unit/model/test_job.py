@@ -15,8 +15,9 @@ import tracebraid
 from tests.builders import kineto_text, op, write
 from tracebraid.api.job.whole_job import linked_ranks
 from tracebraid.linking.link_traces import link_traces
-from tracebraid.model.job import Job, Progress, RankFiles
+from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.rank_files import Progress, RankFiles
 
 
 class Loads:

@@ -13,9 +13,10 @@ import tracebraid
 from tests.builders import node, op
 from tests.unit.linking.made import et_of, linked_of
 from tracebraid.model.coverage import Count, Coverage
-from tracebraid.model.job import Job, RankFiles
+from tracebraid.model.job import Job
 from tracebraid.model.notebook import facts_html, frame_html, rows_html, shown
 from tracebraid.model.questions.analysis import Answer
+from tracebraid.model.rank_files import RankFiles
 from tracebraid.model.report.parts import Report, Section
 
 HOSTILE = "</td></table></script><script>alert(1)</script>'\"&\u202e\x1b[31m\x00\n" + "x" * 10_000

@@ -10,8 +10,9 @@ from typing import TypeVar
 from tracebraid.api.job.readable_ranks import ask_ranks
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
-from tracebraid.model.job import Job, Progress
+from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.rank_files import Progress
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["ExportOptions", "Exported", "ask_each"]
@@ -92,10 +93,4 @@ def ask_each(
         raise ArgumentError(f"{job.path} has no Kineto trace of rank {options.rank}; it has ranks {have}")
     ranks = job.ranks if options.rank is None else [options.rank]
     findings += job.findings
-
-    def ask(linked: LinkedTrace) -> T:
-        answer = question(linked)
-        findings.extend(linked.known_findings)
-        return answer
-
-    yield from ask_ranks(job, ranks, ask, options.progress or (lambda _: None), findings)
+    yield from ask_ranks(job, ranks, question, options.progress or (lambda _: None), findings)

@@ -1,16 +1,17 @@
-"""The ranks of a job, one after the other; a rank that cannot be read does not stop the others."""
+"""The ranks of a job, asked in one pass; a rank that cannot be read does not stop the others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from tracebraid.errors import InputError
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.job import Job, Progress
+from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.rank_files import Progress
 
 __all__ = ["UNREADABLE", "ask_ranks"]
 
@@ -26,43 +27,68 @@ def ask_ranks(
     question: Callable[[LinkedTrace], T],
     update: Progress,
     findings: list[Finding],
+    noticed: bool = True,
 ) -> Iterator[T]:
     """Ask each rank in one pass; where its files cannot be read, or are another rank's, add a finding and go on.
 
     Args:
         job: the ranks.
         ranks: those that are asked.
-        question: what is asked; what it returns should not hold the linked trace.
+        question: what is asked. It may run in another process, and has no effect but what it returns, which should not
+            hold the linked trace.
         update: is called with the progress over all ranks, 0 to 1.
         findings: a finding is added for each rank that is left out.
+        noticed: whether what was noticed in the traces of each rank is added to the findings, too.
 
     Raises:
         InputError: none of several ranks can be read, or the only one cannot.
     """
     seen: set[int] = set()
-
-    def ask_once(linked: LinkedTrace) -> T:
-        if linked.rank in seen:
-            problem = f"it is of rank {linked.rank}, as is another file here"
-            raise InputError(linked.timeline.path, problem, "Keep the traces of each rank once")
-        seen.add(linked.rank)
-        return question(linked)
-
     failed: list[InputError] = []
-    for number, rank in enumerate(ranks):
-        try:
-            answer = next(job.each(ask_once, [rank], partial(_report, update, number, len(ranks))))
-        except InputError as error:
+    for outcome in job.outcomes(_Asked(question, noticed), ranks, update):
+        error, answer = outcome.error, outcome.answer
+        if answer is not None and answer.rank in seen:
+            problem = f"it is of rank {answer.rank}, as is another file here"
+            error = InputError(answer.path, problem, "Keep the traces of each rank once")
+        if error is not None:
             failed.append(error)
-            details = {"case": FindingCase.RANK_LEFT_OUT, "rank": rank, "problem": error.problem}
+            details = {
+                "case": FindingCase.RANK_LEFT_OUT,
+                "rank": outcome.files.rank,
+                "problem": error.problem,
+            }
             findings.append(Finding(UNREADABLE, error.path, error.where, details=details))
             continue
-        _report(update, number, len(ranks), 1.0)
-        yield answer
+        assert answer is not None, "an outcome is an answer or an error"
+        seen.add(answer.rank)
+        findings += answer.findings
+        value = answer.value
+        del outcome, answer
+        yield value
+        del value
     if len(failed) == len(ranks):
         raise failed[0]
 
 
-def _report(update: Progress, done: int, ranks: int, fraction: float) -> None:
-    """Convert the progress of a rank into that of all."""
-    update((done + fraction) / max(1, ranks))
+@dataclass(frozen=True, eq=False)
+class _OfRank(Generic[T]):
+    """What a rank answered, with the rank that its trace states, and what was noticed."""
+
+    rank: int
+    path: str
+    value: T
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked(Generic[T]):
+    """The question, and what goes with its answer."""
+
+    question: Callable[[LinkedTrace], T]
+    noticed: bool
+
+    def __call__(self, linked: LinkedTrace) -> _OfRank[T]:
+        value = self.question(linked)
+        return _OfRank(
+            linked.rank, linked.timeline.path, value, linked.known_findings if self.noticed else ()
+        )

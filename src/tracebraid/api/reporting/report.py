@@ -8,7 +8,8 @@ from pathlib import Path
 from tracebraid.api.reporting.options import ReportOptions
 from tracebraid.api.reporting.run_results import run_results
 from tracebraid.files import write_whole
-from tracebraid.model.job import Job, Progress
+from tracebraid.model.job import Job
+from tracebraid.model.rank_files import Progress
 from tracebraid.model.report.parts import Report
 from tracebraid.model.report.run_results import RunResults
 from tracebraid.model.step import PROFILER_STEP

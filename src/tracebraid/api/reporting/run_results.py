@@ -20,10 +20,11 @@ from tracebraid.api.reporting.rank_results import BY_NAME, OF_JOB, AskedOfRank, 
 from tracebraid.api.reporting.views import JOB_VIEWS, ViewOptions
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
-from tracebraid.model.job import Job, Progress
+from tracebraid.model.job import Job
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.analysis import Answer
+from tracebraid.model.rank_files import Progress
 from tracebraid.model.report.bounded import most_rows
 from tracebraid.model.report.run_results import RunResults
 
@@ -78,7 +79,7 @@ def run_results(
     ranks = _ranks(job, options.rank)
     reading = _Pass(options, frozenset(_spread(ranks, DETAILED_RANKS)))
     findings: list[Finding] = list(job.findings)
-    found = list(ask_ranks(job, ranks, reading.ask, progress or _silent, findings))
+    found = list(ask_ranks(job, ranks, reading.ask, progress or _silent, findings, noticed=False))
     if options.steps is not None and not reading.steps:
         chosen_steps(BY_NAME["step_times"].table.empty(), options.steps, options.annotation)
     return _results(job, reading, found, findings)

@@ -12,7 +12,7 @@ from typing import Any
 from tracebraid.importers.chunk_workers.worker import ChunkKind, Task, Worker, decode_chunk, start_worker
 from tracebraid.importers.json_stream.chunks import ArrayFile, Chunk
 from tracebraid.importers.kineto.event_args import SeenKeys
-from tracebraid.model.job import Progress
+from tracebraid.model.rank_files import Progress
 
 __all__ = ["CHUNK_BYTES", "decode_file", "worth_processes"]
 

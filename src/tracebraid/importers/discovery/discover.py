@@ -23,7 +23,7 @@ from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.reading import reading
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.job import RankFiles
+from tracebraid.model.rank_files import RankFiles
 
 __all__ = ["find_rank_files", "trace_files"]
 

@@ -20,7 +20,7 @@ from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.model.column import Table
 from tracebraid.model.execution_trace import ExecutionTrace
-from tracebraid.model.job import Progress
+from tracebraid.model.rank_files import Progress
 from tracebraid.model.schema import ET_COLLECTIVES, ET_EXTRA_ATTRS, ET_NODES, ET_VALUES
 
 __all__ = ["execution_trace_of", "read_execution_trace"]

@@ -24,7 +24,7 @@ from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
 from tracebraid.importers.process_groups import groups_of_kineto
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.job import Progress
+from tracebraid.model.rank_files import Progress
 from tracebraid.model.schema import KINETO_TABLES, LANES
 from tracebraid.model.timeline import Timeline
 

@@ -19,7 +19,7 @@ from tracebraid.importers.reading import reading
 from tracebraid.model.column import Table
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.job import Progress
+from tracebraid.model.rank_files import Progress
 from tracebraid.model.schema import (
     DEVICE_WORK,
     EVENTS,

@@ -1,0 +1,93 @@
+"""The options of every command that opens a job: which of its ranks, and how the work over them runs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias, get_type_hints
+
+import typer
+
+from tracebraid import api
+from tracebraid.errors import ArgumentError
+from tracebraid.model.job import Job
+from tracebraid.model.matching import Matching
+
+__all__ = ["JobOptions", "OptionalTracePath", "TracePath", "path_or_url", "with_job_options"]
+
+
+def path_or_url(text: str) -> str:
+    """A path as `pathlib` writes it; a URL as it is given."""
+    return text if "://" in text else str(Path(text))
+
+
+TracePath: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.", parser=path_or_url),
+]
+
+OptionalTracePath: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.", parser=path_or_url),
+]
+"""Of a command that may be asked for a list instead."""
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """How a job is opened; each member is an option of the commands that `with_job_options` marks."""
+
+    window: Annotated[
+        int | None,
+        typer.Option(
+            "--window", help="Of a capture with several windows only this, from 0; by default the last."
+        ),
+    ] = None
+    engine: Annotated[
+        str,
+        typer.Option("--engine", metavar="|".join(api.ENGINES), help="How the work over the ranks runs."),
+    ] = api.IN_PROCESS
+
+    def open(self, path: str, matching: Matching | str = "auto") -> Job:
+        """Open a path as these options say.
+
+        Raises:
+            InputError: there is no Kineto trace.
+            BadParameter: an option has no such value.
+        """
+        try:
+            engine = api.engine_of(self.engine)
+        except ArgumentError as error:
+            raise typer.BadParameter(str(error)) from error
+        return api.open(path, matching=matching, window=self.window, engine=engine)
+
+
+def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter `job_options: JobOptions` stands for an option for each member of these."""
+    hints = get_type_hints(command, include_extras=True)
+    given = get_type_hints(JobOptions, include_extras=True)
+    names = [member.name for member in fields(JobOptions)]
+    signature = inspect.signature(command)
+    of_job = [
+        inspect.Parameter(
+            member.name, inspect.Parameter.KEYWORD_ONLY, default=member.default, annotation=given[member.name]
+        )
+        for member in fields(JobOptions)
+    ]
+    own = [
+        parameter.replace(annotation=hints[name])
+        for name, parameter in signature.parameters.items()
+        if name != "job_options"
+    ]
+
+    @functools.wraps(command)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        options = JobOptions(**{name: kwargs.pop(name) for name in names})
+        command(*args, **kwargs, job_options=options)
+
+    wrapper.__signature__ = signature.replace(parameters=[*own, *of_job], return_annotation=None)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *of_job)}
+    return wrapper
