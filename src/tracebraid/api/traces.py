@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.engines import IN_PROCESS, engine_of
+from tracebraid.api.stored_jobs import is_store, open_store
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
 from tracebraid.importers.discovery.capture_folder import recorder_of
@@ -48,7 +49,7 @@ def open(
     *,
     engine: Engine | str = IN_PROCESS,
 ) -> Job:
-    """Open a folder of traces, or one Kineto trace, as a job.
+    """Open a folder of traces, one Kineto trace, or a store as a job.
 
     A Kineto trace is read when its rank is asked for, an Execution Trace when something needs it: links and coverage
     do; `breakdown`, `kernels`, `ops`, `steps` and dependencies do not.
@@ -56,14 +57,14 @@ def open(
     A capture of several windows is a job for each: the last one, unless another is named.
 
     Args:
-        path: the folder or file.
+        path: the folder, the file, or the store that `pack` wrote.
         processes: how many processes may decode one file; None: as many as its size is worth.
-        matching: as in `link`.
+        matching: as in `link`; of a store `auto` means as it was packed.
         window: which window of a capture, from 0; None for the last one.
         engine: how questions to many ranks run, see `engine_of`.
 
     Raises:
-        InputError: there is no Kineto trace, or no such window.
+        InputError: there is no Kineto trace, or no such window; or the store is damaged or of a newer version.
         ArgumentError: there is no such matching or engine.
 
     Examples:
@@ -74,9 +75,11 @@ def open(
         >>> job[0].coverage.host_ops.share
         1.0
     """
-    files, findings = find_rank_files(path, window)
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
+    if is_store(path):
+        return open_store(path, how, window, runs_in)
+    files, findings = find_rank_files(path, window)
     return Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in)
 
 
