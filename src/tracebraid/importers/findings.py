@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tracebraid.importers.json_stream.chunks import ArrayFile
-from tracebraid.importers.json_stream.issue import Issue
+from tracebraid.model.issue import Issue
 from tracebraid.model.finding import Finding, Loss
 from tracebraid.model.finding_code import FindingCode
 

@@ -26,6 +26,8 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _ERROR,
         f"The file was cut off or damaged in transit. Copy it again. {_CAPTURE_AGAIN}",
     ),
+    _CODE.ARCHIVE_DAMAGED: (_ERROR, f"Copy the archive again. {_CAPTURE_AGAIN}"),
+    _CODE.MEMBERS_LEFT_OUT: (_WARNING, "Unpack the archive, and name the folder"),
     _CODE.TRUNCATED: (_ERROR, f"What stood behind that byte is lost. {_CAPTURE_AGAIN}"),
     _CODE.MANIFEST_UNREADABLE: (_ERROR, "Copy it again, or remove it"),
     _CODE.BESIDE_WINDOWS: (_WARNING, "Keep one run in one folder"),

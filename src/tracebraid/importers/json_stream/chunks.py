@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from tracebraid.errors import NotATraceError
-from tracebraid.importers.json_stream.issue import Issue
+from tracebraid.model.issue import Issue
 from tracebraid.importers.json_stream.recover import ObjectShape
 from tracebraid.importers.json_stream.source import Source
 from tracebraid.model.finding import Loss

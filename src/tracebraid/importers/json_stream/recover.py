@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tracebraid.importers.json_stream.issue import Issue
+from tracebraid.model.issue import Issue
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCode
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracebraid.errors import InputError, NotATraceError
-from tracebraid.importers.json_stream.compression import Compression, compression_of
-from tracebraid.importers.json_stream.issue import Issue
-from tracebraid.importers.json_stream.unpack import unpack
+from tracebraid.filesystem.compression import Compression, compression_of
+from tracebraid.model.issue import Issue
+from tracebraid.filesystem.unpack import unpack
 from tracebraid.importers.reading import reading
 
 __all__ = ["STDIN", "Source", "open_source", "read_range"]

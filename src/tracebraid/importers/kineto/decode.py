@@ -23,7 +23,7 @@ from tracebraid.importers.columns import (
     taken,
 )
 from tracebraid.importers.json_stream.collector import without_collector
-from tracebraid.importers.json_stream.issue import Issue
+from tracebraid.model.issue import Issue
 from tracebraid.importers.kineto.clock import LIMIT_US, exact_ns, needs_decimal, to_ns
 from tracebraid.importers.kineto.event import EventPositions, phases_of, read_events
 from tracebraid.importers.kineto.event_args import Extras, SeenKeys, decode_args, extras_table

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracebraid.importers.columns import Interned, interned_column
 from tracebraid.importers.json_stream.chunks import EVENT_MEMBER, shape_of
-from tracebraid.importers.json_stream.issue import Issue
+from tracebraid.model.issue import Issue
 from tracebraid.importers.json_stream.recover import Recovered, recover
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
