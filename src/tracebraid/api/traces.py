@@ -10,6 +10,7 @@ from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.engines import IN_PROCESS, engine_of
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
+from tracebraid.filesystem.paths import shown
 from tracebraid.importers.discovery.capture_folder import recorder_of
 from tracebraid.importers.discovery.discover import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
@@ -77,7 +78,7 @@ def open(
     files, findings = find_rank_files(path, window)
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
-    return Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in)
+    return Job(shown(path), files, _ReadAndLink(processes, how), findings, runs_in)
 
 
 @dataclass(frozen=True)
@@ -150,4 +151,4 @@ def demo_path() -> Path:
 
 def _read_with_recorder(path: str | Path) -> ExecutionTrace:
     """The Execution Trace, with the recorder that the manifest beside it names."""
-    return replace(read_execution_trace(path), recorder=recorder_of(Path(path)))
+    return replace(read_execution_trace(path), recorder=recorder_of(str(path)))
