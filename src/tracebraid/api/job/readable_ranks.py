@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tracebraid.errors import InputError
+from tracebraid.model.engine import Outcome
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.rank_files import Progress
 
-__all__ = ["UNREADABLE", "ask_ranks"]
+__all__ = ["UNREADABLE", "ask_ranks", "ask_ranks_silently"]
 
 T = TypeVar("T")
 
@@ -27,7 +28,6 @@ def ask_ranks(
     question: Callable[[LinkedTrace], T],
     update: Progress,
     findings: list[Finding],
-    noticed: bool = True,
 ) -> Iterator[T]:
     """Ask each rank in one pass; where its files cannot be read, or are another rank's, add a finding and go on.
 
@@ -37,15 +37,29 @@ def ask_ranks(
         question: what is asked. It may run in another process, and has no effect but what it returns, which should not
             hold the linked trace.
         update: is called with the progress over all ranks, 0 to 1.
-        findings: a finding is added for each rank that is left out.
-        noticed: whether what was noticed in the traces of each rank is added to the findings, too.
+        findings: what was noticed in the traces of each rank is added, and a finding for each that is left out.
 
     Raises:
         InputError: none of several ranks can be read, or the only one cannot.
     """
+    return _answers(job.outcomes(_Asked(question, True), ranks, update), findings)
+
+
+def ask_ranks_silently(
+    job: Job,
+    ranks: list[int],
+    question: Callable[[LinkedTrace], T],
+    update: Progress,
+    findings: list[Finding],
+) -> Iterator[T]:
+    """As `ask_ranks`, of a question that answers with what was noticed, or to which that means nothing."""
+    return _answers(job.outcomes(_Asked(question, False), ranks, update), findings)
+
+
+def _answers(outcomes: Iterable[Outcome[_OfRank[T]]], findings: list[Finding]) -> Iterator[T]:
     seen: set[int] = set()
     failed: list[InputError] = []
-    for outcome in job.outcomes(_Asked(question, noticed), ranks, update):
+    for outcome in outcomes:
         error, answer = outcome.error, outcome.answer
         if answer is not None and answer.rank in seen:
             problem = f"it is of rank {answer.rank}, as is another file here"
@@ -66,7 +80,7 @@ def ask_ranks(
         del outcome, answer
         yield value
         del value
-    if len(failed) == len(ranks):
+    if failed and not seen:
         raise failed[0]
 
 

@@ -11,7 +11,7 @@ from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors, kno
 from tracebraid.analysis.time.step_times import step_times
 from tracebraid.api.advising import advice_of_ranks
 from tracebraid.api.checking import faults, is_note
-from tracebraid.api.job.readable_ranks import ask_ranks
+from tracebraid.api.job.readable_ranks import ask_ranks_silently
 from tracebraid.api.job.whole_job import answers_of_ranks
 from tracebraid.api.reporting.asked import ASKED, ASKED_OF_JOB, DETAILED_RANKS
 from tracebraid.api.reporting.graph_results import GRAPH_EVENTS, graph_results
@@ -79,7 +79,7 @@ def run_results(
     ranks = _ranks(job, options.rank)
     reading = _Pass(options, frozenset(_spread(ranks, DETAILED_RANKS)))
     findings: list[Finding] = list(job.findings)
-    found = list(ask_ranks(job, ranks, reading.ask, progress or _silent, findings, noticed=False))
+    found = list(ask_ranks_silently(job, ranks, reading.ask, progress or _silent, findings))
     if options.steps is not None and not reading.steps:
         chosen_steps(BY_NAME["step_times"].table.empty(), options.steps, options.annotation)
     return _results(job, reading, found, findings)

@@ -109,7 +109,9 @@ def trace_files(paths: Sequence[str | Path]) -> list[str]:
             inside = [file for folder, entries in below for file in _candidates(folder, entries)]
         if not inside:
             raise InputError(
-                path, "this folder holds no .json or .json.gz file", "Name the folder of the traces"
+                path,
+                "this folder holds no .json, .json.gz or .json.zst file",
+                "Name the folder of the traces",
             )
         found += inside
     return found

@@ -1,4 +1,4 @@
-"""A file's bytes: plain or gzip, on disk or from standard input, or an error that names the format it has instead."""
+"""A file's bytes: plain or compressed, on disk or from standard input, or an error that names its other format."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tracebraid.errors import NotATraceError
 from tracebraid.filesystem.choose import file_system_of
 from tracebraid.filesystem.interface import OpenFile
 from tracebraid.filesystem.local import MemoryFile
-from tracebraid.importers.json_stream.gunzip import gunzip
+from tracebraid.importers.json_stream.compression import Compression, compression_of
 from tracebraid.importers.json_stream.issue import Issue
+from tracebraid.importers.json_stream.unpack import unpack
 
 __all__ = ["STDIN", "Source", "open_source"]
 
@@ -23,8 +24,7 @@ STDIN = "-"
 _SQLITE = b"SQLite format 3\x00"
 _HEAD_BYTES = 64
 """The longest signature has 16 bytes."""
-_GZIP = b"\x1f\x8b"
-_EXPECTED = "Expected an Execution Trace or a Kineto trace: JSON text, plain or gzip"
+_EXPECTED = "Expected an Execution Trace or a Kineto trace: JSON text, plain, gzip or zstd"
 
 _FOREIGN_FORMATS: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG", "a PNG picture"),
@@ -34,7 +34,6 @@ _FOREIGN_FORMATS: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a zip archive"),
     (b"BZh", "bzip2 data"),
     (b"\xfd7zXZ", "xz data"),
-    (b"\x28\xb5\x2f\xfd", "zstd data"),
     (b"\x7fELF", "an ELF program"),
     (b"SQLite format 3", "a SQLite database"),
     (b"PAR1", "a Parquet file"),
@@ -50,14 +49,14 @@ class Source:
 
     Args:
         file: the open file, or the data of standard input.
-        compressed: whether it is gzip.
-        damage: filled while reading: what stopped a gzip stream before its end, and after how many
+        compression: how it is compressed; None where it is not.
+        damage: filled while reading: what stopped a compressed stream before its end, and after how many
             uncompressed bytes.
         done_bytes: how far `blocks` has come in the file as it lies.
     """
 
     file: OpenFile
-    compressed: bool
+    compression: Compression | None = None
     damage: list[Issue] = field(default_factory=list)
     done_bytes: int = 0
 
@@ -77,9 +76,9 @@ class Source:
         return not isinstance(self.file, MemoryFile) and self.read(0, len(_SQLITE)) == _SQLITE
 
     def blocks(self, block_bytes: int = 1 << 22) -> Iterator[bytes]:
-        """The uncompressed bytes, block by block; a damaged gzip stream ends early and says so in `damage`."""
-        if self.compressed:
-            return gunzip(lambda: self._packed_blocks(block_bytes // 8), self.damage)
+        """The uncompressed bytes, block by block; a damaged stream ends early and says so in `damage`."""
+        if self.compression is not None:
+            return unpack(lambda: self._packed_blocks(block_bytes // 8), self.compression, self.damage)
         return self._packed_blocks(block_bytes)
 
     def read(self, start: int, stop: int) -> bytes:
@@ -88,7 +87,7 @@ class Source:
 
     def whole(self) -> mmap.mmap | bytes | None:
         """The uncompressed bytes as memory, where that costs no copy; None where they are to be read by `blocks`."""
-        return None if self.compressed else self.file.whole()
+        return None if self.compression is not None else self.file.whole()
 
     def _packed_blocks(self, block_bytes: int) -> Iterator[bytes]:
         done = 0
@@ -111,13 +110,13 @@ def open_source(path: str | Path, database: bool = False) -> Source:
     """
     name = str(path)
     if name == STDIN:
-        source = Source(MemoryFile("standard input", sys.stdin.buffer.read()), False)
+        source = Source(MemoryFile("standard input", sys.stdin.buffer.read()))
     else:
-        source = Source(file_system_of(name).open(name), False)
+        source = Source(file_system_of(name).open(name))
     head = source.read(0, _HEAD_BYTES)
     if not (database and source.is_database):
         _refuse_foreign(source.path, head)
-    source.compressed = head.startswith(_GZIP)
+    source.compression = compression_of(head)
     return source
 
 
