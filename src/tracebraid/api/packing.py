@@ -9,9 +9,12 @@ from pathlib import Path
 import msgspec
 
 from tracebraid.api.engines import IN_PROCESS
+from tracebraid.api.traces import archive_of_job
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import InputError, OutputError
 from tracebraid.files import write_whole, writing
+from tracebraid.filesystem.archives.archive_files import ArchiveFiles
+from tracebraid.filesystem.choose import in_archive
 from tracebraid.importers.discovery.fingerprint import fingerprint, is_unchanged
 from tracebraid.model.engine import Engine
 from tracebraid.model.finding import Finding
@@ -86,11 +89,13 @@ class _PackRank:
     load: Load
     store: str
     options: PackOptions
+    archive: ArchiveFiles | None = None
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> RankEntry:
         assert files.kineto is not None, "only ranks that have a Kineto trace are packed"
         # Before they are read: a file that changes meanwhile is packed again.
-        sources = fingerprint(files.kineto), _fingerprint_of_et(files.et)
+        kineto = fingerprint(in_archive(self.archive, files.kineto))
+        sources = kineto, _fingerprint_of_et(files.et, self.archive)
         linked = self.load(files, progress)
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
 
@@ -103,7 +108,7 @@ def _pack(
     entries = {rank: kept.get(rank) or _expected(files) for rank, files in expected.items()}
     _write_manifest(store, job, options, entries.values(), complete=False)
     missing = [files for files in job.files if files.kineto is not None and files.rank not in kept]
-    work = _PackRank(job.load, str(store), options)
+    work = _PackRank(job.load, str(store), options, archive_of_job(job))
     errors: list[tuple[RankFiles, InputError]] = []
     packed = []
     for outcome in job.engine.outcomes(work, missing, progress):
@@ -132,16 +137,17 @@ def _kept(store: Path, job: Job, options: PackOptions) -> dict[int, RankEntry]:
     found = {}
     for files in job.files:
         entry = None if files.kineto is None else whole_rank(store, files.rank, options)
-        if entry is not None and _is_of(entry, files):
+        if entry is not None and _is_of(entry, files, archive_of_job(job)):
             found[files.rank] = entry
     return found
 
 
-def _is_of(entry: RankEntry, files: RankFiles) -> bool:
+def _is_of(entry: RankEntry, files: RankFiles, archive: ArchiveFiles | None) -> bool:
     """Whether an entry is of these files, and they have not changed."""
     pairs = ((entry.kineto, files.kineto), (entry.et, files.et))
     return all(
-        (known is None) == (path is None) and (known is None or (known.path == path and is_unchanged(known)))
+        (known is None) == (path is None)
+        and (known is None or (known.path == path and is_unchanged(known, archive)))
         for known, path in pairs
     )
 
@@ -173,12 +179,12 @@ def _unreadable(rank: int, error: InputError) -> Finding:
     return Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details)
 
 
-def _fingerprint_of_et(path: str | None) -> SourceFile | None:
+def _fingerprint_of_et(path: str | None, archive: ArchiveFiles | None) -> SourceFile | None:
     """Of an Execution Trace that cannot be read only the path: the rank is packed without, and tried again."""
     if path is None:
         return None
     try:
-        return fingerprint(path)
+        return fingerprint(in_archive(archive, path))
     except InputError:
         return SourceFile(path)
 

@@ -11,6 +11,9 @@ from tracebraid.api.engines import AUTO, engine_of
 from tracebraid.api.stored_jobs import is_store, open_store
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
+from tracebraid.filesystem.archives.archive_files import ArchiveFiles
+from tracebraid.filesystem.choose import archive_of, in_archive, with_files
+from tracebraid.filesystem.paths import shown, text_of
 from tracebraid.importers.discovery.capture_folder import recorder_of
 from tracebraid.importers.discovery.discover import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
@@ -81,8 +84,10 @@ def open(
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
     if is_store(path):
         return open_store(path, how, window, runs_in)
-    files, findings = find_rank_files(path, window)
-    return Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in)
+    place = with_files(path)
+    files, findings = find_rank_files(place, window)
+    as_text = tuple(RankFiles(found.rank, _text(found.kineto), _text(found.et)) for found in files)
+    return Job(shown(path), as_text, _ReadAndLink(processes, how, archive_of(place)), findings, runs_in)
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,7 @@ class _ReadAndLink:
 
     processes: int | None
     matching: Matching
+    archive: ArchiveFiles | None = None
 
     def peak_bytes(self, files: RankFiles) -> int | None:
         """See `ScalableWork`."""
@@ -102,8 +108,16 @@ class _ReadAndLink:
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         assert files.kineto is not None, "a job opens only ranks that have a Kineto trace"
-        et = None if files.et is None else Stage(partial(_read_with_recorder, files.et, self.processes))
-        return link_traces(read_timeline(files.kineto, self.processes, progress), et, self.matching)
+        kineto, et = in_archive(self.archive, files.kineto), None
+        if files.et is not None:
+            located = in_archive(self.archive, files.et)
+            et = Stage(partial(_read_with_recorder, located, self.processes))
+        return link_traces(read_timeline(kineto, self.processes, progress), et, self.matching)
+
+
+def archive_of_job(job: Job) -> ArchiveFiles | None:
+    """The archive that a job was opened from; None where it was none."""
+    return job.load.archive if isinstance(job.load, _ReadAndLink) else None
 
 
 def link(
@@ -163,4 +177,8 @@ def demo_path() -> Path:
 
 def _read_with_recorder(path: str | Path, processes: int | None = None) -> ExecutionTrace:
     """The Execution Trace, with the recorder that the manifest beside it names."""
-    return replace(read_execution_trace(path, processes), recorder=recorder_of(Path(path)))
+    return replace(read_execution_trace(path, processes), recorder=recorder_of(text_of(path)))
+
+
+def _text(path: str | None) -> str | None:
+    return None if path is None else str(path)

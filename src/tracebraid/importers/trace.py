@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.paths import text_of
 from tracebraid.importers.execution_trace.arrow import is_et_arrow, read_et_arrow
 from tracebraid.importers.execution_trace.reader import execution_trace_of
 from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.reader import timeline_of
 from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
-from tracebraid.importers.reading import reading
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.rank_files import Progress
 from tracebraid.model.timeline import Timeline
@@ -40,5 +41,5 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
 
 
 def _size(path: str | Path) -> int:
-    with reading(path):
-        return Path(path).stat().st_size
+    text = text_of(path)
+    return file_system_of(text).open(text).size_bytes

@@ -13,11 +13,11 @@ import zstandard
 
 from tests.builders import kineto_text, op, write
 from tracebraid.filesystem.compression import GZIP, ZSTD, Compression, compression_of
-from tracebraid.model.issue import Issue
-from tracebraid.importers.json_stream.source import open_source
 from tracebraid.filesystem.unpack import unpack
+from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.issue import Issue
 
 Pack = Callable[[bytes], bytes]
 

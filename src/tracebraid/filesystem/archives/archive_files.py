@@ -69,7 +69,9 @@ class ArchiveFiles:
         member = self.index.members.get(inside or "")
         name = f"{self.path}/{inside}"
         if member is None:
-            problem = "this is a folder" if inside in self._folders else "there is no such file in the archive"
+            problem = (
+                "this is a folder" if inside in self._folders else "there is no such file in the archive"
+            )
             raise InputError(name, problem, "Check the path")
         start = packed_start(self._opened, member) if member.has_header else member.start
         if start < 0:
@@ -146,4 +148,3 @@ class _Ahead:
         if start < self.start or stop > self.start + len(self.data):
             self.start, self.data = start, self.file.read(start, max(stop, start + self.ahead_bytes))
         return self.data[start - self.start : stop - self.start]
-

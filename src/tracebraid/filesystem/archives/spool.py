@@ -116,7 +116,7 @@ def spool_tar(archive: OpenFile, compression: Compression) -> Spooled:
 
 def _temporary(path: str) -> BinaryIO:
     try:
-        return tempfile.TemporaryFile(prefix="tracebraid-")  # type: ignore[return-value]
+        return tempfile.TemporaryFile(prefix="tracebraid-")
     except OSError as error:
         problem = f"no temporary file can be made ({error.strerror or error})"
         raise InputError(path, problem, "Set TMPDIR to a folder that can be written") from None

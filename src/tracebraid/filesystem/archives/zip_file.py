@@ -58,7 +58,8 @@ def packed_start(file: OpenFile, member: Member) -> int:
     head = file.read(member.start, member.start + _HEADER.size)
     if len(head) < _HEADER.size or not head.startswith(_LOCAL):
         return -1
-    return member.start + _HEADER.size + sum(_HEADER.unpack(head)[-2:])
+    name_bytes, extra_bytes = _HEADER.unpack(head)[-2:]
+    return member.start + _HEADER.size + int(name_bytes) + int(extra_bytes)
 
 
 def _listed(info: zipfile.ZipInfo, overlapping: set[int]) -> Listed:

@@ -19,11 +19,11 @@ from typing import Any
 import msgspec
 
 from tracebraid.errors import NotATraceError
-from tracebraid.model.issue import Issue
 from tracebraid.importers.json_stream.recover import ObjectShape
 from tracebraid.importers.json_stream.source import Source
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.issue import Issue
 
 __all__ = ["EVENT_MEMBER", "NODE_MEMBER", "ArrayFile", "Chunk", "boundary_pattern", "open_array", "shape_of"]
 
@@ -254,7 +254,7 @@ def open_array(source: Source) -> ArrayFile:
     Raises:
         NotATraceError: there is no such array in it.
     """
-    whole = source.mapped() or (source.memory if source.compression is None else None)
+    whole = source.whole()
     if whole is not None:
         found = _find_array(source, whole[:_HEADER_USUAL_BYTES], final=len(whole) <= _HEADER_USUAL_BYTES)
         found = found or _find_array(source, whole[:_HEADER_LIMIT_BYTES], final=True)
