@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -48,6 +49,9 @@ class Spooled:
     file: BinaryIO
     index: Index
     damage: list[Issue]
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, self.file.close)
 
     @property
     def path(self) -> str:
