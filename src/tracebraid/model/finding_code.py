@@ -13,7 +13,7 @@ class FindingCode(str, Enum):
     # Files
     NOT_A_TRACE = "not-a-trace"
     RANK_UNREADABLE = "rank-unreadable"
-    GZIP_DAMAGED = "gzip-damaged"
+    COMPRESSION_DAMAGED = "compression-damaged"
     TRUNCATED = "truncated"
     MANIFEST_UNREADABLE = "manifest-unreadable"
     BESIDE_WINDOWS = "beside-windows"
@@ -117,8 +117,10 @@ class FindingCode(str, Enum):
 class FindingCase(str, Enum):
     """Which of several sentences a finding has, where its code has more than its usual one."""
 
-    GZIP_BROKEN = "gzip-broken"
-    GZIP_FOLLOWED = "gzip-followed"
+    STREAM_BROKEN = "stream-broken"
+    STREAM_EXPANDS = "stream-expands"
+    """A compressed stream that unpacks to far more than a trace does."""
+    STREAM_FOLLOWED = "stream-followed"
     OBJECTS_BEFORE_ARRAY = "objects-before-array"
     NO_EVENT = "no-event"
     NO_NODE = "no-node"

@@ -22,7 +22,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     # Files
     _CODE.NOT_A_TRACE: (_WARNING, "Remove it from the folder, or capture it again if it should be a trace"),
     _CODE.RANK_UNREADABLE: (_ERROR, _CAPTURE_AGAIN),
-    _CODE.GZIP_DAMAGED: (
+    _CODE.COMPRESSION_DAMAGED: (
         _ERROR,
         f"The file was cut off or damaged in transit. Copy it again. {_CAPTURE_AGAIN}",
     ),
