@@ -26,6 +26,7 @@ EXCEPTIONS: set[str] = {
     "report.report",
     "summary.summary",
     "trace_link.trace_link",
+    "view.view",
     "what_if.what_if",
 }
 """`module.function` that break a rule on purpose: the options of a command, or of a profiler, are its parameters."""

@@ -88,6 +88,7 @@ def test_every_command_is_in_the_list() -> None:
         "__init__",
         "analysis_question",
         "commands",
+        "job_options",
         "main",
         "matching",
         "output",

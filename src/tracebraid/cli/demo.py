@@ -12,7 +12,7 @@ import typer
 from tracebraid import api
 from tracebraid.cli.link import LinkedRank, Links, link_into, show_ledger
 from tracebraid.cli.output import progress, say, say_findings, say_json
-from tracebraid.cli.ranks import ask_ranks
+from tracebraid.cli.ranks import ask_ranks_silently
 from tracebraid.cli.summary import RankSummary, Summary, show_tables, summarise_rank
 from tracebraid.errors import OutputError
 from tracebraid.model.job import Job
@@ -51,7 +51,7 @@ def _answers(job: Job, folder: Path | None, json: bool, update: api.Progress) ->
     """Link and summarise each rank, and write its ET+ where a folder is named, in one pass."""
     links, found = Links([], list(job.findings)), Summary([])
     question = partial(_link_and_summarise, folder=folder, json=json, first=job.ranks[0])
-    for rank, answers in ask_ranks(job, job.ranks, question, update, links.findings, noticed=False):
+    for rank, answers in ask_ranks_silently(job, job.ranks, question, update, links.findings):
         links.add(rank)
         found.add(answers)
     return links, found

@@ -13,7 +13,7 @@ import typer
 from tracebraid import api
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import progress, say, say_findings, say_json
-from tracebraid.cli.ranks import UNREADABLE, ask_ranks
+from tracebraid.cli.ranks import UNREADABLE, ask_ranks_silently
 from tracebraid.errors import CoverageError, InputError, OutputError
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
@@ -208,19 +208,18 @@ def _ranks(pairs: Pairs, update: api.Progress, findings: list[Finding]) -> Itera
     if out is not None:
         _make_folder(out)
     if not pairs.align_clocks:
-        yield from ask_ranks(job, job.ranks, partial(link_into, folder=out), update, findings, noticed=False)
+        yield from ask_ranks_silently(job, job.ranks, partial(link_into, folder=out), update, findings)
         return
     # Clocks are known when all ranks have been read; what is noticed about their files is said by the second pass.
-    first = ask_ranks(job, job.ranks, api.rank_parts, lambda share: update(share / 2), [], noticed=False)
+    first = ask_ranks_silently(job, job.ranks, api.rank_parts, lambda share: update(share / 2), [])
     ranks = api.linked_parts(list(first))
     findings += ranks.findings
-    yield from ask_ranks(
+    yield from ask_ranks_silently(
         job,
         job.ranks,
         lambda linked: link_into(api.on_reference_clock(linked, ranks), out),
         lambda share: update(0.5 + share / 2),
         findings,
-        noticed=False,
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from tracebraid.api.job.readable_ranks import UNREADABLE, ask_ranks
+from tracebraid.api.job.readable_ranks import UNREADABLE, ask_ranks, ask_ranks_silently
 from tracebraid.model.job import Job
 
-__all__ = ["UNREADABLE", "ask_ranks", "asked_ranks"]
+__all__ = ["UNREADABLE", "ask_ranks", "ask_ranks_silently", "asked_ranks"]
 
 
 def asked_ranks(job: Job, rank: int | None) -> list[int]:

@@ -28,7 +28,7 @@ _CAUSES_SHOWN = 5
 _OF_RANKS = "Which rank the others wait for, and why: tracebraid analyze stragglers; what would help: tracebraid advise"
 """Where the ranks' own breakdowns end."""
 
-__all__ = ["RankSummary", "Summary", "show_tables", "summarise", "summarise_rank", "summary"]
+__all__ = ["RankDetails", "RankSummary", "Summary", "show_tables", "summarise", "summarise_rank", "summary"]
 
 
 @with_job_options

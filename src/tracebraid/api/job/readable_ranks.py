@@ -15,7 +15,7 @@ from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.rank_files import Progress
 
-__all__ = ["UNREADABLE", "ReadableRanks", "ask_ranks"]
+__all__ = ["UNREADABLE", "ReadableRanks", "ask_ranks", "ask_ranks_silently"]
 
 T = TypeVar("T")
 
@@ -29,7 +29,6 @@ def ask_ranks(
     question: Callable[[LinkedTrace], T],
     update: Progress,
     findings: list[Finding],
-    noticed: bool = True,
 ) -> Iterator[T]:
     """Ask each rank in one pass; where its files cannot be read, or are another rank's, add a finding and go on.
 
@@ -39,13 +38,25 @@ def ask_ranks(
         question: what is asked. It may run in another process, and has no effect but what it returns, which should not
             hold the linked trace, or new files.
         update: is called with the progress over all ranks, 0 to 1.
-        findings: a finding is added for each rank that is left out.
-        noticed: whether what was noticed in the traces of each rank is added to the findings, too.
+        findings: what was noticed in the traces of each rank is added, and a finding for each that is left out.
 
     Raises:
         InputError: none of several ranks can be read, or the only one cannot.
     """
-    asking = ReadableRanks(job, tuple(ranks), update, findings, noticed)
+    asking = ReadableRanks(job, tuple(ranks), update, findings)
+    yield from asking.ask(ranks, question)
+    yield from asking.ask_disputed(question)
+
+
+def ask_ranks_silently(
+    job: Job,
+    ranks: list[int],
+    question: Callable[[LinkedTrace], T],
+    update: Progress,
+    findings: list[Finding],
+) -> Iterator[T]:
+    """As `ask_ranks`, of a question that answers with what was noticed, or to which that means nothing."""
+    asking = ReadableRanks(job, tuple(ranks), update, findings, noticed=False)
     yield from asking.ask(ranks, question)
     yield from asking.ask_disputed(question)
 

@@ -11,7 +11,7 @@ import polars as pl
 from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.needs import lacking_of
 from tracebraid.analysis.ranks.rank_facts import rank_facts
-from tracebraid.api.job.readable_ranks import ask_ranks
+from tracebraid.api.job.readable_ranks import ask_ranks_silently
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job, Questions, answers_in_order, answers_of
 from tracebraid.model.linked_ranks import Gather, RankParts
@@ -76,7 +76,7 @@ def take_readable(
         InputError: none of several ranks can be read, or the only one cannot.
     """
     asked = partial(answers_in_order, questions=tuple(questions.values()))
-    for values in ask_ranks(job, ranks, asked, update, findings, noticed=False):
+    for values in ask_ranks_silently(job, ranks, asked, update, findings):
         yield dict(zip(questions, values, strict=True))
 
 
