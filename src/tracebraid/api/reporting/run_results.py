@@ -100,13 +100,13 @@ def run_results(
     asked = _Question(options, len(ranks), detailed, known_detectors(), with_graph=options.with_graph)
     findings: list[Finding] = list(job.findings)
     asking = ReadableRanks(job, tuple(ranks), progress or _silent, findings, noticed=False)
-    found, asked = _asked_in_turn(asking, asked)
+    found, asked = _ask_leaders_first(asking, asked)
     if options.steps is not None and not asked.steps:
         chosen_steps(BY_NAME["step_times"].table.empty(), options.steps, options.annotation)
     return _results(job, asked, found, findings)
 
 
-def _asked_in_turn(asking: ReadableRanks, asked: _Question) -> tuple[list[RankResults], _Question]:
+def _ask_leaders_first(asking: ReadableRanks, asked: _Question) -> tuple[list[RankResults], _Question]:
     """What was taken of the ranks: the first that has steps says which the timeline shows, then all others are asked.
 
     Returns:
