@@ -96,7 +96,7 @@ from tracebraid.api.critical_paths import (
     critical_path_of_graph,
     write_path_overlay,
 )
-from tracebraid.api.engines import ENGINES, IN_PROCESS, engine_of
+from tracebraid.api.engines import AUTO, ENGINES, IN_PROCESS, engine_of
 from tracebraid.api.exports.export import export
 from tracebraid.api.exports.options import Exported, ExportOptions
 from tracebraid.api.graphing import (
@@ -112,6 +112,7 @@ from tracebraid.api.job.taking import take_readable
 from tracebraid.api.job.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
+from tracebraid.api.packing import pack
 from tracebraid.api.predicting import what_if
 from tracebraid.api.repairing import repair
 from tracebraid.api.reporting import ReportOptions, comparison_report, report, report_of, write_report
@@ -132,6 +133,7 @@ from tracebraid.api.traces import (
 from tracebraid.api.user_metrics import metric
 
 __all__ = [
+    "AUTO",
     "DEFAULT_MIN_SAVING",
     "DEFAULT_REPLAYS",
     "ENGINES",
@@ -232,6 +234,7 @@ __all__ = [
     "open",
     "ops",
     "overlap",
+    "pack",
     "profile_of_rank",
     "python_frames",
     "queue_lengths",
