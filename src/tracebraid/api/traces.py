@@ -8,16 +8,17 @@ from pathlib import Path
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.engines import AUTO, engine_of
+from tracebraid.api.stored_jobs import is_store, open_store
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
 from tracebraid.importers.discovery.capture_folder import recorder_of
 from tracebraid.importers.discovery.discover import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.importers.peak_memory import peak_bytes_of
+from tracebraid.importers.reading_cost import reading_cost
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.link_traces import link_traces
-from tracebraid.model.engine import Engine
+from tracebraid.model.engine import Engine, RankCost
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.job import Job
@@ -49,7 +50,7 @@ def open(
     *,
     engine: Engine | str = AUTO,
 ) -> Job:
-    """Open a folder of traces, or one Kineto trace, as a job.
+    """Open a folder of traces, one Kineto trace, or a store as a job.
 
     A Kineto trace is read when its rank is asked for, an Execution Trace when something needs it: links and coverage
     do; `breakdown`, `kernels`, `ops`, `steps` and dependencies do not.
@@ -57,15 +58,15 @@ def open(
     A capture of several windows is a job for each: the last one, unless another is named.
 
     Args:
-        path: the folder or file.
+        path: the folder, the file, or the store that `pack` wrote.
         processes: how many processes may decode one file; None: as many as its size is worth.
-        matching: as in `link`.
+        matching: as in `link`; of a store `auto` means as it was packed.
         window: which window of a capture, from 0; None for the last one.
         engine: how questions to many ranks run, see `engine_of`. By default in worker processes where the ranks are
             large or many; there, what a question changes in this process stays unseen.
 
     Raises:
-        InputError: there is no Kineto trace, or no such window.
+        InputError: there is no Kineto trace, or no such window; or the store is damaged or of a newer version.
         ArgumentError: there is no such matching or engine.
 
     Examples:
@@ -76,9 +77,11 @@ def open(
         >>> job[0].coverage.host_ops.share
         1.0
     """
-    files, findings = find_rank_files(path, window)
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
+    if is_store(path):
+        return open_store(path, how, window, runs_in)
+    files, findings = find_rank_files(path, window)
     return Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in)
 
 
@@ -89,9 +92,9 @@ class _ReadAndLink:
     processes: int | None
     matching: Matching
 
-    def peak_bytes(self, files: RankFiles) -> int | None:
+    def cost(self, files: RankFiles) -> RankCost | None:
         """See `ScalableWork`."""
-        return peak_bytes_of(files.kineto, files.et)
+        return reading_cost(files.kineto, files.et)
 
     def with_processes(self, processes: int) -> _ReadAndLink:
         """See `ScalableWork`; what the caller asked for stays."""
