@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import polars as pl
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model import notebook
 from tracebraid.model.compact import compact
-from tracebraid.model.engine import Engine, InProcess, Outcome, ScalableWork
+from tracebraid.model.engine import Engine, InProcess, LoadingWork, Outcome
 from tracebraid.model.finding import Finding
 from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
@@ -47,7 +47,7 @@ Load: TypeAlias = Callable[[RankFiles, Progress | None], LinkedTrace]
 
 
 @dataclass(frozen=True, eq=False)
-class _Ask(Generic[T]):
+class _Ask(LoadingWork, Generic[T]):
     """Opens a rank and asks it: the work that an engine runs.
 
     Args:
@@ -56,24 +56,12 @@ class _Ask(Generic[T]):
         kept: ranks that are open in this process; another process opens its own.
     """
 
-    load: Load
     question: Callable[[LinkedTrace], T]
     kept: Mapping[int, Stage[LinkedTrace]]
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> T:
         kept = self.kept.get(files.rank)
         return self.question(kept() if kept is not None else self.load(files, progress))
-
-    def peak_bytes(self, files: RankFiles) -> int | None:
-        """See `ScalableWork`."""
-        return self.load.peak_bytes(files) if isinstance(self.load, ScalableWork) else None
-
-    def with_processes(self, processes: int) -> _Ask[T]:
-        """See `ScalableWork`."""
-        if not isinstance(self.load, ScalableWork):
-            return self
-        load = cast("Load", self.load.with_processes(processes))
-        return _Ask(load, self.question, self.kept)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Ask, (self.load, self.question, {})
