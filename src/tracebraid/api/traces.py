@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
+from tracebraid.api.choosing_ranks import RankChoice, chosen_ranks
 from tracebraid.api.engines import IN_PROCESS, engine_of
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
@@ -14,6 +16,7 @@ from tracebraid.importers.discovery.capture_folder import recorder_of
 from tracebraid.importers.discovery.discover import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
+from tracebraid.importers.sampling.rank_origins import rank_origins
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.engine import Engine
@@ -47,6 +50,8 @@ def open(
     window: int | None = None,
     *,
     engine: Engine | str = IN_PROCESS,
+    ranks: str | Iterable[int] | None = None,
+    sample: int | None = None,
 ) -> Job:
     """Open a folder of traces, or one Kineto trace, as a job.
 
@@ -61,10 +66,12 @@ def open(
         matching: as in `link`.
         window: which window of a capture, from 0; None for the last one.
         engine: how questions to many ranks run, see `engine_of`.
+        ranks: only these, as numbers or as text (`0,8-15`); a finding of the job says what answers then cannot know.
+        sample: only so many ranks, in proportion of all hosts and parallel groups, the first and the last among them.
 
     Raises:
         InputError: there is no Kineto trace, or no such window.
-        ArgumentError: there is no such matching or engine.
+        ArgumentError: there is no such matching, engine or rank, or both `ranks` and `sample` are given.
 
     Examples:
         >>> import tracebraid
@@ -74,7 +81,8 @@ def open(
         >>> job[0].coverage.host_ops.share
         1.0
     """
-    files, findings = find_rank_files(path, window)
+    choice = RankChoice(ranks, sample)
+    files, findings = chosen_ranks(str(path), find_rank_files(path, window), choice, rank_origins)
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
     return Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in)
