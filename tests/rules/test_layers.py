@@ -29,12 +29,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "exporters": {"model", "errors", "files"},
     # It runs work that it is handed, here or in other processes.
     "engine": {"child_process", "errors", "model"},
+    # Tables and facts of the model to files and back: what they are computed by, it does not know.
+    "store": {"model", "errors", "files"},
     # It serves bytes: what a report is, and how a timeline is written, it is handed.
     "viewer": {"errors"},
     "api": {
         *("model", "errors", "files"),
         *("recorders", "importers", "linking", "analysis", "validation", "reports", "exporters"),
-        *("engine", "graph", "simulation", "viewer"),
+        # A store says which version wrote it: another may link otherwise.
+        *("engine", "graph", "simulation", "store", "version", "viewer"),
     },
     # The peers' calls are the stages' own: it composes api, and hands out nouns of the model.
     "compat": {"api", "errors", "model"},

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracebraid.errors import ArgumentError
 from tracebraid.importers.sampling.strata import StrataBy, strata_of
 from tracebraid.importers.sampling.stratified import stratified
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.job import Job
 from tracebraid.model.number_ranges import missing_from, number_ranges, numbers_text
 from tracebraid.model.rank_files import RankFiles
 from tracebraid.model.rank_origin import RankOrigin
 
-__all__ = ["RankChoice", "chosen_ranks"]
+__all__ = ["RankChoice", "with_chosen_ranks"]
 
 _CASES = {
     (True, True): FindingCase.SAMPLED_BY_HOST_AND_GROUP,
@@ -52,41 +53,31 @@ class RankChoice:
 _Origins = Callable[[Sequence[RankFiles]], Sequence[RankOrigin]]
 
 
-def chosen_ranks(
-    path: str,
-    found: tuple[tuple[RankFiles, ...], tuple[Finding, ...]],
-    choice: RankChoice,
-    origins: _Origins,
-) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
-    """The files of the ranks that are asked for, and findings: those about other ranks are left out.
+def with_chosen_ranks(job: Job, choice: RankChoice, origins: _Origins) -> Job:
+    """The job with the ranks that are asked for, and a finding that says so; those about other ranks are left out.
 
     Args:
-        path: of the job.
-        found: the files of all ranks, in the order of ranks, and findings about them.
+        job: all ranks.
         choice: which are asked for.
         origins: says where ranks ran.
 
     Raises:
         ArgumentError: a rank is asked for that has no Kineto trace.
     """
-    files, findings = found
     if choice.ranks is None and choice.sample is None:
-        return found
-    there = [rank for rank in files if rank.kineto is not None]
+        return job
+    there = [rank for rank in job.files if rank.kineto is not None]
     case = None
     if choice.sample is None:
-        chosen = _listed(path, there, choice)
+        chosen = _listed(job.path, there, choice)
     else:
         chosen, case = _sampled(there, choice.sample, origins)
     if len(chosen) == len(there):
-        return found
+        return job
     numbers = {rank.rank for rank in chosen}
-    about = [
-        finding
-        for finding in findings
-        if finding.details.get("rank") in numbers or "rank" not in finding.details
-    ]
-    return tuple(chosen), (*about, _finding(path, numbers, len(there), case))
+    about = [found for found in job.findings if found.details.get("rank", chosen[0].rank) in numbers]
+    finding = _finding(job.path, numbers, len(there), case)
+    return replace(job, files=tuple(chosen), findings=(*about, finding))
 
 
 def _listed(path: str, there: Sequence[RankFiles], choice: RankChoice) -> list[RankFiles]:

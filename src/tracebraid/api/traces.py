@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
-from tracebraid.api.choosing_ranks import RankChoice, chosen_ranks
+from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import IN_PROCESS, engine_of
+from tracebraid.api.stored_jobs import is_store, open_store, stored_origins
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
 from tracebraid.importers.discovery.capture_folder import recorder_of
@@ -53,7 +54,7 @@ def open(
     ranks: str | Iterable[int] | None = None,
     sample: int | None = None,
 ) -> Job:
-    """Open a folder of traces, or one Kineto trace, as a job.
+    """Open a folder of traces, one Kineto trace, or a store as a job.
 
     A Kineto trace is read when its rank is asked for, an Execution Trace when something needs it: links and coverage
     do; `breakdown`, `kernels`, `ops`, `steps` and dependencies do not.
@@ -61,16 +62,16 @@ def open(
     A capture of several windows is a job for each: the last one, unless another is named.
 
     Args:
-        path: the folder or file.
+        path: the folder, the file, or the store that `pack` wrote.
         processes: how many processes may decode one file; None: as many as its size is worth.
-        matching: as in `link`.
+        matching: as in `link`; of a store `auto` means as it was packed.
         window: which window of a capture, from 0; None for the last one.
         engine: how questions to many ranks run, see `engine_of`.
         ranks: only these, as numbers or as text (`0,8-15`); a finding of the job says what answers then cannot know.
         sample: only so many ranks, in proportion of all hosts and parallel groups, the first and the last among them.
 
     Raises:
-        InputError: there is no Kineto trace, or no such window.
+        InputError: there is no Kineto trace, or no such window; or the store is damaged or of a newer version.
         ArgumentError: there is no such matching, engine or rank, or both `ranks` and `sample` are given.
 
     Examples:
@@ -82,10 +83,14 @@ def open(
         1.0
     """
     choice = RankChoice(ranks, sample)
-    files, findings = chosen_ranks(str(path), find_rank_files(path, window), choice, rank_origins)
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
-    return Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in)
+    if is_store(path):
+        job = open_store(path, how, window, runs_in)
+        return with_chosen_ranks(job, choice, partial(stored_origins, path))
+    files, findings = find_rank_files(path, window)
+    job = Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in)
+    return with_chosen_ranks(job, choice, rank_origins)
 
 
 @dataclass(frozen=True)

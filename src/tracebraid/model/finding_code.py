@@ -13,7 +13,7 @@ class FindingCode(str, Enum):
     # Files
     NOT_A_TRACE = "not-a-trace"
     RANK_UNREADABLE = "rank-unreadable"
-    GZIP_DAMAGED = "gzip-damaged"
+    COMPRESSION_DAMAGED = "compression-damaged"
     TRUNCATED = "truncated"
     MANIFEST_UNREADABLE = "manifest-unreadable"
     BESIDE_WINDOWS = "beside-windows"
@@ -34,6 +34,7 @@ class FindingCode(str, Enum):
     DEVICE_WORK_UNREAD = "device-work-unread"
     HOST_OPS_MISSING = "host-ops-missing"
     DEVICE_WORK_MISSING = "device-work-missing"
+    STORE_INCOMPLETE = "store-incomplete"
     NAME_ESCAPED = "name-escaped"
     """Found by a capture in its own files; it stands in the manifest."""
     # Structure of the Execution Trace
@@ -118,8 +119,10 @@ class FindingCode(str, Enum):
 class FindingCase(str, Enum):
     """Which of several sentences a finding has, where its code has more than its usual one."""
 
-    GZIP_BROKEN = "gzip-broken"
-    GZIP_FOLLOWED = "gzip-followed"
+    STREAM_BROKEN = "stream-broken"
+    STREAM_EXPANDS = "stream-expands"
+    """A compressed stream that unpacks to far more than a trace does."""
+    STREAM_FOLLOWED = "stream-followed"
     OBJECTS_BEFORE_ARRAY = "objects-before-array"
     NO_EVENT = "no-event"
     NO_NODE = "no-node"

@@ -61,7 +61,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     # Files
     _CODE.NOT_A_TRACE: "left out: {problem}",
     _CODE.RANK_UNREADABLE: "rank {rank} cannot be read: {problem}",
-    _CODE.GZIP_DAMAGED: "the gzip stream was cut off",
+    _CODE.COMPRESSION_DAMAGED: "the {compression} stream was cut off",
     _CODE.TRUNCATED: "the file does not end as a trace ends: it was cut off, or something follows it",
     _CODE.MANIFEST_UNREADABLE: "it is no manifest ({error})",
     _CODE.BESIDE_WINDOWS: "there are traces beside folders of windows",
@@ -92,6 +92,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.DEVICE_WORK_MISSING: (
         "calls launch work on a device, and the trace has no work of a device: the answers are the host's alone"
     ),
+    _CODE.STORE_INCOMPLETE: "of {ranks:,} ranks, these are not packed yet: {missing}",
     _CODE.NAME_ESCAPED: "names held quotes, backslashes, control characters or bytes that are no UTF-8; escaped",
     # Structure of the Execution Trace
     _CODE.DUPLICATE_ID: "nodes carry an id that another node has; the first of each id was kept",
@@ -215,8 +216,11 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
 _CASE = FindingCase
 
 CASE_SENTENCES: dict[FindingCase, str] = {
-    _CASE.GZIP_BROKEN: "the gzip stream is damaged here, or some way behind ({error})",
-    _CASE.GZIP_FOLLOWED: "something that is no gzip follows the stream",
+    _CASE.STREAM_BROKEN: "the {compression} stream is damaged here, or some way behind ({error})",
+    _CASE.STREAM_EXPANDS: (
+        "the {compression} stream unpacks to more than {ratio} times its size, and is read up to here"
+    ),
+    _CASE.STREAM_FOLLOWED: "something that is no {compression} follows the stream",
     _CASE.OBJECTS_BEFORE_ARRAY: "what may be events or nodes stands before the array and was left out",
     _CASE.NO_EVENT: "an object is no event and was left out ({error})",
     _CASE.NO_NODE: "an object is no node and was left out ({error})",

@@ -10,11 +10,11 @@ from tracebraid.model.finding_code import FindingCode
 
 __all__ = ["without_consequences"]
 
-_CUT_OFF = (FindingCode.GZIP_DAMAGED, FindingCode.TRUNCATED)
+_CUT_OFF = (FindingCode.COMPRESSION_DAMAGED, FindingCode.TRUNCATED)
 """Where a file ends early."""
 
 _OF_SAME_FILE: dict[FindingCode, tuple[FindingCode, ...]] = {
-    FindingCode.TRUNCATED: (FindingCode.GZIP_DAMAGED,),
+    FindingCode.TRUNCATED: (FindingCode.COMPRESSION_DAMAGED,),
     FindingCode.NOTHING_RECORDED: (FindingCode.WINDOW_LOST,),
 }
 """Findings that say nothing new of a file, by what says it already."""

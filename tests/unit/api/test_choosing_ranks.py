@@ -96,3 +96,18 @@ def test_choices_that_make_no_sense_are_errors(
 ) -> None:
     with pytest.raises(tracebraid.ArgumentError, match=problem):
         tracebraid.open(folder, ranks=ranks, sample=sample)
+
+
+def test_a_store_gives_the_same_sample_and_packs_ranks_by_and_by(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "job.tbstore"
+    assert tracebraid.pack(folder, store, ranks="0-3").packed == (0, 1, 2, 3)
+    partly = tracebraid.open(store)
+    assert partly.ranks == [0, 1, 2, 3]
+    assert FindingCode.STORE_INCOMPLETE in codes(partly)
+    packed = tracebraid.pack(folder, store)
+    assert (packed.kept, len(packed.packed)) == ((0, 1, 2, 3), RANKS - 4)
+    job, traces = tracebraid.open(store, sample=12), tracebraid.open(folder, sample=12)
+    assert (job.ranks, job.findings) == (traces.ranks, traces.findings)
+    assert tracebraid.open(store, ranks="5").ranks == [5]
+    with pytest.raises(tracebraid.ArgumentError, match="rank 24"):
+        tracebraid.pack(folder, store, ranks="24")

@@ -93,7 +93,9 @@ def trace_files(paths: Sequence[str | Path]) -> list[Path]:
             inside = [file for below in _folders_below(path) for file in _files_of(below)]
         if not inside:
             raise InputError(
-                str(path), "this folder holds no .json or .json.gz file", "Name the folder of the traces"
+                str(path),
+                "this folder holds no .json, .json.gz or .json.zst file",
+                "Name the folder of the traces",
             )
         found += inside
     return found

@@ -18,7 +18,7 @@ __all__ = ["ET", "KINETO", "TAIL_BYTES", "Found", "is_candidate", "rank_in_tail"
 
 ET, KINETO = "et", "kineto"
 
-_TRACE_FILE = re.compile(r"\.json(\.gz)?$|\.arrow\.zip$|^nsys.*\.sqlite$", re.I)
+_TRACE_FILE = re.compile(r"\.json(\.gz|\.zst)?$|\.arrow\.zip$|^nsys.*\.sqlite$", re.I)
 _ET_NAME = re.compile(
     r"(?:^|[._-])(?:torch_)?et(?:[._-]|\.json|$)|execution_trace|chakra_host|pytorch_et", re.I
 )
@@ -76,12 +76,12 @@ def sniff(path: Path) -> tuple[Found | None, list[Finding]]:
 def rank_in_tail(path: str) -> int | None:
     """The rank behind the events of a Kineto trace, where on-demand traces have it; None where there is none.
 
-    Of a plain file only the end is read; a gzip file is decompressed whole.
+    Of a plain file only the end is read; a compressed file is unpacked whole.
     """
     if path.endswith(".sqlite"):
         return None
     source = open_source(path)
-    if source.compressed:
+    if source.compression is not None:
         tail = b""
         for block in source.blocks():
             tail = (tail + block)[-TAIL_BYTES:]

@@ -1,4 +1,4 @@
-"""A file's bytes: plain or gzip, on disk or from standard input, or an error that names the format it has instead."""
+"""A file's bytes: plain or compressed, on disk or from standard input, or an error that names its other format."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracebraid.errors import InputError, NotATraceError
-from tracebraid.importers.json_stream.gunzip import gunzip
+from tracebraid.importers.json_stream.compression import Compression, compression_of
 from tracebraid.importers.json_stream.issue import Issue
+from tracebraid.importers.json_stream.unpack import unpack
 from tracebraid.importers.reading import reading
 
 __all__ = ["STDIN", "Source", "open_source", "read_range"]
@@ -23,8 +24,7 @@ STDIN = "-"
 _SQLITE = b"SQLite format 3\x00"
 _HEAD_BYTES = 64
 """The longest signature has 16 bytes."""
-_GZIP = b"\x1f\x8b"
-_EXPECTED = "Expected an Execution Trace or a Kineto trace: JSON text, plain or gzip"
+_EXPECTED = "Expected an Execution Trace or a Kineto trace: JSON text, plain, gzip or zstd"
 
 _FOREIGN_FORMATS: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG", "a PNG picture"),
@@ -34,7 +34,6 @@ _FOREIGN_FORMATS: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a zip archive"),
     (b"BZh", "bzip2 data"),
     (b"\xfd7zXZ", "xz data"),
-    (b"\x28\xb5\x2f\xfd", "zstd data"),
     (b"\x7fELF", "an ELF program"),
     (b"SQLite format 3", "a SQLite database"),
     (b"PAR1", "a Parquet file"),
@@ -51,17 +50,17 @@ class Source:
     Args:
         path: as the caller named it.
         size_bytes: size on disk; of the data itself for standard input.
-        compressed: whether it is gzip.
+        compression: how it is compressed; None where it is not.
         memory: the data, where it did not come from a file.
         descriptor: the open file; -1 where there is none.
-        damage: filled while reading: what stopped a gzip stream before its end, and after how many
+        damage: filled while reading: what stopped a compressed stream before its end, and after how many
             uncompressed bytes.
         done_bytes: how far `blocks` has come in the file on disk.
     """
 
     path: str
     size_bytes: int
-    compressed: bool
+    compression: Compression | None = None
     memory: bytes | None = None
     descriptor: int = -1
     damage: list[Issue] = field(default_factory=list)
@@ -77,9 +76,9 @@ class Source:
         return self.memory is None and self.read(0, len(_SQLITE)) == _SQLITE
 
     def blocks(self, block_bytes: int = 1 << 22) -> Iterator[bytes]:
-        """The uncompressed bytes, block by block; a damaged gzip stream ends early and says so in `damage`."""
-        if self.compressed:
-            return gunzip(lambda: self._disk_blocks(block_bytes // 8), self.damage)
+        """The uncompressed bytes, block by block; a damaged stream ends early and says so in `damage`."""
+        if self.compression is not None:
+            return unpack(lambda: self._disk_blocks(block_bytes // 8), self.compression, self.damage)
         return self._disk_blocks(block_bytes)
 
     def read(self, start: int, stop: int) -> bytes:
@@ -94,7 +93,7 @@ class Source:
 
     def mapped(self) -> mmap.mmap | None:
         """The file mapped into memory; None where it is compressed or does not lie on disk."""
-        if self.compressed or self.memory is not None:
+        if self.compression is not None or self.memory is not None:
             return None
         with reading(self.path):
             return mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
@@ -140,13 +139,13 @@ def open_source(path: str | Path, database: bool = False) -> Source:
     name = str(path)
     if name == STDIN:
         name, data = "standard input", sys.stdin.buffer.read()
-        source = Source(name, len(data), False, memory=data)
+        source = Source(name, len(data), memory=data)
     else:
         source = _open_file(Path(path), name)
     head = source.read(0, _HEAD_BYTES)
     if not (database and source.is_database):
         _refuse_foreign(name, head)
-    source.compressed = head.startswith(_GZIP)
+    source.compression = compression_of(head)
     return source
 
 
@@ -159,9 +158,9 @@ def _open_file(file: Path, name: str) -> Source:
         with reading(name):
             if not file.is_file() and file.exists():
                 data = file.read_bytes()
-                return Source(name, len(data), False, memory=data)
+                return Source(name, len(data), memory=data)
             descriptor = os.open(file, os.O_RDONLY)
-            return Source(name, os.fstat(descriptor).st_size, False, descriptor=descriptor)
+            return Source(name, os.fstat(descriptor).st_size, descriptor=descriptor)
     except ValueError as error:
         raise InputError(name, f"this is no path ({error})", "Check the path") from None
 

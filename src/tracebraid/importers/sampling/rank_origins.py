@@ -40,24 +40,29 @@ def rank_origins(files: Sequence[RankFiles]) -> list[RankOrigin]:
     return [_origin(rank, manifests.get(rank.rank, {})) for rank in files]
 
 
-def origin_of_header(rank: int, header: Mapping[str, Any]) -> RankOrigin:
-    """Where a rank ran, as its Kineto trace's header says.
+def origin_of_header(rank: int, path: str, header: Mapping[str, Any]) -> RankOrigin:
+    """Where a rank ran, as its Kineto trace's header says, or its name.
 
     Args:
         rank: the rank.
+        path: of the Kineto trace.
         header: the members beside the events: `distributedInfo` and `host_name`.
     """
     info = header.get("distributedInfo")
     groups = info.get("pg_config") if isinstance(info, dict) else None
-    return RankOrigin(rank, str(header.get("host_name") or ""), _groups(groups))
+    return RankOrigin(rank, str(header.get("host_name") or "") or _host_of_name(path), _groups(groups))
 
 
 def _origin(files: RankFiles, manifest: Mapping[str, Any]) -> RankOrigin:
     assert files.kineto is not None, "a rank is opened by its Kineto trace"
-    found = origin_of_header(files.rank, _header(files.kineto))
-    named = _WORKER.match(Path(files.kineto).name)
-    host = found.host or str(manifest.get("host") or "") or (named["host"] if named else "")
+    found = origin_of_header(files.rank, files.kineto, _header(files.kineto))
+    host = found.host or str(manifest.get("host") or "")
     return RankOrigin(files.rank, host, found.groups or _groups(manifest.get("process_groups")))
+
+
+def _host_of_name(path: str) -> str:
+    named = _WORKER.match(Path(path).name)
+    return named["host"] if named else ""
 
 
 def _manifests(folder: Path) -> dict[int, dict[str, Any]]:
@@ -85,7 +90,7 @@ def _header(path: str) -> dict[str, Any]:
         array = _ARRAY.search(head)
         found = _members(head[: array.start()] if array else head)
         return (
-            found if "distributedInfo" in found or source.compressed else {**found, **_members(_tail(source))}
+            found if "distributedInfo" in found or source.compression else {**found, **_members(_tail(source))}
         )
     except InputError:
         return {}

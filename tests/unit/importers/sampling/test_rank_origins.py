@@ -90,4 +90,4 @@ def test_a_file_that_is_gone_says_nothing(tmp_path: Path) -> None:
 
 
 def test_a_header_that_is_read_already_says_the_same() -> None:
-    assert origin_of_header(2, members()) == RankOrigin(2, "node-7", EXPECTED)
+    assert origin_of_header(2, "kineto_trace_2.json", members()) == RankOrigin(2, "node-7", EXPECTED)
