@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import polars as pl
@@ -51,29 +53,23 @@ def differences(one: LinkedTrace, other: LinkedTrace) -> list[str]:
     After each stage the findings that are known so far are compared, too: commands print them.
     """
     found = [
-        f"timeline.{name}"
-        for name in _OF_TIMELINE
-        if not _same(lambda of, name=name: getattr(of.timeline, name), one, other)
+        f"timeline.{name}" for name in _OF_TIMELINE if not _same(attrgetter(f"timeline.{name}"), one, other)
     ]
-    found += [
-        name
-        for name in one.timeline.tables
-        if not _same(lambda of, name=name: of.timeline.tables[name], one, other)
-    ]
+    found += [name for name in one.timeline.tables if not _same(partial(_table, name), one, other)]
     if one.has_et != other.has_et:
         return [*found, "has_et"]
     for name in _STAGES:
-        if not _same(lambda of, name=name: getattr(of, name), one, other):
+        if not _same(attrgetter(name), one, other):
             found.append(name)
         if not _same(lambda of: of.known_findings, one, other):
             found.append(f"known_findings after {name}")
     if one.has_et:
-        found += [
-            f"et.{name}"
-            for name in _OF_ET
-            if not _same(lambda of, name=name: getattr(of.et, name), one, other)
-        ]
+        found += [f"et.{name}" for name in _OF_ET if not _same(attrgetter(f"et.{name}"), one, other)]
     return found
+
+
+def _table(name: str, of: LinkedTrace) -> object:
+    return of.timeline.tables[name]
 
 
 def _same(of: Callable[[LinkedTrace], Any], one: LinkedTrace, other: LinkedTrace) -> bool:

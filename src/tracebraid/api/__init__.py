@@ -95,7 +95,7 @@ from tracebraid.api.critical_paths import (
     critical_path_of_graph,
     write_path_overlay,
 )
-from tracebraid.api.engines import ENGINES, IN_PROCESS, engine_of
+from tracebraid.api.engines import AUTO, ENGINES, IN_PROCESS, engine_of
 from tracebraid.api.exports.export import export
 from tracebraid.api.exports.options import Exported, ExportOptions
 from tracebraid.api.graphing import (
@@ -131,6 +131,7 @@ from tracebraid.api.traces import (
 from tracebraid.api.user_metrics import metric
 
 __all__ = [
+    "AUTO",
     "DEFAULT_MIN_SAVING",
     "DEFAULT_REPLAYS",
     "ENGINES",

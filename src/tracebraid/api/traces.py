@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
-from tracebraid.api.engines import IN_PROCESS, engine_of
+from tracebraid.api.engines import AUTO, engine_of
 from tracebraid.api.stored_jobs import is_store, open_store, stored_origins
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
@@ -17,6 +17,7 @@ from tracebraid.importers.discovery.capture_folder import recorder_of
 from tracebraid.importers.discovery.discover import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
+from tracebraid.importers.peak_memory import peak_bytes_of
 from tracebraid.importers.sampling.rank_origins import rank_origins
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.link_traces import link_traces
@@ -50,7 +51,7 @@ def open(
     matching: Matching | str = "auto",
     window: int | None = None,
     *,
-    engine: Engine | str = IN_PROCESS,
+    engine: Engine | str = AUTO,
     ranks: str | Iterable[int] | None = None,
     sample: int | None = None,
 ) -> Job:
@@ -66,7 +67,8 @@ def open(
         processes: how many processes may decode one file; None: as many as its size is worth.
         matching: as in `link`; of a store `auto` means as it was packed.
         window: which window of a capture, from 0; None for the last one.
-        engine: how questions to many ranks run, see `engine_of`.
+        engine: how questions to many ranks run, see `engine_of`. By default in worker processes where the ranks are
+            large or many; there, what a question changes in this process stays unseen.
         ranks: only these, as numbers or as text (`0,8-15`); a finding of the job says what answers then cannot know.
         sample: only so many ranks, in proportion of all hosts and parallel groups, the first and the last among them.
 
@@ -100,9 +102,17 @@ class _ReadAndLink:
     processes: int | None
     matching: Matching
 
+    def peak_bytes(self, files: RankFiles) -> int | None:
+        """See `ScalableWork`."""
+        return peak_bytes_of(files.kineto, files.et)
+
+    def with_processes(self, processes: int) -> _ReadAndLink:
+        """See `ScalableWork`; what the caller asked for stays."""
+        return replace(self, processes=self.processes or processes)
+
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         assert files.kineto is not None, "a job opens only ranks that have a Kineto trace"
-        et = None if files.et is None else Stage(partial(_read_with_recorder, files.et))
+        et = None if files.et is None else Stage(partial(_read_with_recorder, files.et, self.processes))
         return link_traces(read_timeline(files.kineto, self.processes, progress), et, self.matching)
 
 
@@ -161,6 +171,6 @@ def demo_path() -> Path:
     return Path(__file__).parents[1] / "demo_traces" / "ddp_cpu_2rank"
 
 
-def _read_with_recorder(path: str | Path) -> ExecutionTrace:
+def _read_with_recorder(path: str | Path, processes: int | None = None) -> ExecutionTrace:
     """The Execution Trace, with the recorder that the manifest beside it names."""
-    return replace(read_execution_trace(path), recorder=recorder_of(Path(path)))
+    return replace(read_execution_trace(path, processes), recorder=recorder_of(Path(path)))

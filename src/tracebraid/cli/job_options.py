@@ -64,7 +64,7 @@ class JobOptions:
     engine: Annotated[
         str,
         typer.Option("--engine", metavar="|".join(api.ENGINES), help="How the work over the ranks runs."),
-    ] = api.IN_PROCESS
+    ] = api.AUTO
 
     def open(self, path: str, matching: Matching | str = "auto") -> Job:
         """Open a path as these options say.

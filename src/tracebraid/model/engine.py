@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from tracebraid.errors import InputError
-from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.model.rank_files import Progress, RankFiles, RanksDone
 
-__all__ = ["Engine", "InProcess", "Outcome", "RankWork"]
+__all__ = ["Engine", "InProcess", "Outcome", "RankWork", "ScalableWork"]
 
 T = TypeVar("T")
 
 RankWork: TypeAlias = Callable[[RankFiles, Progress | None], T]
 """Reads a rank and answers; it has no effect but its answer and new files, and may run in another process."""
+
+
+@runtime_checkable
+class ScalableWork(Protocol):
+    """Work, or a loader of ranks, that knows what a rank takes: an engine decides by it how many run at once."""
+
+    def peak_bytes(self, files: RankFiles) -> int | None:
+        """The most memory that the work on a rank takes, as estimated from its files; None where that is not known."""
+        ...
+
+    def with_processes(self, processes: int) -> RankWork[object]:
+        """The same work, which decodes a file with so many processes at most."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +99,7 @@ class InProcess:
 
 def _report(progress: Progress, done: int, ranks: int, share: float) -> None:
     """Convert the progress of a rank into that of all."""
-    progress((done + share) / max(1, ranks))
+    progress(RanksDone((done + share) / ranks, done + (share == 1.0), ranks))
 
 
 def _silent(_: float) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import polars as pl
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model import notebook
 from tracebraid.model.compact import compact
-from tracebraid.model.engine import Engine, InProcess, Outcome
+from tracebraid.model.engine import Engine, InProcess, Outcome, ScalableWork
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.kept import KeptValues
@@ -59,6 +59,17 @@ class _Ask(Generic[T]):
     def __call__(self, files: RankFiles, progress: Progress | None) -> T:
         kept = self.kept.get(files.rank)
         return self.question(kept() if kept is not None else self.load(files, progress))
+
+    def peak_bytes(self, files: RankFiles) -> int | None:
+        """See `ScalableWork`."""
+        return self.load.peak_bytes(files) if isinstance(self.load, ScalableWork) else None
+
+    def with_processes(self, processes: int) -> _Ask[T]:
+        """See `ScalableWork`."""
+        if not isinstance(self.load, ScalableWork):
+            return self
+        load = cast("Load", self.load.with_processes(processes))
+        return _Ask(load, self.question, self.kept)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Ask, (self.load, self.question, {})
@@ -182,7 +193,9 @@ class Job:
         """
         kept = {rank: stage for rank, stage in self._kept.items() if stage.is_computed}
         files = [self._files_of(rank) for rank in (self.ranks if ranks is None else ranks)]
-        return self.engine.outcomes(_Ask(self.load, question, kept), files, progress)
+        # What is open here would be read again elsewhere.
+        engine = InProcess() if all(entry.rank in kept for entry in files) else self.engine
+        return engine.outcomes(_Ask(self.load, question, kept), files, progress)
 
     def take(
         self,

@@ -90,7 +90,9 @@ def _header(path: str) -> dict[str, Any]:
         array = _ARRAY.search(head)
         found = _members(head[: array.start()] if array else head)
         return (
-            found if "distributedInfo" in found or source.compression else {**found, **_members(_tail(source))}
+            found
+            if "distributedInfo" in found or source.compression
+            else {**found, **_members(_tail(source))}
         )
     except InputError:
         return {}
