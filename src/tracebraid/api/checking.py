@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -12,11 +13,13 @@ from tracebraid.api.job.aligning import rank_parts
 from tracebraid.api.judging import judge, link_and_judge
 from tracebraid.api.traces import Progress, link
 from tracebraid.errors import InputError
-from tracebraid.importers.discovery.capture_folder import manifests_of, windows_of
+from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.interface import Entry, Kind
+from tracebraid.filesystem.paths import shown
+from tracebraid.importers.discovery.capture_folder import manifests_of, size_beside, windows_of
 from tracebraid.importers.discovery.discover import find_rank_files
 from tracebraid.importers.discovery.sniff import is_candidate
 from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.importers.reading import reading
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.check import Check, CheckedRank, Severity
@@ -50,7 +53,7 @@ class _Window:
     """What was found in one folder of pairs."""
 
     name: str
-    path: Path
+    path: str
     matching: Matching
     ranks: list[CheckedRank] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -58,6 +61,15 @@ class _Window:
     worlds: dict[int, int | None] = field(default_factory=dict)
     parts: list[RankParts] = field(default_factory=list)
     processes: list[RankProcesses] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """The folder of a capture, with what lies in it."""
+
+    path: str
+    inside: tuple[Entry, ...]
+    matching: Matching
 
 
 def check(
@@ -78,27 +90,35 @@ def check(
         InputError: there is nothing to check.
         ArgumentError: there is no such matching.
     """
-    where = Path(path)
+    where = str(path)
     how = Matching(matching) if isinstance(matching, str) else matching
-    with reading(path):
-        is_file = where.is_file()
-    if is_file:
+    files = file_system_of(where)
+    kind = files.kind(where)
+    if kind is Kind.FILE:
         return _check_file(where, progress)
-    manifests, findings = manifests_of(where, only_rank)
-    findings += [finding for file, content in manifests for finding in manifest_findings(content, file)]
-    windows = windows_of(where)
-    if windows[0][0] and _has_traces(where):
-        findings.append(Finding(FindingCode.BESIDE_WINDOWS, str(where)))
+    return _check_folder(
+        _Folder(where, tuple(files.entries(where) if kind is Kind.FOLDER else ()), how), only_rank, progress
+    )
+
+
+def _check_folder(folder: _Folder, only_rank: int | None, progress: Progress | None) -> Check:
+    where, inside = folder.path, folder.inside
+    manifests, findings = manifests_of(where, only_rank) if inside else ([], [])
+    for file, content in manifests:
+        findings += manifest_findings(content, file, partial(size_beside, file))
+    windows = windows_of(where, inside)
+    if windows[0][0] and _has_traces(inside):
+        findings.append(Finding(FindingCode.BESIDE_WINDOWS, where))
         windows = [("", where), *windows]
     ranks: list[CheckedRank] = []
-    for name, folder in windows:
-        window = _Window(name, folder, how)
+    for name, path in windows:
+        window = _Window(name, path, folder.matching)
         try:
             _check_window(window, only_rank, progress)
         except InputError as error:
             if not manifests and len(windows) == 1:
                 raise
-            if name or _has_traces(folder):
+            if name or _has_traces(inside):
                 window.findings.append(
                     Finding.of(FindingCode.WINDOW_UNREADABLE, error.path, problem=error.problem)
                 )
@@ -107,8 +127,8 @@ def check(
         findings += window.findings
         ranks += window.ranks
     if only_rank is not None and not ranks and not manifests:
-        raise InputError(str(path), f"it has no rank {only_rank}", "Check the folder")
-    return Check(str(path), tuple(ranks), diagnose(findings))
+        raise InputError(where, f"it has no rank {only_rank}", "Check the folder")
+    return Check(where, tuple(ranks), diagnose(findings))
 
 
 def faults(findings: Iterable[Finding]) -> list[Finding]:
@@ -134,10 +154,11 @@ def _check_window(window: _Window, only_rank: int | None, progress: Progress | N
         _check_rank(window, files, progress)
     window.findings = located_findings(window.findings, window.processes)
     if only_rank is None:
-        path = str(window.path)
+        path = window.path
         mixed = run_findings(window.processes, path)
         window.findings += mixed
-        window.findings += [*unpaired, *leftover_findings(window.path), *rank_findings(window.worlds, path)]
+        names = [entry.name for entry in file_system_of(path).entries(path)]
+        window.findings += [*unpaired, *leftover_findings(path, names), *rank_findings(window.worlds, path)]
         # Ranks of two runs share neither collectives nor clocks.
         across = _step_findings(window, None) if mixed else _clock_and_step_findings(window)
         window.findings = [*window.findings, *across]
@@ -155,7 +176,7 @@ def _clock_and_step_findings(window: _Window) -> list[Finding]:
         window.findings = [finding for finding in window.findings if not _is_of_worlds(finding)]
     return [
         *linked.findings,
-        *clock_findings(linked.clocks, str(window.path)),
+        *clock_findings(linked.clocks, window.path),
         *_step_findings(window, linked),
     ]
 
@@ -166,7 +187,7 @@ def _is_of_worlds(finding: Finding) -> bool:
 
 def _step_findings(window: _Window, linked: LinkedRanks | None) -> list[Finding]:
     """Whether all ranks recorded the same steps, and, where the ranks are linked with each other, at the same time."""
-    path = str(window.path)
+    path = window.path
     if linked is None:
         found = rank_step_findings(window.steps, path)
         return [finding for finding in found if finding.code is not FindingCode.CLOCKS_DIFFER]
@@ -179,9 +200,8 @@ def _step_findings(window: _Window, linked: LinkedRanks | None) -> list[Finding]
     return rank_step_findings({rank: tuple(own) for rank, own in steps.items()}, path)
 
 
-def _has_traces(folder: Path) -> bool:
-    with reading(folder):
-        return any(is_candidate(entry.name) for entry in folder.iterdir() if entry.is_file())
+def _has_traces(inside: Iterable[Entry]) -> bool:
+    return any(is_candidate(entry.name) for entry in inside if entry.kind is Kind.FILE)
 
 
 def _check_rank(window: _Window, files: RankFiles, progress: Progress | None) -> None:
@@ -225,13 +245,13 @@ def _processes(files: RankFiles, linked: LinkedTrace, steps: tuple[Step, ...]) -
     )
 
 
-def _check_file(path: Path, progress: Progress | None) -> Check:
+def _check_file(path: str, progress: Progress | None) -> Check:
     trace, _ = read_trace(path, progress)
     if isinstance(trace, ExecutionTrace):
-        return Check(str(path), (), diagnose([*trace.findings, *et_findings(trace)]))
+        return Check(shown(path), (), diagnose([*trace.findings, *et_findings(trace)]))
     linked = link(None, trace)
     steps = steps_of(trace)
     findings = [*judge(linked).findings, *recording_findings(linked), *window_findings(trace, steps)]
     names = tuple(step.name for step in steps)
-    rank = CheckedRank(trace.rank, "", None, str(path), names, linked.coverage)
-    return Check(str(path), (rank,), diagnose(findings))
+    rank = CheckedRank(trace.rank, "", None, shown(path), names, linked.coverage)
+    return Check(shown(path), (rank,), diagnose(findings))

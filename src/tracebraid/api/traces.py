@@ -13,6 +13,7 @@ from tracebraid.api.engines import AUTO, engine_of
 from tracebraid.api.stored_jobs import is_store, open_store, stored_origins
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
+from tracebraid.filesystem.paths import shown
 from tracebraid.importers.discovery.capture_folder import recorder_of
 from tracebraid.importers.discovery.discover import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
@@ -91,7 +92,7 @@ def open(
         job = open_store(path, how, window, runs_in)
         return with_chosen_ranks(job, choice, partial(stored_origins, path))
     files, findings = find_rank_files(path, window)
-    job = Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in)
+    job = Job(shown(path), files, _ReadAndLink(processes, how), findings, runs_in)
     return with_chosen_ranks(job, choice, rank_origins)
 
 
@@ -173,4 +174,4 @@ def demo_path() -> Path:
 
 def _read_with_recorder(path: str | Path, processes: int | None = None) -> ExecutionTrace:
     """The Execution Trace, with the recorder that the manifest beside it names."""
-    return replace(read_execution_trace(path, processes), recorder=recorder_of(Path(path)))
+    return replace(read_execution_trace(path, processes), recorder=recorder_of(str(path)))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from tracebraid.errors import InputError
+from tracebraid.filesystem.paths import name_of, parent_of
 from tracebraid.importers.discovery.capture_folder import manifests_of
 from tracebraid.importers.discovery.rank import as_rank
 from tracebraid.importers.discovery.sniff import TAIL_BYTES
@@ -35,7 +35,7 @@ def rank_origins(files: Sequence[RankFiles]) -> list[RankOrigin]:
     Args:
         files: of each rank, with a Kineto trace.
     """
-    folders = dict.fromkeys(Path(rank.kineto).parent for rank in files if rank.kineto is not None)
+    folders = dict.fromkeys(parent_of(rank.kineto) for rank in files if rank.kineto is not None)
     manifests = {rank: content for folder in folders for rank, content in _manifests(folder).items()}
     return [_origin(rank, manifests.get(rank.rank, {})) for rank in files]
 
@@ -61,15 +61,15 @@ def _origin(files: RankFiles, manifest: Mapping[str, Any]) -> RankOrigin:
 
 
 def _host_of_name(path: str) -> str:
-    named = _WORKER.match(Path(path).name)
+    named = _WORKER.match(name_of(path))
     return named["host"] if named else ""
 
 
-def _manifests(folder: Path) -> dict[int, dict[str, Any]]:
+def _manifests(folder: str) -> dict[int, dict[str, Any]]:
     """Manifests by rank; those of a window lie in the folder above it."""
     found, _ = manifests_of(folder)
-    if not found and folder.name.startswith("window_"):
-        found, _ = manifests_of(folder.parent)
+    if not found and name_of(folder).startswith("window_"):
+        found, _ = manifests_of(parent_of(folder))
     ranks = ((as_rank(content.get("rank")), content) for _, content in found)
     return {rank: content for rank, content in ranks if rank is not None}
 
