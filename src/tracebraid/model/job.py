@@ -19,7 +19,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.stage import Stage
 
-__all__ = ["Job", "Load", "Questions", "answers_of"]
+__all__ = ["Job", "Load", "Questions", "answers_in_order", "answers_of"]
 
 T = TypeVar("T")
 
@@ -29,11 +29,17 @@ Questions: TypeAlias = Mapping[Any, Callable[[LinkedTrace], Any]]
 
 def answers_of(linked: LinkedTrace, questions: Questions) -> dict[Hashable, Any]:
     """The answers of a rank, of which none holds anything of it."""
-    answers = {key: ask(linked) for key, ask in questions.items()}
-    return {
-        key: compact(answer) if isinstance(answer, pl.DataFrame) else answer
-        for key, answer in answers.items()
-    }
+    return dict(zip(questions, answers_in_order(linked, tuple(questions.values())), strict=True))
+
+
+def answers_in_order(
+    linked: LinkedTrace, questions: tuple[Callable[[LinkedTrace], Any], ...]
+) -> tuple[Any, ...]:
+    """As `answers_of`, without keys: what they hold, such as a function of a notebook, is not the same in a process to
+    which it was sent.
+    """
+    answers = [ask(linked) for ask in questions]
+    return tuple(compact(answer) if isinstance(answer, pl.DataFrame) else answer for answer in answers)
 
 
 Load: TypeAlias = Callable[[RankFiles, Progress | None], LinkedTrace]
@@ -207,8 +213,10 @@ class Job:
             for rank in self.ranks:
                 yield {key: self._taken[rank, key] for key in questions}
             return
-        asked = partial(answers_of, questions={**new, **(once or {})})
-        for rank, answers in zip(self.ranks, self.each(asked, progress=progress), strict=True):
+        every = {**new, **(once or {})}
+        asked = partial(answers_in_order, questions=tuple(every.values()))
+        for rank, values in zip(self.ranks, self.each(asked, progress=progress), strict=True):
+            answers = dict(zip(every, values, strict=True))
             self._taken.update({(rank, key): answers[key] for key in new})
             kept = {key: self._taken[rank, key] for key in questions}
             yield {**kept, **{key: answers[key] for key in once or {}}}
