@@ -23,6 +23,7 @@ EXCEPTIONS: set[str] = {
     "link.link",
     "measuring.metrics",
     "metrics.metrics",
+    "packing.pack",
     "report.report",
     "summary.summary",
     "trace_link.trace_link",

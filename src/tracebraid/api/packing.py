@@ -8,15 +8,15 @@ from pathlib import Path
 
 import msgspec
 
-from tracebraid.api.engines import IN_PROCESS
+from tracebraid.api.engines import AUTO
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import InputError, OutputError
 from tracebraid.files import write_whole, writing
 from tracebraid.importers.discovery.fingerprint import fingerprint, is_unchanged
-from tracebraid.model.engine import Engine
+from tracebraid.model.engine import Engine, LoadingWork
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.job import Job, Load
+from tracebraid.model.job import Job
 from tracebraid.model.matching import Matching
 from tracebraid.model.packed import Packed
 from tracebraid.model.rank_files import Progress, RankFiles
@@ -37,7 +37,7 @@ def pack(
     path: str | Path,
     out: str | Path,
     *,
-    engine: Engine | str = IN_PROCESS,
+    engine: Engine | str = AUTO,
     matching: Matching | str = "auto",
     window: int | None = None,
     from_scratch: bool = False,
@@ -80,10 +80,9 @@ def pack(
 
 
 @dataclass(frozen=True)
-class _PackRank:
+class _PackRank(LoadingWork):
     """Reads a rank and writes it into the store: the work that an engine runs."""
 
-    load: Load
     store: str
     options: PackOptions
 

@@ -15,10 +15,10 @@ from tracebraid.importers.discovery.capture_folder import recorder_of
 from tracebraid.importers.discovery.discover import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.importers.peak_memory import peak_bytes_of
+from tracebraid.importers.reading_cost import reading_cost
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.link_traces import link_traces
-from tracebraid.model.engine import Engine
+from tracebraid.model.engine import Engine, RankCost
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.job import Job
@@ -92,9 +92,9 @@ class _ReadAndLink:
     processes: int | None
     matching: Matching
 
-    def peak_bytes(self, files: RankFiles) -> int | None:
+    def cost(self, files: RankFiles) -> RankCost | None:
         """See `ScalableWork`."""
-        return peak_bytes_of(files.kineto, files.et)
+        return reading_cost(files.kineto, files.et)
 
     def with_processes(self, processes: int) -> _ReadAndLink:
         """See `ScalableWork`; what the caller asked for stays."""
