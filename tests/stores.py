@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
-from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -52,33 +50,23 @@ def differences(one: LinkedTrace, other: LinkedTrace) -> list[str]:
 
     After each stage the findings that are known so far are compared, too: commands print them.
     """
-    found = [
-        f"timeline.{name}" for name in _OF_TIMELINE if not _same(attrgetter(f"timeline.{name}"), one, other)
-    ]
-    found += [name for name in one.timeline.tables if not _same(partial(_table, name), one, other)]
+    found = [name for name in _OF_TIMELINE if not _same(f"timeline.{name}", one, other)]
+    tables = one.timeline.tables
+    found += [name for name in tables if not _equal(tables[name], other.timeline.tables[name])]
     if one.has_et != other.has_et:
         return [*found, "has_et"]
     for name in _STAGES:
-        if not _same(attrgetter(name), one, other):
-            found.append(name)
-        if not _same(lambda of: of.known_findings, one, other):
-            found.append(f"known_findings after {name}")
-    if one.has_et:
-        found += [f"et.{name}" for name in _OF_ET if not _same(attrgetter(f"et.{name}"), one, other)]
-    return found
+        found += [f"{part} at {name}" for part in (name, "known_findings") if not _same(part, one, other)]
+    return found + [name for name in _OF_ET if one.has_et and not _same(f"et.{name}", one, other)]
 
 
-def _table(name: str, of: LinkedTrace) -> object:
-    return of.timeline.tables[name]
+def _same(name: str, one: LinkedTrace, other: LinkedTrace) -> bool:
+    return _equal(_outcome(name, one), _outcome(name, other))
 
 
-def _same(of: Callable[[LinkedTrace], Any], one: LinkedTrace, other: LinkedTrace) -> bool:
-    return _equal(_outcome(of, one), _outcome(of, other))
-
-
-def _outcome(of: Callable[[LinkedTrace], Any], linked: LinkedTrace) -> Any:
+def _outcome(name: str, linked: LinkedTrace) -> Any:
     try:
-        return of(linked)
+        return attrgetter(name)(linked)
     except TracebraidError as error:
         return type(error), str(error)
 

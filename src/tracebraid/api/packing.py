@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from tracebraid.api.engines import IN_PROCESS
+from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
+from tracebraid.api.engines import AUTO
 from tracebraid.api.traces import archive_of_job
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import InputError, OutputError
@@ -16,10 +17,11 @@ from tracebraid.files import write_whole, writing
 from tracebraid.filesystem.archives.archive_files import ArchiveFiles
 from tracebraid.filesystem.choose import in_archive
 from tracebraid.importers.discovery.fingerprint import fingerprint, is_unchanged
-from tracebraid.model.engine import Engine
+from tracebraid.importers.sampling.rank_origins import rank_origins
+from tracebraid.model.engine import Engine, LoadingWork
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.job import Job, Load
+from tracebraid.model.job import Job
 from tracebraid.model.matching import Matching
 from tracebraid.model.packed import Packed
 from tracebraid.model.rank_files import Progress, RankFiles
@@ -40,9 +42,11 @@ def pack(
     path: str | Path,
     out: str | Path,
     *,
-    engine: Engine | str = IN_PROCESS,
+    engine: Engine | str = AUTO,
     matching: Matching | str = "auto",
     window: int | None = None,
+    ranks: str | Iterable[int] | None = None,
+    sample: int | None = None,
     from_scratch: bool = False,
     progress: Progress | None = None,
 ) -> Packed:
@@ -57,13 +61,15 @@ def pack(
         engine: how the work over the ranks runs, see `engine_of`.
         matching: as in `link`.
         window: which window of a capture, from 0; None for the last one.
+        ranks: only these are packed now; the store says that the others are missing, until they are packed, too.
+        sample: only so many are packed now, as in `open`.
         from_scratch: whether ranks that are there already are packed again.
         progress: is called with the share of all ranks that is packed, 0 to 1.
 
     Raises:
         InputError: there is no Kineto trace, or no rank can be read.
         OutputError: the store cannot be written, is being written by another process, or is something else.
-        ArgumentError: there is no such matching or engine.
+        ArgumentError: there is no such matching, engine or rank.
 
     Example::
 
@@ -79,35 +85,46 @@ def pack(
     with writing(store):
         store.mkdir(parents=True, exist_ok=True)
     with locked(store):
-        return _pack(job, store, options, from_scratch, progress)
+        chosen = with_chosen_ranks(job, RankChoice(ranks, sample), rank_origins)
+        return _pack(job, store, options, _Wanted(frozenset(chosen.ranks), from_scratch), progress)
 
 
 @dataclass(frozen=True)
-class _PackRank:
+class _PackRank(LoadingWork):
     """Reads a rank and writes it into the store: the work that an engine runs."""
 
-    load: Load
     store: str
     options: PackOptions
     archive: ArchiveFiles | None = None
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> RankEntry:
-        assert files.kineto is not None, "only ranks that have a Kineto trace are packed"
+        located = in_archive(self.archive, files)
+        assert located.kineto is not None, "only ranks that have a Kineto trace are packed"
         # Before they are read: a file that changes meanwhile is packed again.
-        kineto = fingerprint(in_archive(self.archive, files.kineto))
-        sources = kineto, _fingerprint_of_et(files.et, self.archive)
+        kineto = fingerprint(located.kineto)
+        sources = kineto, _fingerprint_of_et(located.et)
         linked = self.load(files, progress)
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
 
 
-def _pack(
-    job: Job, store: Path, options: PackOptions, from_scratch: bool, progress: Progress | None
-) -> Packed:
+@dataclass(frozen=True)
+class _Wanted:
+    """Which ranks are packed, and whether those are packed again that are there already."""
+
+    ranks: frozenset[int]
+    from_scratch: bool
+
+
+def _pack(job: Job, store: Path, options: PackOptions, wanted: _Wanted, progress: Progress | None) -> Packed:
     expected = {files.rank: files for files in job.files}
-    kept = {} if from_scratch else _kept(store, job, options)
+    kept = {
+        rank: entry
+        for rank, entry in _kept(store, job, options).items()
+        if not (wanted.from_scratch and rank in wanted.ranks)
+    }
     entries = {rank: kept.get(rank) or _expected(files) for rank, files in expected.items()}
     _write_manifest(store, job, options, entries.values(), complete=False)
-    missing = [files for files in job.files if files.kineto is not None and files.rank not in kept]
+    missing = [files for files in job.files if files.rank in wanted.ranks and files.rank not in kept]
     work = _PackRank(job.load, str(store), options, archive_of_job(job))
     errors: list[tuple[RankFiles, InputError]] = []
     packed = []
@@ -119,7 +136,8 @@ def _pack(
         else:
             errors.append((outcome.files, outcome.error))
             entries[rank] = msgspec.structs.replace(entries[rank], error=stored_error(outcome.error))
-    _write_manifest(store, job, options, entries.values(), complete=True)
+    complete = all(entry.kineto is None or entry.sha256 or entry.error for entry in entries.values())
+    _write_manifest(store, job, options, entries.values(), complete)
     if not packed and not kept:
         raise errors[0][1]
     return Packed(
@@ -137,17 +155,17 @@ def _kept(store: Path, job: Job, options: PackOptions) -> dict[int, RankEntry]:
     found = {}
     for files in job.files:
         entry = None if files.kineto is None else whole_rank(store, files.rank, options)
-        if entry is not None and _is_of(entry, files, archive_of_job(job)):
+        if entry is not None and _is_of(entry, in_archive(archive_of_job(job), files)):
             found[files.rank] = entry
     return found
 
 
-def _is_of(entry: RankEntry, files: RankFiles, archive: ArchiveFiles | None) -> bool:
+def _is_of(entry: RankEntry, files: RankFiles) -> bool:
     """Whether an entry is of these files, and they have not changed."""
     pairs = ((entry.kineto, files.kineto), (entry.et, files.et))
     return all(
         (known is None) == (path is None)
-        and (known is None or (known.path == path and is_unchanged(known, archive)))
+        and (known is None or (known.path == path and is_unchanged(known, path)))
         for known, path in pairs
     )
 
@@ -179,14 +197,14 @@ def _unreadable(rank: int, error: InputError) -> Finding:
     return Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details)
 
 
-def _fingerprint_of_et(path: str | None, archive: ArchiveFiles | None) -> SourceFile | None:
+def _fingerprint_of_et(path: str | None) -> SourceFile | None:
     """Of an Execution Trace that cannot be read only the path: the rank is packed without, and tried again."""
     if path is None:
         return None
     try:
-        return fingerprint(in_archive(archive, path))
+        return fingerprint(path)
     except InputError:
-        return SourceFile(path)
+        return SourceFile(str(path))
 
 
 def _refuse_other(store: Path, path: Path) -> None:

@@ -9,6 +9,7 @@ from tracebraid.filesystem.archives.archive_files import ArchiveFiles, open_arch
 from tracebraid.filesystem.interface import FileSystem, Kind
 from tracebraid.filesystem.local import LocalFiles
 from tracebraid.filesystem.paths import KnownPath, is_url, parent_of, text_of
+from tracebraid.model.rank_files import RankFiles
 
 __all__ = ["archive_of", "file_system_of", "in_archive", "with_files"]
 
@@ -51,9 +52,17 @@ def archive_of(path: str) -> ArchiveFiles | None:
     return files if isinstance(files, ArchiveFiles) else None
 
 
-def in_archive(archive: ArchiveFiles | None, path: str) -> str:
-    """A path that knows the archive it lies in, so that its index is not read again; None for no archive."""
-    return path if archive is None else KnownPath.of(path, archive)
+def in_archive(archive: ArchiveFiles | None, files: RankFiles) -> RankFiles:
+    """The files of a rank, by paths that know the archive they lie in, so that its index is not read again.
+
+    Args:
+        archive: None for none.
+        files: with paths that are text alone.
+    """
+    if archive is None:
+        return files
+    kineto, et = (None if path is None else KnownPath.of(path, archive) for path in (files.kineto, files.et))
+    return RankFiles(files.rank, kineto, et)
 
 
 def _holder_of(path: str) -> FileSystem:

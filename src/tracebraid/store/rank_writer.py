@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -24,6 +25,7 @@ from tracebraid.store.manifest import (
     RankContent,
     RankEntry,
     StoredError,
+    StoredFinding,
     TableFile,
     TimelineFacts,
 )
@@ -59,22 +61,9 @@ def write_rank(
         OutputError: a file cannot be written.
     """
     forget_rank(store, rank)
-    frames: dict[str, pl.DataFrame] = {name: linked.timeline.tables[name] for name in TIMELINE_TABLES}
-    frames["process_groups"] = linked.timeline.process_groups
-    frames |= {name: getattr(linked, name) for name in _OF_TIMELINE}
-    et, et_error = _read_et(linked)
-    link_error = et_error or _link_error(linked)
-    if et is not None:
-        frames |= _tables_of_et(et)
-    if link_error is None:
-        frames |= {name: getattr(linked, name) for name in _OF_BOTH}
-        if linked.matched is not None:
-            frames |= {"iterations": linked.matched.iterations, "node_times": linked.matched.node_times}
-    same = {
-        name: other
-        for name, other in _OTHERWISE.items()
-        if name in frames and frames[name].equals(frames[other])
-    }
+    parts = _parts(linked)
+    same = _same(parts.frames)
+    files = _write_tables(store, rank, parts.frames, same)
     content = RankContent(
         format=FORMAT_VERSION,
         rank=rank,
@@ -82,21 +71,14 @@ def write_rank(
         kineto=sources[0],
         et=sources[1],
         timeline=_timeline_facts(linked.timeline),
-        execution_trace=None if et is None else _et_facts(et),
-        et_error=et_error,
-        link_error=link_error,
-        matched=None if link_error is not None else _matched_facts(linked.matched),
-        coverage=None if link_error is not None else linked.coverage,
-        findings=tuple(
-            stored_findings(noticed.findings() if link_error is None or noticed.of.is_computed else ())
-            for noticed in linked.stages.findings
-        ),
+        execution_trace=None if parts.et is None else _et_facts(parts.et),
+        et_error=parts.et_error,
+        link_error=parts.link_error,
+        matched=None if parts.link_error is not None else _matched_facts(linked.matched),
+        coverage=None if parts.link_error is not None else linked.coverage,
+        findings=_stage_findings(linked, parts.link_error is None),
         same=same,
-        tables={
-            name: _write_table(store, name, rank, frame)
-            for name, frame in frames.items()
-            if frame.height and name not in same
-        },
+        tables=files,
     )
     whole = sealed(content)
     with writing(store):
@@ -116,6 +98,24 @@ def forget_rank(store: Path, rank: int) -> None:
             path.unlink(missing_ok=True)
 
 
+def _same(frames: Mapping[str, pl.DataFrame]) -> dict[str, str]:
+    return {
+        name: other
+        for name, other in _OTHERWISE.items()
+        if name in frames and frames[name].equals(frames[other])
+    }
+
+
+def _write_tables(
+    store: Path, rank: int, frames: Mapping[str, pl.DataFrame], same: Mapping[str, str]
+) -> dict[str, TableFile]:
+    return {
+        name: _write_table(store, name, rank, frame)
+        for name, frame in frames.items()
+        if frame.height and name not in same
+    }
+
+
 def _write_table(store: Path, name: str, rank: int, frame: pl.DataFrame) -> TableFile:
     content = encoded(name, frame)
     target = table_file(store, name, rank)
@@ -123,6 +123,40 @@ def _write_table(store: Path, name: str, rank: int, frame: pl.DataFrame) -> Tabl
         target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, [content], overwrite=True)
     return TableFile(frame.height, len(content), sha256_of(content))
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """What there is of a rank to write, and why there is no more."""
+
+    frames: Mapping[str, pl.DataFrame]
+    et: ExecutionTrace | None
+    et_error: StoredError | None
+    link_error: StoredError | None
+
+
+def _parts(linked: LinkedTrace) -> _Parts:
+    """Compute every stage, and gather the tables by the names of their folders."""
+    frames: dict[str, pl.DataFrame] = {name: linked.timeline.tables[name] for name in TIMELINE_TABLES}
+    frames["process_groups"] = linked.timeline.process_groups
+    frames |= {name: getattr(linked, name) for name in _OF_TIMELINE}
+    et, et_error = _read_et(linked)
+    link_error = et_error or _link_error(linked)
+    if et is not None:
+        frames |= _tables_of_et(et)
+    if link_error is None:
+        frames |= {name: getattr(linked, name) for name in _OF_BOTH}
+        if linked.matched is not None:
+            frames |= {"iterations": linked.matched.iterations, "node_times": linked.matched.node_times}
+    return _Parts(frames, et, et_error, link_error)
+
+
+def _stage_findings(linked: LinkedTrace, is_linked: bool) -> tuple[tuple[StoredFinding, ...], ...]:
+    """What each stage noticed; of those that need links nothing where there are none."""
+    return tuple(
+        stored_findings(noticed.findings() if is_linked or noticed.of.is_computed else ())
+        for noticed in linked.stages.findings
+    )
 
 
 def _read_et(linked: LinkedTrace) -> tuple[ExecutionTrace | None, StoredError | None]:

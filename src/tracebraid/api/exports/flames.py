@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -100,14 +101,15 @@ def _trees(job: Job, options: ExportOptions, noticed: _Noticed) -> Iterator[tupl
     Raises:
         InputError: there is none.
     """
-
-    def ask(linked: LinkedTrace, step: str | None) -> tuple[int, pl.DataFrame]:
-        return linked.rank, flame_frames(linked, options.annotation, step)
-
-    for rank, frames in ask_in_step(job, options, ask, noticed.findings):
+    question = partial(_frames, options.annotation)
+    for rank, frames in ask_in_step(job, options, question, noticed.findings):
         for (tree,), rows in frames.group_by(["tree"], maintain_order=True):
             noticed.frames.append(rows.height)
             yield rank, FLAME_TREE_TITLES[FlameTree(tree)], rows
     if not noticed.frames:
         problem = "there is no event to draw a flame graph of"
         raise InputError(job.path, problem, "Capture host ops (ProfilerActivity.CPU) or work of a device")
+
+
+def _frames(annotation: str, linked: LinkedTrace, step: str | None) -> tuple[int, pl.DataFrame]:
+    return linked.rank, flame_frames(linked, annotation, step)

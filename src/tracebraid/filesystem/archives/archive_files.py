@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from tracebraid.errors import InputError
-from tracebraid.filesystem.archives.index import Index, index_of
+from tracebraid.filesystem.archives.index import Index, Member, index_of
 from tracebraid.filesystem.archives.member_files import MemberFile, unpacked_whole
 from tracebraid.filesystem.archives.spool import Spooled, spool_tar, unpacked_head
 from tracebraid.filesystem.archives.tar import BLOCK_BYTES, TarEnd, is_tar, tar_entries
@@ -63,10 +63,14 @@ class ArchiveFiles:
             raise InputError(str(folder), "there is no such folder in the archive", "Check the path")
         return [Entry(name, kind) for name, kind in sorted(inside.items())]
 
+    def member(self, path: str) -> Member | None:
+        """A file as it is listed; None where there is none."""
+        return self.index.members.get(self._inside(path) or "")
+
     def open(self, path: str) -> OpenFile:
         """See `FileSystem`."""
         inside = self._inside(path)
-        member = self.index.members.get(inside or "")
+        member = self.member(path)
         name = f"{self.path}/{inside}"
         if member is None:
             problem = (

@@ -65,7 +65,12 @@ def find_rank_files(
     """
     folder = with_files(path)
     found, findings = _rank_files(folder, window)
-    return found, tuple(with_text_path(finding) for finding in (*archive_findings(folder), *findings))
+    as_text = tuple(RankFiles(one.rank, _text(one.kineto), _text(one.et)) for one in found)
+    return as_text, tuple(with_text_path(finding) for finding in (*archive_findings(folder), *findings))
+
+
+def _text(path: str | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _rank_files(folder: str, window: int | None) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:

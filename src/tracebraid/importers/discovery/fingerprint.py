@@ -6,8 +6,7 @@ import hashlib
 import os
 
 from tracebraid.errors import InputError
-from tracebraid.filesystem.archives.archive_files import ArchiveFiles
-from tracebraid.filesystem.choose import archive_of, file_system_of, in_archive
+from tracebraid.filesystem.choose import archive_of, file_system_of
 from tracebraid.filesystem.interface import OpenFile
 from tracebraid.filesystem.local import LocalFile
 from tracebraid.model.source_file import SourceFile
@@ -31,16 +30,15 @@ def fingerprint(path: str) -> SourceFile:
     return SourceFile(str(path), file.size_bytes, mtime_ns, digest.hexdigest())
 
 
-def is_unchanged(known: SourceFile, archive: ArchiveFiles | None = None) -> bool:
+def is_unchanged(known: SourceFile, path: str) -> bool:
     """Whether a file is still what it was; its content is read only where its time of change says nothing.
 
     A file that is not there any more, or was never read, counts as changed.
 
     Args:
         known: what it was.
-        archive: the archive that it lies in; None for none.
+        path: its path, which may know the archive that it lies in.
     """
-    path = in_archive(archive, known.path)
     try:
         file = file_system_of(path).open(path)
         if file.size_bytes != known.size_bytes:

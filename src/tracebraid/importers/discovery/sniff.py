@@ -14,7 +14,7 @@ from tracebraid.importers.json_stream.source import open_source
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
-__all__ = ["ET", "KINETO", "Found", "is_candidate", "rank_in_tail", "sniff", "written_at_ns"]
+__all__ = ["ET", "KINETO", "TAIL_BYTES", "Found", "is_candidate", "rank_in_tail", "sniff", "written_at_ns"]
 
 ET, KINETO = "et", "kineto"
 
@@ -27,7 +27,7 @@ _NO_TRACE = re.compile(r"^\.|et_plus|^manifest.*\.json$|_plus\.json|_report\.jso
 _WRITTEN_AT = re.compile(r"\.(\d{12,20})\.pt\.trace\.json", re.I)
 _RANK_IN_TAIL = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}\[]*?"rank"\s*:\s*"?(\d{1,9})\b')
 _DATABASE = ".sqlite"
-_TAIL_BYTES = 1 << 18
+TAIL_BYTES = 1 << 18
 """What Kineto writes behind the events (such as `distributedInfo`) takes at most 4 KB in our test traces."""
 
 
@@ -86,9 +86,9 @@ def rank_in_tail(path: str) -> int | None:
     if source.compression is not None:
         tail = b""
         for block in source.blocks():
-            tail = (tail + block)[-_TAIL_BYTES:]
+            tail = (tail + block)[-TAIL_BYTES:]
     else:
-        tail = source.read(max(0, source.size_bytes - _TAIL_BYTES), source.size_bytes)
+        tail = source.read(max(0, source.size_bytes - TAIL_BYTES), source.size_bytes)
     found = _RANK_IN_TAIL.search(tail)
     return int(found[1]) if found else None
 
