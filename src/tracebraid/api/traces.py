@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
+from tracebraid.api.caching import CachedLoad, cache_for
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import AUTO, engine_of
 from tracebraid.api.stored_jobs import is_store, open_store, stored_origins
@@ -27,12 +28,15 @@ from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.engine import Engine, RankCost
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
-from tracebraid.model.job import Job
+from tracebraid.model.finding import Finding
+from tracebraid.model.job import Job, Load
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.stage import Stage
 from tracebraid.model.timeline import Timeline
+from tracebraid.store.manifest import PackOptions
+from tracebraid.version import __version__
 
 __all__ = [
     "Progress",
@@ -57,6 +61,7 @@ def open(
     engine: Engine | str = AUTO,
     ranks: str | Iterable[int] | None = None,
     sample: int | None = None,
+    cache: bool = False,
 ) -> Job:
     """Open a folder of traces, one Kineto trace, or a store as a job.
 
@@ -74,6 +79,7 @@ def open(
             large or many; there, what a question changes in this process stays unseen.
         ranks: only these, as numbers or as text (`0,8-15`); a finding of the job says what answers then cannot know.
         sample: only so many ranks, in proportion of all hosts and parallel groups, the first and the last among them.
+        cache: whether ranks are kept beside the traces in the form of a store, and taken from there the next time.
 
     Raises:
         InputError: there is no Kineto trace, or no such window; or the store is damaged or of a newer version.
@@ -96,7 +102,11 @@ def open(
     place = with_files(path)
     archive = archive_of(place)
     files, findings = find_rank_files(place, window)
-    job = Job(shown(path), files, _ReadAndLink(processes, how, archive), findings, runs_in)
+    load: Load = _ReadAndLink(processes, how, archive)
+    if cache:
+        load, noticed = _cached(load, place, how)
+        findings = (*findings, *noticed)
+    job = Job(shown(path), files, load, findings, runs_in)
     return with_chosen_ranks(job, choice, partial(rank_origins, archive=archive))
 
 
@@ -125,9 +135,18 @@ class _ReadAndLink:
         return link_traces(read_timeline(kineto, self.processes, progress), et, self.matching)
 
 
+def _cached(load: Load, place: str, matching: Matching) -> tuple[Load, list[Finding]]:
+    """The loader that takes ranks from the cache of a place, and what is wrong where there is none."""
+    kept, adds, findings = cache_for(place)
+    if kept is None:
+        return load, findings
+    options = PackOptions(__version__, matching.match, matching.annotation, matching.iteration)
+    return CachedLoad(load, kept, options, archive_of(place), adds), findings
+
+
 def archive_of_job(job: Job) -> ArchiveFiles | None:
     """The archive that a job was opened from; None where it was none."""
-    return job.load.archive if isinstance(job.load, _ReadAndLink) else None
+    return job.load.archive if isinstance(job.load, _ReadAndLink | CachedLoad) else None
 
 
 def link(

@@ -43,6 +43,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "view": {},
     "export": {},
     "pack": {},
+    "cache": {},
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},

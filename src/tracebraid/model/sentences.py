@@ -64,6 +64,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.COMPRESSION_DAMAGED: "the {compression} stream was cut off",
     _CODE.ARCHIVE_DAMAGED: "the archive was cut off or is damaged here; the members before are read",
     _CODE.MEMBERS_LEFT_OUT: "members of the archive are left out",
+    _CODE.CACHE_UNUSED: "the cache is not used: {problem}",
     _CODE.TRUNCATED: "the file does not end as a trace ends: it was cut off, or something follows it",
     _CODE.MANIFEST_UNREADABLE: "it is no manifest ({error})",
     _CODE.BESIDE_WINDOWS: "there are traces beside folders of windows",
@@ -223,6 +224,9 @@ CASE_SENTENCES: dict[FindingCase, str] = {
         "the {compression} stream unpacks to more than {ratio} times its size, and is read up to here"
     ),
     _CASE.STREAM_FOLLOWED: "something that is no {compression} follows the stream",
+    _CASE.CACHE_DISK_FULL: "nothing is added to the cache, as its disk is nearly full",
+    _CASE.CACHE_OF_OTHERS: "the cache is not used: its folder is another user's, or others may write into it",
+    _CASE.CACHE_OF_OTHER_KIND: "the cache is not used: its folder is no cache that Tracebraid made",
     _CASE.ARCHIVE_INSIDE: "left out: an archive in an archive is not opened",
     _CASE.MEMBER_ENCRYPTED: "left out: encrypted members are not read",
     _CASE.MEMBER_OUTSIDE: "left out: the name leads out of the archive, or is too long",

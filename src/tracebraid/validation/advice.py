@@ -28,6 +28,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     ),
     _CODE.ARCHIVE_DAMAGED: (_ERROR, f"Copy the archive again. {_CAPTURE_AGAIN}"),
     _CODE.MEMBERS_LEFT_OUT: (_WARNING, "Unpack the archive, and name the folder"),
+    _CODE.CACHE_UNUSED: (_NOTE, "Answers are the same without it; mend the folder, or leave --cache out"),
     _CODE.TRUNCATED: (_ERROR, f"What stood behind that byte is lost. {_CAPTURE_AGAIN}"),
     _CODE.MANIFEST_UNREADABLE: (_ERROR, "Copy it again, or remove it"),
     _CODE.BESIDE_WINDOWS: (_WARNING, "Keep one run in one folder"),
