@@ -110,10 +110,10 @@ from tracebraid.api.job.metric_ranks import Measured, TakenOfRank, measured, tak
 from tracebraid.api.job.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
-from tracebraid.api.packing import pack
 from tracebraid.api.predicting import what_if
 from tracebraid.api.repairing import repair
 from tracebraid.api.reporting import ReportOptions, comparison_report, report, report_of, write_report
+from tracebraid.api.store.packing import pack
 from tracebraid.api.straggling import straggler_metrics
 from tracebraid.api.sweeping import sweep
 from tracebraid.api.traces import (

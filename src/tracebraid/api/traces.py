@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.engines import AUTO, engine_of
-from tracebraid.api.stored_jobs import is_store, open_store
+from tracebraid.api.store.stored_jobs import is_store, open_store
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
 from tracebraid.importers.discovery.capture_folder import recorder_of

@@ -169,9 +169,9 @@ def _stages(tables: StoredTables) -> LinkStages:
         dependencies=after("dependencies", dependencies),
         coverage=Stage(partial(_after, partial(_coverage, content), (links, tree))),
         findings=(
-            StageFindings(tree, Stage(lambda: of_tree)),
-            StageFindings(links, Stage(lambda: of_links)),
-            StageFindings(dependencies, Stage(lambda: of_dependencies)),
+            StageFindings(tree, Stage(partial(_after, lambda: of_tree, (tree,)))),
+            StageFindings(links, Stage(partial(_after, lambda: of_links, (links,)))),
+            StageFindings(dependencies, Stage(partial(_after, lambda: of_dependencies, (dependencies,)))),
         ),
     )
 

@@ -23,6 +23,8 @@ from tracebraid.store.rank_reader import StoredTables, linked_trace_of, read_con
 
 __all__ = ["ReadStored", "is_store", "matching_of", "open_store"]
 
+_PEAK_OVER_STORE = 190
+"""The memory that `importers.peak_memory` states for the trace of 54 MB, over the size of its store."""
 _SHOWN = 8
 """Ranks that a finding names."""
 
@@ -35,11 +37,22 @@ class ReadStored:
         store: the folder of the store.
         matching: how the two traces are matched; None: as when they were packed.
         errors: why ranks could not be read when they were packed.
+        sizes_bytes: of all files of each rank.
     """
 
     store: str
     matching: Matching | None
     errors: Mapping[int, InputError]
+    sizes_bytes: Mapping[int, int]
+
+    def peak_bytes(self, files: RankFiles) -> int | None:
+        """See `ScalableWork`."""
+        size_bytes = self.sizes_bytes.get(files.rank)
+        return None if size_bytes is None else _PEAK_OVER_STORE * size_bytes
+
+    def with_processes(self, processes: int) -> ReadStored:
+        """See `ScalableWork`: a rank of a store is read in one process."""
+        return self
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         """See `Load`."""
@@ -87,7 +100,8 @@ def open_store(path: str | Path, matching: Matching, window: int | None, engine:
         raise InputError(str(store), "no rank of this store is packed", advice)
     own = matching in (Matching(), matching_of(manifest.options))
     errors = {entry.rank: _error_of(store, entry) for entry in entries if entry.error is not None}
-    load = ReadStored(str(store), None if own else matching, errors)
+    sizes = {entry.rank: entry.size_bytes for entry in entries if entry.size_bytes is not None}
+    load = ReadStored(str(store), None if own else matching, errors, sizes)
     return Job(manifest.path, tuple(map(_files_of, entries)), load, findings, engine)
 
 

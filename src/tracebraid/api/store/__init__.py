@@ -1,0 +1,1 @@
+"""Stores: packed, opened, and verified."""
