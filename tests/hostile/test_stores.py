@@ -106,6 +106,23 @@ def test_packing_again_mends_what_is_missing_or_cut(store: Path, traces: Path, c
     assert content_of(store) == whole
 
 
+def test_check_names_each_file_that_is_not_whole(store: Path, traces: Path) -> None:
+    assert run("check", store, "--json") == run("check", traces, "--json")
+    flip(events(store, 0))
+    description(store, 1).unlink()
+    (store / "tables/lanes/rank_000002.parquet").unlink()
+    checked = tracebraid.check(store)
+    assert not checked.links
+    damaged = [
+        found.finding for found in checked.diagnoses if found.finding.code is FindingCode.STORE_DAMAGED
+    ]
+    assert [Path(finding.path).relative_to(store).as_posix() for finding in damaged] == [
+        "tables/events/rank_000000.parquet",
+        "ranks/rank_000001.json",
+        "tables/lanes/rank_000002.parquet",
+    ]
+
+
 def test_a_damaged_manifest_is_an_error_and_nothing_is_lost(store: Path, traces: Path) -> None:
     flip(store / "store.json")
     before = content_of(store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracebraid.api.advising import (
     DEFAULT_MIN_SAVING,
+    KnownDetectors,
     RankAdvice,
     advice_of_ranks,
     advise,
@@ -106,14 +107,15 @@ from tracebraid.api.graphing import (
     rank_of_graph,
 )
 from tracebraid.api.job.aligning import linked_parts, on_reference_clock, rank_parts
-from tracebraid.api.job.metric_ranks import Measured, TakenOfRank, measured, take_of_rank
+from tracebraid.api.job.metric_ranks import Measured, TakenOfRank, measured, metric_questions, taken_of_rank
+from tracebraid.api.job.taking import take_readable
 from tracebraid.api.job.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
+from tracebraid.api.packing import pack
 from tracebraid.api.predicting import what_if
 from tracebraid.api.repairing import repair
 from tracebraid.api.reporting import ReportOptions, comparison_report, report, report_of, write_report
-from tracebraid.api.store.packing import pack
 from tracebraid.api.straggling import straggler_metrics
 from tracebraid.api.sweeping import sweep
 from tracebraid.api.traces import (
@@ -138,6 +140,7 @@ __all__ = [
     "IN_PROCESS",
     "ExportOptions",
     "Exported",
+    "KnownDetectors",
     "Measured",
     "PathOptions",
     "Progress",
@@ -221,6 +224,7 @@ __all__ = [
     "memory_peak",
     "memory_timeline",
     "metric",
+    "metric_questions",
     "metrics",
     "mfu",
     "modules",
@@ -261,7 +265,8 @@ __all__ = [
     "sweep",
     "sync_calls",
     "syncs",
-    "take_of_rank",
+    "take_readable",
+    "taken_of_rank",
     "token_times",
     "trace_files",
     "user_annotations",

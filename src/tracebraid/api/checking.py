@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 
 from tracebraid.api.job.aligning import rank_parts
 from tracebraid.api.judging import judge, link_and_judge
-from tracebraid.api.traces import Progress, link
+from tracebraid.api.stored_jobs import is_store, open_store
+from tracebraid.api.traces import Progress, ReadAndLink, link
 from tracebraid.errors import InputError
-from tracebraid.importers.discovery.capture_folder import manifests_of, windows_of
+from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.interface import Entry, Kind
+from tracebraid.filesystem.paths import shown
+from tracebraid.importers.discovery.capture_folder import manifests_of, size_beside, windows_of
 from tracebraid.importers.discovery.discover import find_rank_files
 from tracebraid.importers.discovery.sniff import is_candidate
-from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.importers.reading import reading
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.check import Check, CheckedRank, Severity
+from tracebraid.model.engine import InProcess
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.job import Load
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.process import process_of_et, process_of_timeline
 from tracebraid.model.rank_files import RankFiles
+from tracebraid.store.findings import findings_of
+from tracebraid.store.layout import CAPTURE
+from tracebraid.store.manifest import CaptureFacts
+from tracebraid.store.opening import read_manifest
+from tracebraid.store.sealed_json import read_sealed
+from tracebraid.store.verifying import damage
 from tracebraid.validation.advice import diagnose, diagnosis_of
 from tracebraid.validation.clocks import clock_findings
 from tracebraid.validation.consequences import without_consequences
@@ -50,14 +61,32 @@ class _Window:
     """What was found in one folder of pairs."""
 
     name: str
-    path: Path
+    path: str
     matching: Matching
+    load: Load
     ranks: list[CheckedRank] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     steps: dict[int, tuple[Step, ...]] = field(default_factory=dict)
     worlds: dict[int, int | None] = field(default_factory=dict)
     parts: list[RankParts] = field(default_factory=list)
     processes: list[RankProcesses] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The files of the ranks of a window, and what was noticed about them."""
+
+    files: tuple[RankFiles, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """The folder of a capture, with what lies in it."""
+
+    path: str
+    inside: tuple[Entry, ...]
+    matching: Matching
 
 
 def check(
@@ -69,7 +98,8 @@ def check(
     """Check a capture: each file, each pair, all ranks against each other, and what the manifests say.
 
     Args:
-        path: a folder of traces, of windows (`window_<n>/`), or one trace, which is checked on its own.
+        path: a folder of traces, of windows (`window_<n>/`), or one trace, which is checked on its own; or a store,
+            of which each file is compared with its hash, too.
         progress: is called with the share of each Kineto trace that is read, 0 to 1.
         only_rank: of a folder only this rank; then others are not missed.
         matching: as in `link`; where alignment links what ids do not, that is no fault.
@@ -78,27 +108,37 @@ def check(
         InputError: there is nothing to check.
         ArgumentError: there is no such matching.
     """
-    where = Path(path)
+    where = str(path)
     how = Matching(matching) if isinstance(matching, str) else matching
-    with reading(path):
-        is_file = where.is_file()
-    if is_file:
+    if is_store(where):
+        return _check_store(Path(where), how, only_rank, progress)
+    files = file_system_of(where)
+    kind = files.kind(where)
+    if kind is Kind.FILE:
         return _check_file(where, progress)
-    manifests, findings = manifests_of(where, only_rank)
-    findings += [finding for file, content in manifests for finding in manifest_findings(content, file)]
-    windows = windows_of(where)
-    if windows[0][0] and _has_traces(where):
-        findings.append(Finding(FindingCode.BESIDE_WINDOWS, str(where)))
+    return _check_folder(
+        _Folder(where, tuple(files.entries(where) if kind is Kind.FOLDER else ()), how), only_rank, progress
+    )
+
+
+def _check_folder(folder: _Folder, only_rank: int | None, progress: Progress | None) -> Check:
+    where, inside = folder.path, folder.inside
+    manifests, findings = manifests_of(where, only_rank) if inside else ([], [])
+    for file, content in manifests:
+        findings += manifest_findings(content, file, partial(size_beside, file))
+    windows = windows_of(where, inside)
+    if windows[0][0] and _has_traces(inside):
+        findings.append(Finding(FindingCode.BESIDE_WINDOWS, where))
         windows = [("", where), *windows]
     ranks: list[CheckedRank] = []
-    for name, folder in windows:
-        window = _Window(name, folder, how)
+    for name, path in windows:
+        window = _Window(name, path, folder.matching, ReadAndLink(None, folder.matching))
         try:
-            _check_window(window, only_rank, progress)
+            _check_window(window, _found_in(path), only_rank, progress)
         except InputError as error:
             if not manifests and len(windows) == 1:
                 raise
-            if name or _has_traces(folder):
+            if name or _has_traces(inside):
                 window.findings.append(
                     Finding.of(FindingCode.WINDOW_UNREADABLE, error.path, problem=error.problem)
                 )
@@ -107,8 +147,8 @@ def check(
         findings += window.findings
         ranks += window.ranks
     if only_rank is not None and not ranks and not manifests:
-        raise InputError(str(path), f"it has no rank {only_rank}", "Check the folder")
-    return Check(str(path), tuple(ranks), diagnose(findings))
+        raise InputError(where, f"it has no rank {only_rank}", "Check the folder")
+    return Check(where, tuple(ranks), diagnose(findings))
 
 
 def faults(findings: Iterable[Finding]) -> list[Finding]:
@@ -121,23 +161,63 @@ def is_note(finding: Finding) -> bool:
     return diagnosis_of(finding).severity is Severity.NOTE
 
 
-def _check_window(window: _Window, only_rank: int | None, progress: Progress | None) -> None:
-    """Check the pairs of a folder.
+def _check_store(store: Path, matching: Matching, only_rank: int | None, progress: Progress | None) -> Check:
+    """Check that each file of a store is whole, and what it holds, as the folder that it was packed from."""
+    job, manifest = open_store(store, matching, None, InProcess()), read_manifest(store)
+    errors = list(damage(store, manifest))
+    damaged = [
+        Finding.of(FindingCode.STORE_DAMAGED, error.path, error.where, problem=error.problem)
+        for _, error in errors
+    ]
+    if not (store / CAPTURE).exists():
+        ranks, findings = _checked_alone(job.path, _undamaged(job.load, dict(errors), job.files[0], progress))
+        return Check(job.path, ranks, diagnose([*findings, *damaged]))
+    capture, _ = read_sealed(store / CAPTURE, CaptureFacts)
+    window = _Window(capture.window, capture.folder, matching, partial(_undamaged, job.load, dict(errors)))
+    _check_window(
+        window, _Found(job.files, (*job.findings, *findings_of(capture.leftovers))), only_rank, progress
+    )
+    for file, content in capture.manifests:
+        window.findings += manifest_process_findings(content, file, window.processes)
+    noticed = [*findings_of(capture.findings), *window.findings, *damaged]
+    return Check(job.path, tuple(window.ranks), diagnose(noticed))
+
+
+def _undamaged(
+    load: Load, damaged: Mapping[int, InputError], files: RankFiles, progress: Progress | None
+) -> LinkedTrace:
+    """Open a rank of a store.
+
+    Raises:
+        InputError: a file of the rank is damaged, or it could not be read when it was packed.
+    """
+    if files.rank in damaged:
+        raise damaged[files.rank]
+    return load(files, progress)
+
+
+def _found_in(folder: str) -> _Found:
+    """The pairs of a folder.
 
     Raises:
         InputError: it has no Kineto trace.
     """
-    found, unpaired = find_rank_files(window.path)
-    if only_rank is not None:
-        found = tuple(files for files in found if files.rank == only_rank)
-    for files in found:
-        _check_rank(window, files, progress)
+    found, unpaired = find_rank_files(folder)
+    names = [entry.name for entry in file_system_of(folder).entries(folder)]
+    return _Found(found, (*unpaired, *leftover_findings(folder, names)))
+
+
+def _check_window(window: _Window, found: _Found, only_rank: int | None, progress: Progress | None) -> None:
+    """Check the pairs of a folder."""
+    for files in found.files:
+        if only_rank is None or files.rank == only_rank:
+            _check_rank(window, files, progress)
     window.findings = located_findings(window.findings, window.processes)
     if only_rank is None:
-        path = str(window.path)
+        path = window.path
         mixed = run_findings(window.processes, path)
         window.findings += mixed
-        window.findings += [*unpaired, *leftover_findings(window.path), *rank_findings(window.worlds, path)]
+        window.findings += [*found.findings, *rank_findings(window.worlds, path)]
         # Ranks of two runs share neither collectives nor clocks.
         across = _step_findings(window, None) if mixed else _clock_and_step_findings(window)
         window.findings = [*window.findings, *across]
@@ -155,7 +235,7 @@ def _clock_and_step_findings(window: _Window) -> list[Finding]:
         window.findings = [finding for finding in window.findings if not _is_of_worlds(finding)]
     return [
         *linked.findings,
-        *clock_findings(linked.clocks, str(window.path)),
+        *clock_findings(linked.clocks, window.path),
         *_step_findings(window, linked),
     ]
 
@@ -166,7 +246,7 @@ def _is_of_worlds(finding: Finding) -> bool:
 
 def _step_findings(window: _Window, linked: LinkedRanks | None) -> list[Finding]:
     """Whether all ranks recorded the same steps, and, where the ranks are linked with each other, at the same time."""
-    path = str(window.path)
+    path = window.path
     if linked is None:
         found = rank_step_findings(window.steps, path)
         return [finding for finding in found if finding.code is not FindingCode.CLOCKS_DIFFER]
@@ -179,9 +259,8 @@ def _step_findings(window: _Window, linked: LinkedRanks | None) -> list[Finding]
     return rank_step_findings({rank: tuple(own) for rank, own in steps.items()}, path)
 
 
-def _has_traces(folder: Path) -> bool:
-    with reading(folder):
-        return any(is_candidate(entry.name) for entry in folder.iterdir() if entry.is_file())
+def _has_traces(inside: Iterable[Entry]) -> bool:
+    return any(is_candidate(entry.name) for entry in inside if entry.kind is Kind.FILE)
 
 
 def _check_rank(window: _Window, files: RankFiles, progress: Progress | None) -> None:
@@ -189,9 +268,7 @@ def _check_rank(window: _Window, files: RankFiles, progress: Progress | None) ->
     window.worlds[files.rank] = None
     if files.kineto is not None:
         try:
-            linked, judgement = link_and_judge(
-                files.et, read_timeline(files.kineto, None, progress), window.matching
-            )
+            linked, judgement = link_and_judge(window.load(files, progress), window.matching)
         except InputError as error:
             details = {"rank": files.rank, "problem": error.problem}
             window.findings.append(
@@ -225,13 +302,19 @@ def _processes(files: RankFiles, linked: LinkedTrace, steps: tuple[Step, ...]) -
     )
 
 
-def _check_file(path: Path, progress: Progress | None) -> Check:
+def _check_file(path: str, progress: Progress | None) -> Check:
     trace, _ = read_trace(path, progress)
     if isinstance(trace, ExecutionTrace):
-        return Check(str(path), (), diagnose([*trace.findings, *et_findings(trace)]))
-    linked = link(None, trace)
+        return Check(shown(path), (), diagnose([*trace.findings, *et_findings(trace)]))
+    ranks, findings = _checked_alone(shown(path), link(None, trace))
+    return Check(shown(path), ranks, diagnose(findings))
+
+
+def _checked_alone(path: str, linked: LinkedTrace) -> tuple[tuple[CheckedRank, ...], list[Finding]]:
+    """A Kineto trace without its folder, and what was noticed."""
+    linked.stages.host_links()
+    trace = linked.timeline
     steps = steps_of(trace)
     findings = [*judge(linked).findings, *recording_findings(linked), *window_findings(trace, steps)]
     names = tuple(step.name for step in steps)
-    rank = CheckedRank(trace.rank, "", None, str(path), names, linked.coverage)
-    return Check(str(path), (rank,), diagnose(findings))
+    return (CheckedRank(trace.rank, "", None, path, names, linked.coverage),), findings

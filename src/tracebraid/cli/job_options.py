@@ -46,6 +46,21 @@ class JobOptions:
             "--window", help="Of a capture with several windows only this, from 0; by default the last."
         ),
     ] = None
+    ranks: Annotated[
+        str | None,
+        typer.Option(
+            "--ranks", metavar="0,8-15", help="Open only these ranks of the job: numbers and ranges."
+        ),
+    ] = None
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            "--sample",
+            min=1,
+            metavar="N",
+            help="Open only N ranks, of all hosts and parallel groups in proportion.",
+        ),
+    ] = None
     engine: Annotated[
         str,
         typer.Option("--engine", metavar="|".join(api.ENGINES), help="How the work over the ranks runs."),
@@ -59,10 +74,16 @@ class JobOptions:
             BadParameter: an option has no such value.
         """
         try:
-            engine = api.engine_of(self.engine)
+            return api.open(
+                path,
+                matching=matching,
+                window=self.window,
+                engine=self.engine,
+                ranks=self.ranks,
+                sample=self.sample,
+            )
         except ArgumentError as error:
             raise typer.BadParameter(str(error)) from error
-        return api.open(path, matching=matching, window=self.window, engine=engine)
 
 
 def with_job_options(command: Callable[..., None]) -> Callable[..., None]:

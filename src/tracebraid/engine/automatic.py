@@ -9,18 +9,14 @@ from typing import TypeVar
 from tracebraid.engine.memory import cores
 from tracebraid.engine.pickling import can_be_sent
 from tracebraid.engine.pool.process_pool import ProcessPool
-from tracebraid.engine.share import peaks_of, share_of
-from tracebraid.model.engine import InProcess, Outcome, RankWork, ScalableWork
+from tracebraid.engine.share import costs_of, share_of
+from tracebraid.model.engine import InProcess, Outcome, RankWork
 from tracebraid.model.rank_files import Progress, RankFiles
 
 __all__ = ["Automatic"]
 
 T = TypeVar("T")
 
-_S_PER_BYTE = 4e-9
-"""Time for each byte of a rank's peak: a summary of 54 MB of JSON takes 2 s; see `python -m benchmarks.engine`."""
-_S_PER_RANK = 0.03
-"""Time for each rank, however small; the same measurement."""
 _WORTH_S = 1.5
 """Work that takes less is done here: a pool takes 0.5 s until its workers have loaded their libraries."""
 
@@ -42,8 +38,8 @@ class Automatic:
 
 
 def _pool_pays(work: RankWork[object], ranks: Sequence[RankFiles]) -> bool:
-    if len(ranks) < 2 or cores() < 2 or not isinstance(work, ScalableWork):
+    if len(ranks) < 2 or cores() < 2:
         return False
-    known_bytes = sum(work.peak_bytes(files) or 0 for files in ranks)
-    takes_s = _S_PER_RANK * len(ranks) + _S_PER_BYTE * known_bytes
-    return takes_s > _WORTH_S and share_of(peaks_of(work, ranks)).workers > 1
+    costs = costs_of(work, ranks)
+    takes_s = sum(cost.seconds for cost in costs)
+    return takes_s > _WORTH_S and share_of([cost.peak_bytes for cost in costs]).workers > 1

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from tracebraid.engine.memory import available_bytes, cores
 from tracebraid.engine.schedule import Limits
-from tracebraid.model.engine import RankWork, ScalableWork
+from tracebraid.model.engine import RankCost, RankWork, ScalableWork
 from tracebraid.model.rank_files import RankFiles
 
-__all__ = ["Share", "peaks_of", "scaled", "share_of"]
+__all__ = ["Share", "costs_of", "scaled", "share_of"]
 
 _WORKER_BYTES = 150 << 20
 """What a worker takes without a rank: Python and the libraries; see docs/engines.md."""
 
-_UNKNOWN_PEAK_BYTES = 1 << 30
-"""What a rank is taken to need where nothing is known of its files: as much as one of 100 MB of JSON."""
+_UNKNOWN = RankCost(peak_bytes=1 << 30, seconds=4.0)
+"""What a rank is taken to cost where nothing is known of its files: as much as one of 100 MB of JSON."""
 
 _LEFT_FREE = 0.1
 """The share of the available memory that is left to the answers of the ranks and to other programs."""
@@ -42,15 +42,16 @@ class Share:
         return Limits(self.budget_bytes, self.workers)
 
 
-def peaks_of(work: RankWork[object], ranks: Sequence[RankFiles]) -> list[int]:
-    """The memory that a worker takes at most for each rank, as estimated from its files.
+def costs_of(work: RankWork[object], ranks: Sequence[RankFiles]) -> list[RankCost]:
+    """What the work on each rank takes in a worker of its own, as estimated from its files.
 
     Args:
         work: what is done for each.
         ranks: the files of each.
     """
-    known = [work.peak_bytes(files) if isinstance(work, ScalableWork) else None for files in ranks]
-    return [_WORKER_BYTES + (_UNKNOWN_PEAK_BYTES if peak is None else peak) for peak in known]
+    known = [work.cost(files) if isinstance(work, ScalableWork) else None for files in ranks]
+    costs = [_UNKNOWN if cost is None else cost for cost in known]
+    return [RankCost(_WORKER_BYTES + cost.peak_bytes, cost.seconds) for cost in costs]
 
 
 def share_of(peaks_bytes: Sequence[int], most: int | None = None) -> Share:

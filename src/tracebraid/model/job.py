@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import polars as pl
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model import notebook
 from tracebraid.model.compact import compact
-from tracebraid.model.engine import Engine, InProcess, Outcome, ScalableWork
+from tracebraid.model.engine import Engine, InProcess, LoadingWork, Outcome
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.number_ranges import numbers_text
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.stage import Stage
 
-__all__ = ["Job", "Load", "Questions", "answers_of"]
+__all__ = ["Job", "Load", "Questions", "answers_in_order", "answers_of"]
 
 T = TypeVar("T")
 
@@ -29,11 +31,17 @@ Questions: TypeAlias = Mapping[Any, Callable[[LinkedTrace], Any]]
 
 def answers_of(linked: LinkedTrace, questions: Questions) -> dict[Hashable, Any]:
     """The answers of a rank, of which none holds anything of it."""
-    answers = {key: ask(linked) for key, ask in questions.items()}
-    return {
-        key: compact(answer) if isinstance(answer, pl.DataFrame) else answer
-        for key, answer in answers.items()
-    }
+    return dict(zip(questions, answers_in_order(linked, tuple(questions.values())), strict=True))
+
+
+def answers_in_order(
+    linked: LinkedTrace, questions: tuple[Callable[[LinkedTrace], Any], ...]
+) -> tuple[Any, ...]:
+    """As `answers_of`, without keys: what they hold, such as a function of a notebook, is not the same in a process to
+    which it was sent.
+    """
+    answers = [ask(linked) for ask in questions]
+    return tuple(compact(answer) if isinstance(answer, pl.DataFrame) else answer for answer in answers)
 
 
 Load: TypeAlias = Callable[[RankFiles, Progress | None], LinkedTrace]
@@ -41,7 +49,7 @@ Load: TypeAlias = Callable[[RankFiles, Progress | None], LinkedTrace]
 
 
 @dataclass(frozen=True, eq=False)
-class _Ask(Generic[T]):
+class _Ask(LoadingWork, Generic[T]):
     """Opens a rank and asks it: the work that an engine runs.
 
     Args:
@@ -50,24 +58,12 @@ class _Ask(Generic[T]):
         kept: ranks that are open in this process; another process opens its own.
     """
 
-    load: Load
     question: Callable[[LinkedTrace], T]
     kept: Mapping[int, Stage[LinkedTrace]]
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> T:
         kept = self.kept.get(files.rank)
         return self.question(kept() if kept is not None else self.load(files, progress))
-
-    def peak_bytes(self, files: RankFiles) -> int | None:
-        """See `ScalableWork`."""
-        return self.load.peak_bytes(files) if isinstance(self.load, ScalableWork) else None
-
-    def with_processes(self, processes: int) -> _Ask[T]:
-        """See `ScalableWork`."""
-        if not isinstance(self.load, ScalableWork):
-            return self
-        load = cast("Load", self.load.with_processes(processes))
-        return _Ask(load, self.question, self.kept)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Ask, (self.load, self.question, {})
@@ -219,8 +215,10 @@ class Job:
             for rank in self.ranks:
                 yield {key: self._taken[rank, key] for key in questions}
             return
-        asked = partial(answers_of, questions={**new, **(once or {})})
-        for rank, answers in zip(self.ranks, self.each(asked, progress=progress), strict=True):
+        every = {**new, **(once or {})}
+        asked = partial(answers_in_order, questions=tuple(every.values()))
+        for rank, values in zip(self.ranks, self.each(asked, progress=progress), strict=True):
+            answers = dict(zip(every, values, strict=True))
             self._taken.update({(rank, key): answers[key] for key in new})
             kept = {key: self._taken[rank, key] for key in questions}
             yield {**kept, **{key: answers[key] for key in once or {}}}
@@ -234,6 +232,14 @@ class Job:
         """
         return self._derived.get(key, compute)
 
+    def check_rank(self, rank: int) -> None:
+        """Check that a rank can be opened; nothing is read.
+
+        Raises:
+            ArgumentError: there is no Kineto trace of that rank.
+        """
+        self._files_of(rank)
+
     def _linked(self, rank: int) -> LinkedTrace:
         kept = self._kept.get(rank)
         return kept() if kept is not None and kept.is_computed else self.load(self._files_of(rank), None)
@@ -241,6 +247,8 @@ class Job:
     def _files_of(self, rank: int) -> RankFiles:
         files = next((entry for entry in self.files if entry.rank == rank and entry.kineto is not None), None)
         if files is None:
-            have = ", ".join(str(entry) for entry in self.ranks) or "none"
+            have = numbers_text(self.ranks)
+            if any(finding.code is FindingCode.RANKS_CHOSEN for finding in self.findings):
+                raise ArgumentError(f"{self.path} is opened without rank {rank}: only with ranks {have}")
             raise ArgumentError(f"{self.path} has no Kineto trace of rank {rank}; it has ranks {have}")
         return files

@@ -58,6 +58,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _WARNING,
         "Profile the device too: activities=[..., ProfilerActivity.CUDA]; a session of CUPTI counters has no kernels",
     ),
+    _CODE.STORE_DAMAGED: (_ERROR, "Run the same tracebraid pack again with --from-scratch"),
     _CODE.STORE_INCOMPLETE: (_WARNING, "Run the same tracebraid pack again: it packs what is missing"),
     _CODE.NAME_ESCAPED: (_NOTE, "Nothing: the file holds them escaped"),
     # Structure of the Execution Trace
@@ -126,6 +127,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         "Did that process die, or write elsewhere? Look at its log; copy its files here",
     ),
     _CODE.RANK_UNKNOWN: (_NOTE, _RANK),
+    _CODE.RANKS_CHOSEN: (_NOTE, "Leave out --ranks and --sample (ranks=, sample=) to ask all ranks"),
     _CODE.SEVERAL_PROCESSES: (_WARNING, "Run nsys inside of the launcher, once for each rank"),
     _CODE.RANK_CLAIMED_TWICE: (_WARNING, "Keep one run in one folder"),
     _CODE.ANOTHER_RUN: (

@@ -9,7 +9,7 @@ from typing import TypeVar
 from tracebraid.engine.pickling import work_bytes
 from tracebraid.engine.pool.processes import WorkerProcesses
 from tracebraid.engine.schedule import scheduled
-from tracebraid.engine.share import peaks_of, scaled, share_of
+from tracebraid.engine.share import costs_of, scaled, share_of
 from tracebraid.model.engine import InProcess, Outcome, RankWork
 from tracebraid.model.rank_files import Progress, RankFiles
 
@@ -34,7 +34,7 @@ class ProcessPool:
         """See `Engine`. A single rank is worked on in this process, which may use all cores for it."""
         if len(ranks) < 2:
             return InProcess().outcomes(work, ranks, progress)
-        peaks_bytes = peaks_of(work, ranks)
+        peaks_bytes = [cost.peak_bytes for cost in costs_of(work, ranks)]
         share = share_of(peaks_bytes, self.workers)
         data = work_bytes(scaled(work, share.threads))
         return scheduled(ranks, peaks_bytes, WorkerProcesses(data, share.threads), share.limits, progress)

@@ -25,7 +25,7 @@ from tracebraid.model.rank_files import RankFiles
 __all__ = ["WorkerProcesses"]
 
 _SERVE = "tracebraid.engine.pool.worker:serve"
-_GRACE_S = 1.0
+_GRACE_S = 0.5
 """How long workers may take to end, and remove the files that they have not finished, before they are killed."""
 _POLL_S = 0.01
 _INSTEAD = "use the engine in-process"

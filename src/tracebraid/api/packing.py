@@ -7,12 +7,15 @@ from pathlib import Path
 
 import msgspec
 
-from tracebraid.api.engines import IN_PROCESS
-from tracebraid.api.store.pack_rank import PackRank
+from tracebraid.api.capture_facts import capture_facts
+from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
+from tracebraid.api.engines import AUTO
+from tracebraid.api.pack_rank import PackRank
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import InputError, OutputError
 from tracebraid.files import write_whole, writing
 from tracebraid.importers.discovery.fingerprint import is_unchanged
+from tracebraid.importers.sampling.rank_origins import rank_origins
 from tracebraid.model.engine import Engine
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
@@ -23,7 +26,7 @@ from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.source_file import SourceFile
 from tracebraid.store.entries import whole_rank
 from tracebraid.store.findings import stored_error, stored_findings
-from tracebraid.store.layout import FORMAT_VERSION, MANIFEST, is_store
+from tracebraid.store.layout import CAPTURE, FORMAT_VERSION, MANIFEST, is_store
 from tracebraid.store.leftovers import is_other, remove_parts
 from tracebraid.store.lock import locked
 from tracebraid.store.manifest import Manifest, PackOptions, RankEntry
@@ -41,9 +44,11 @@ def pack(
     path: str | Path,
     out: str | Path,
     *,
-    engine: Engine | str = IN_PROCESS,
+    engine: Engine | str = AUTO,
     matching: Matching | str = "auto",
     window: int | None = None,
+    ranks: str | Iterable[int] | None = None,
+    sample: int | None = None,
     from_scratch: bool = False,
     progress: Progress | None = None,
 ) -> Packed:
@@ -58,13 +63,15 @@ def pack(
         engine: how the work over the ranks runs, see `engine_of`.
         matching: as in `link`.
         window: which window of a capture, from 0; None for the last one.
+        ranks: only these are packed now; the store says that the others are missing, until they are packed, too.
+        sample: only so many are packed now, as in `open`.
         from_scratch: whether ranks that are there already are packed again, and those forgotten whose traces are gone.
         progress: is called with the share of all ranks that is packed, 0 to 1.
 
     Raises:
         InputError: there is no Kineto trace, or no rank can be read.
         OutputError: the store cannot be written, is being written by another process, or is of something else.
-        ArgumentError: there is no such matching or engine.
+        ArgumentError: there is no such matching, engine or rank.
 
     Example::
 
@@ -81,19 +88,25 @@ def pack(
         store.mkdir(parents=True, exist_ok=True)
     with locked(store):
         remove_parts(store)
+        chosen = frozenset(with_chosen_ranks(job, RankChoice(ranks, sample), rank_origins).ranks)
         if from_scratch:
-            for rank in packed_ranks(store):
+            for rank in packed_ranks(store) - (set(job.ranks) - chosen):
                 forget_rank(store, rank)
         else:
             _refuse_other_job(store, job, options)
-        return _pack(job, store, options, progress)
+        return _pack(job, store, options, chosen, progress)
 
 
-def _pack(job: Job, store: Path, options: PackOptions, progress: Progress | None) -> Packed:
+def _pack(
+    job: Job, store: Path, options: PackOptions, chosen: frozenset[int], progress: Progress | None
+) -> Packed:
     kept = _kept(store, job, options)
     entries = {files.rank: _expected(files) for files in job.files} | kept
     _write_manifest(store, job, options, entries.values(), complete=False)
-    missing = [files for files in job.files if files.kineto is not None and files.rank not in kept]
+    capture = capture_facts(job)
+    if capture is not None:
+        write_whole(store / CAPTURE, [sealed(capture)], overwrite=True)
+    missing = [files for files in job.files if files.rank in chosen and files.rank not in kept]
     errors: list[tuple[RankFiles, InputError]] = []
     packed = []
     for outcome in job.engine.outcomes(PackRank(job.load, str(store), options), missing, progress):
@@ -105,7 +118,8 @@ def _pack(job: Job, store: Path, options: PackOptions, progress: Progress | None
             forget_rank(store, rank)
             errors.append((outcome.files, outcome.error))
             entries[rank] = msgspec.structs.replace(entries[rank], error=stored_error(outcome.error))
-    _write_manifest(store, job, options, entries.values(), complete=True)
+    complete = all(entry.kineto is None or entry.sha256 or entry.error for entry in entries.values())
+    _write_manifest(store, job, options, entries.values(), complete)
     if errors and not packed and not kept:
         raise errors[0][1]
     return Packed(

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tracebraid.errors import InputError
+from tracebraid.importers.sampling.rank_origins import origin_of_header
 from tracebraid.linking.link_traces import link_traces
-from tracebraid.model.engine import Engine
+from tracebraid.model.engine import Engine, RankCost
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.model.rank_origin import RankOrigin
 from tracebraid.store.findings import error_of, findings_of
 from tracebraid.store.layout import is_store
 from tracebraid.store.manifest import PackOptions, RankEntry
 from tracebraid.store.opening import packed_ranks, read_manifest
 from tracebraid.store.rank_reader import StoredTables, linked_trace_of, read_content
 
-__all__ = ["ReadStored", "is_store", "matching_of", "open_store"]
+__all__ = ["ReadStored", "is_store", "matching_of", "open_store", "stored_origins"]
 
 _PEAK_OVER_STORE = 190
 """The memory that `importers.peak_memory` states for the trace of 54 MB, over the size of its store."""
+_S_PER_BYTE = 4e-7
+"""Time for each byte of a store: a summary of the store of the 54 MB trace takes 1.2 s for 3 MB."""
 _SHOWN = 8
 """Ranks that a finding names."""
 
@@ -45,10 +49,12 @@ class ReadStored:
     errors: Mapping[int, InputError]
     sizes_bytes: Mapping[int, int]
 
-    def peak_bytes(self, files: RankFiles) -> int | None:
+    def cost(self, files: RankFiles) -> RankCost | None:
         """See `ScalableWork`."""
         size_bytes = self.sizes_bytes.get(files.rank)
-        return None if size_bytes is None else _PEAK_OVER_STORE * size_bytes
+        if size_bytes is None:
+            return None
+        return RankCost(_PEAK_OVER_STORE * size_bytes, _S_PER_BYTE * size_bytes)
 
     def with_processes(self, processes: int) -> ReadStored:
         """See `ScalableWork`: a rank of a store is read in one process."""
@@ -92,7 +98,8 @@ def open_store(path: str | Path, matching: Matching, window: int | None, engine:
             for entry in entries
             if entry.rank in there or entry.error is not None or entry.kineto is None
         )
-        missing = [entry.rank for entry in manifest.ranks if entry not in entries]
+        known = {entry.rank for entry in entries}
+        missing = [entry.rank for entry in manifest.ranks if entry.rank not in known]
     if missing:
         findings = (*findings, _incomplete(store, missing, len(manifest.ranks)))
     if not any(entry.kineto is not None for entry in entries):
@@ -103,6 +110,19 @@ def open_store(path: str | Path, matching: Matching, window: int | None, engine:
     sizes = {entry.rank: entry.size_bytes for entry in entries if entry.size_bytes is not None}
     load = ReadStored(str(store), None if own else matching, errors, sizes)
     return Job(manifest.path, tuple(map(_files_of, entries)), load, findings, engine)
+
+
+def stored_origins(path: str | Path, files: Sequence[RankFiles]) -> list[RankOrigin]:
+    """Where ranks of a store ran, as their traces' headers said; a rank that cannot be read says nothing."""
+    return [_origin(Path(path), rank) for rank in files]
+
+
+def _origin(store: Path, files: RankFiles) -> RankOrigin:
+    try:
+        timeline = read_content(store, files.rank).timeline
+    except InputError:
+        return RankOrigin(files.rank)
+    return origin_of_header(files.rank, timeline.path, timeline.header)
 
 
 def matching_of(options: PackOptions) -> Matching:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from tracebraid.errors import InputError
 from tracebraid.importers.discovery.fingerprint import fingerprint
-from tracebraid.model.engine import ScalableWork
-from tracebraid.model.job import Load
+from tracebraid.model.engine import LoadingWork
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.source_file import SourceFile
 from tracebraid.store.manifest import PackOptions, RankEntry
@@ -19,16 +17,14 @@ __all__ = ["PackRank"]
 
 
 @dataclass(frozen=True)
-class PackRank:
+class PackRank(LoadingWork):
     """Reads a rank and writes it into a store: the work that an engine runs.
 
     Args:
-        load: opens the rank.
         store: the folder of the store.
         options: with what it is packed.
     """
 
-    load: Load
     store: str
     options: PackOptions
 
@@ -39,16 +35,6 @@ class PackRank:
         sources = fingerprint(files.kineto), _fingerprint_of_et(files.et)
         linked = self.load(files, progress)
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
-
-    def peak_bytes(self, files: RankFiles) -> int | None:
-        """See `ScalableWork`."""
-        return self.load.peak_bytes(files) if isinstance(self.load, ScalableWork) else None
-
-    def with_processes(self, processes: int) -> PackRank:
-        """See `ScalableWork`."""
-        if not isinstance(self.load, ScalableWork):
-            return self
-        return replace(self, load=cast("Load", self.load.with_processes(processes)))
 
 
 def _fingerprint_of_et(path: str | None) -> SourceFile | None:

@@ -1,1 +1,0 @@
-"""Stores: packed, opened, and verified."""
