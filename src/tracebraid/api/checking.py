@@ -9,8 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
-from tracebraid.api.job.aligning import rank_parts
-from tracebraid.api.judging import judge, link_and_judge
+from tracebraid.api.checking_rank import CheckRank, RankChecked
+from tracebraid.api.engines import AUTO, engine_of
+from tracebraid.api.judging import judge
 from tracebraid.api.stored_jobs import is_store, open_store
 from tracebraid.api.traces import Progress, ReadAndLink, link
 from tracebraid.errors import InputError
@@ -23,7 +24,7 @@ from tracebraid.importers.discovery.sniff import is_candidate
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.check import Check, CheckedRank, Severity
-from tracebraid.model.engine import InProcess
+from tracebraid.model.engine import Engine, LoadingWork, Outcome
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
@@ -31,7 +32,6 @@ from tracebraid.model.job import Load
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
-from tracebraid.model.process import process_of_et, process_of_timeline
 from tracebraid.model.rank_files import RankFiles
 from tracebraid.store.findings import findings_of
 from tracebraid.store.layout import CAPTURE
@@ -56,14 +56,22 @@ from tracebraid.validation.window import Step, rank_step_findings, steps_of, win
 __all__ = ["check", "faults", "is_note"]
 
 
+@dataclass(frozen=True)
+class _Run:
+    """How the ranks are opened, matched and run."""
+
+    load: Load
+    matching: Matching
+    engine: Engine
+    progress: Progress | None
+
+
 @dataclass
 class _Window:
     """What was found in one folder of pairs."""
 
     name: str
     path: str
-    matching: Matching
-    load: Load
     ranks: list[CheckedRank] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     steps: dict[int, tuple[Step, ...]] = field(default_factory=dict)
@@ -86,7 +94,6 @@ class _Folder:
 
     path: str
     inside: tuple[Entry, ...]
-    matching: Matching
 
 
 def check(
@@ -94,34 +101,37 @@ def check(
     progress: Progress | None = None,
     only_rank: int | None = None,
     matching: Matching | str = "auto",
+    engine: Engine | str = AUTO,
 ) -> Check:
     """Check a capture: each file, each pair, all ranks against each other, and what the manifests say.
 
     Args:
         path: a folder of traces, of windows (`window_<n>/`), or one trace, which is checked on its own; or a store,
             of which each file is compared with its hash, too.
-        progress: is called with the share of each Kineto trace that is read, 0 to 1.
+        progress: is called with the share of the ranks of each window that is checked, 0 to 1.
         only_rank: of a folder only this rank; then others are not missed.
         matching: as in `link`; where alignment links what ids do not, that is no fault.
+        engine: how the work over the ranks runs, see `engine_of`.
 
     Raises:
         InputError: there is nothing to check.
-        ArgumentError: there is no such matching.
+        ArgumentError: there is no such matching or engine.
     """
     where = str(path)
     how = Matching(matching) if isinstance(matching, str) else matching
+    runs_in = engine_of(engine) if isinstance(engine, str) else engine
+    run = _Run(ReadAndLink(None, how), how, runs_in, progress)
     if is_store(where):
-        return _check_store(Path(where), how, only_rank, progress)
+        return _check_store(Path(where), only_rank, run)
     files = file_system_of(where)
     kind = files.kind(where)
     if kind is Kind.FILE:
         return _check_file(where, progress)
-    return _check_folder(
-        _Folder(where, tuple(files.entries(where) if kind is Kind.FOLDER else ()), how), only_rank, progress
-    )
+    inside = tuple(files.entries(where) if kind is Kind.FOLDER else ())
+    return _check_folder(_Folder(where, inside), only_rank, run)
 
 
-def _check_folder(folder: _Folder, only_rank: int | None, progress: Progress | None) -> Check:
+def _check_folder(folder: _Folder, only_rank: int | None, run: _Run) -> Check:
     where, inside = folder.path, folder.inside
     manifests, findings = manifests_of(where, only_rank) if inside else ([], [])
     for file, content in manifests:
@@ -132,9 +142,9 @@ def _check_folder(folder: _Folder, only_rank: int | None, progress: Progress | N
         windows = [("", where), *windows]
     ranks: list[CheckedRank] = []
     for name, path in windows:
-        window = _Window(name, path, folder.matching, ReadAndLink(None, folder.matching))
+        window = _Window(name, path)
         try:
-            _check_window(window, _found_in(path), only_rank, progress)
+            _check_window(window, _found_in(path), only_rank, run)
         except InputError as error:
             if not manifests and len(windows) == 1:
                 raise
@@ -161,39 +171,39 @@ def is_note(finding: Finding) -> bool:
     return diagnosis_of(finding).severity is Severity.NOTE
 
 
-def _check_store(store: Path, matching: Matching, only_rank: int | None, progress: Progress | None) -> Check:
+def _check_store(store: Path, only_rank: int | None, run: _Run) -> Check:
     """Check that each file of a store is whole, and what it holds, as the folder that it was packed from."""
-    job, manifest = open_store(store, matching, None, InProcess()), read_manifest(store)
+    job, manifest = open_store(store, run.matching, None, run.engine), read_manifest(store)
     errors = list(damage(store, manifest))
     damaged = [
         Finding.of(FindingCode.STORE_DAMAGED, error.path, error.where, problem=error.problem)
         for _, error in errors
     ]
+    run = replace(run, load=_Undamaged(job.load, dict(errors)))
     if not (store / CAPTURE).exists():
-        ranks, findings = _checked_alone(job.path, _undamaged(job.load, dict(errors), job.files[0], progress))
+        ranks, findings = _checked_alone(job.path, run.load(job.files[0], run.progress))
         return Check(job.path, ranks, diagnose([*findings, *damaged]))
     capture, _ = read_sealed(store / CAPTURE, CaptureFacts)
-    window = _Window(capture.window, capture.folder, matching, partial(_undamaged, job.load, dict(errors)))
-    _check_window(
-        window, _Found(job.files, (*job.findings, *findings_of(capture.leftovers))), only_rank, progress
-    )
+    window = _Window(capture.window, capture.folder)
+    found = _Found(job.files, (*job.findings, *findings_of(capture.leftovers)))
+    _check_window(window, found, only_rank, run)
     for file, content in capture.manifests:
         window.findings += manifest_process_findings(content, file, window.processes)
     noticed = [*findings_of(capture.findings), *window.findings, *damaged]
     return Check(job.path, tuple(window.ranks), diagnose(noticed))
 
 
-def _undamaged(
-    load: Load, damaged: Mapping[int, InputError], files: RankFiles, progress: Progress | None
-) -> LinkedTrace:
-    """Open a rank of a store.
+@dataclass(frozen=True)
+class _Undamaged(LoadingWork):
+    """Opens a rank of a store; one with a damaged file is not."""
 
-    Raises:
-        InputError: a file of the rank is damaged, or it could not be read when it was packed.
-    """
-    if files.rank in damaged:
-        raise damaged[files.rank]
-    return load(files, progress)
+    damaged: Mapping[int, InputError]
+
+    def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        if files.rank in self.damaged:
+            raise self.damaged[files.rank]
+        linked: LinkedTrace = self.load(files, progress)
+        return linked
 
 
 def _found_in(folder: str) -> _Found:
@@ -207,11 +217,11 @@ def _found_in(folder: str) -> _Found:
     return _Found(found, (*unpaired, *leftover_findings(folder, names)))
 
 
-def _check_window(window: _Window, found: _Found, only_rank: int | None, progress: Progress | None) -> None:
+def _check_window(window: _Window, found: _Found, only_rank: int | None, run: _Run) -> None:
     """Check the pairs of a folder."""
-    for files in found.files:
-        if only_rank is None or files.rank == only_rank:
-            _check_rank(window, files, progress)
+    chosen = [files for files in found.files if only_rank is None or files.rank == only_rank]
+    for outcome in run.engine.outcomes(CheckRank(run.load, run.matching), chosen, run.progress):
+        _add_rank(window, outcome)
     window.findings = located_findings(window.findings, window.processes)
     if only_rank is None:
         path = window.path
@@ -263,43 +273,27 @@ def _has_traces(inside: Iterable[Entry]) -> bool:
     return any(is_candidate(entry.name) for entry in inside if entry.kind is Kind.FILE)
 
 
-def _check_rank(window: _Window, files: RankFiles, progress: Progress | None) -> None:
+def _add_rank(window: _Window, outcome: Outcome[RankChecked | None]) -> None:
+    """Add what was found in the files of a rank, or that they cannot be read."""
+    files, of_rank, error = outcome.files, outcome.answer, outcome.error
     checked = CheckedRank(files.rank, window.name, files.et, files.kineto, (), None)
     window.worlds[files.rank] = None
-    if files.kineto is not None:
-        try:
-            linked, judgement = link_and_judge(window.load(files, progress), window.matching)
-        except InputError as error:
-            details = {"rank": files.rank, "problem": error.problem}
-            window.findings.append(
-                Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details)
-            )
-        else:
-            steps = steps_of(linked.timeline)
-            window.processes.append(_processes(files, linked, steps))
-            window.steps[files.rank] = steps
-            window.worlds[files.rank] = linked.timeline.world_size
-            window.parts.append(rank_parts(linked))
-            window.findings += [*judgement.findings, *recording_findings(linked)]
-            window.findings += window_findings(linked.timeline, steps)
-            checked = replace(
-                checked,
-                steps=tuple(step.name for step in steps),
-                coverage=linked.coverage,
-                confidence=judgement.confidence,
-            )
+    if error is not None:
+        details = {"rank": files.rank, "problem": error.problem}
+        window.findings.append(Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details))
+    if of_rank is not None:
+        window.processes.append(of_rank.processes)
+        window.steps[files.rank] = of_rank.steps
+        window.worlds[files.rank] = of_rank.world_size
+        window.parts.append(of_rank.parts)
+        window.findings += of_rank.findings
+        checked = replace(
+            checked,
+            steps=tuple(step.name for step in of_rank.steps),
+            coverage=of_rank.coverage,
+            confidence=of_rank.confidence,
+        )
     window.ranks.append(checked)
-
-
-def _processes(files: RankFiles, linked: LinkedTrace, steps: tuple[Step, ...]) -> RankProcesses:
-    return RankProcesses(
-        rank=files.rank,
-        et_path="" if linked.et is None else linked.et.path,
-        kineto_path=linked.timeline.path,
-        et=None if linked.et is None else process_of_et(linked.et),
-        kineto=process_of_timeline(linked.timeline),
-        steps=tuple(step.name for step in steps),
-    )
 
 
 def _check_file(path: str, progress: Progress | None) -> Check:

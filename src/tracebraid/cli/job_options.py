@@ -13,10 +13,19 @@ import typer
 
 from tracebraid import api
 from tracebraid.errors import ArgumentError
+from tracebraid.model.engine import Engine
 from tracebraid.model.job import Job
 from tracebraid.model.matching import Matching
 
-__all__ = ["JobOptions", "OptionalTracePath", "TracePath", "path_or_url", "with_job_options"]
+__all__ = [
+    "EngineName",
+    "JobOptions",
+    "OptionalTracePath",
+    "TracePath",
+    "engine_named",
+    "path_or_url",
+    "with_job_options",
+]
 
 
 def path_or_url(text: str) -> str:
@@ -34,6 +43,11 @@ OptionalTracePath: TypeAlias = Annotated[
     typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.", parser=path_or_url),
 ]
 """Of a command that may be asked for a list instead."""
+
+
+EngineName: TypeAlias = Annotated[
+    str, typer.Option("--engine", metavar="|".join(api.ENGINES), help="How the work over the ranks runs.")
+]
 
 
 @dataclass(frozen=True)
@@ -61,10 +75,7 @@ class JobOptions:
             help="Open only N ranks, of all hosts and parallel groups in proportion.",
         ),
     ] = None
-    engine: Annotated[
-        str,
-        typer.Option("--engine", metavar="|".join(api.ENGINES), help="How the work over the ranks runs."),
-    ] = api.AUTO
+    engine: EngineName = api.AUTO
 
     def open(self, path: str, matching: Matching | str = "auto") -> Job:
         """Open a path as these options say.
@@ -84,6 +95,18 @@ class JobOptions:
             )
         except ArgumentError as error:
             raise typer.BadParameter(str(error)) from error
+
+
+def engine_named(name: str) -> Engine:
+    """The engine that an option names.
+
+    Raises:
+        BadParameter: there is none.
+    """
+    try:
+        return api.engine_of(name)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
