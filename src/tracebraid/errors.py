@@ -8,6 +8,7 @@
     │   ├── WrongTraceError   a trace, but of the other kind than asked for
     │   └── ProgramError      an Execution Trace of another program than the Kineto trace
     ├── OutputError           a file or folder that cannot be written
+    ├── QueryError            a query in SQL that cannot be answered, with the location of the problem
     ├── ArgumentError         an argument whose value makes no sense
     ├── CaptureError          a recorder that is used in a way that cannot work
     ├── MissingLibraryError   an optional library that is not installed; also an ImportError
@@ -28,6 +29,7 @@ __all__ = [
     "NotATraceError",
     "OutputError",
     "ProgramError",
+    "QueryError",
     "TracebraidError",
     "WrongTraceError",
 ]
@@ -88,6 +90,26 @@ class OutputError(TracebraidError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.problem, self.advice)
+
+
+class QueryError(TracebraidError):
+    """A query in SQL that cannot be answered: it is wrong, asks for what it may not have, or needs too much.
+
+    Args:
+        problem: what is wrong with it, in a few words.
+        advice: what to do next.
+        where: the location in the query ("line 1, column 8"); "" where there is none.
+    """
+
+    def __init__(self, problem: str, advice: str, where: str = "") -> None:
+        self.problem = problem
+        self.advice = advice
+        self.where = where
+        location = f", {where}" if where else ""
+        super().__init__(f"query{location}: {problem}. {advice}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.problem, self.advice, self.where)
 
 
 class ArgumentError(TracebraidError):

@@ -111,6 +111,8 @@ from tracebraid.api.job.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
 from tracebraid.api.predicting import what_if
+from tracebraid.api.querying.listing import query_functions, query_table, query_tables
+from tracebraid.api.querying.sql import QueryOptions, answer_query, sql
 from tracebraid.api.repairing import repair
 from tracebraid.api.reporting import ReportOptions, comparison_report, report, report_of, write_report
 from tracebraid.api.straggling import straggler_metrics
@@ -128,17 +130,21 @@ from tracebraid.api.traces import (
     write_trace_link_et,
 )
 from tracebraid.api.user_metrics import metric
+from tracebraid.sql.limits import QUERY_MEMORY_BYTES, QueryLimits
 
 __all__ = [
     "DEFAULT_MIN_SAVING",
     "DEFAULT_REPLAYS",
     "ENGINES",
     "IN_PROCESS",
+    "QUERY_MEMORY_BYTES",
     "ExportOptions",
     "Exported",
     "Measured",
     "PathOptions",
     "Progress",
+    "QueryLimits",
+    "QueryOptions",
     "RankAdvice",
     "RankOfGraph",
     "RankOfJob",
@@ -155,6 +161,7 @@ __all__ = [
     "analyze",
     "annotation_kernels",
     "answer_of_ranks",
+    "answer_query",
     "batch_sizes",
     "breakdown",
     "build_recorder",
@@ -230,6 +237,9 @@ __all__ = [
     "overlap",
     "profile_of_rank",
     "python_frames",
+    "query_functions",
+    "query_table",
+    "query_tables",
     "queue_lengths",
     "queue_series",
     "rank_advice",
@@ -249,6 +259,7 @@ __all__ = [
     "run_captured",
     "settings_of",
     "short_kernels",
+    "sql",
     "step_spread",
     "step_times",
     "steps",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.engines import IN_PROCESS, engine_of
+from tracebraid.api.querying.sql import sql
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
 from tracebraid.importers.discovery.capture_folder import recorder_of
@@ -77,7 +78,7 @@ def open(
     files, findings = find_rank_files(path, window)
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
-    return Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in)
+    return Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in, sql)
 
 
 @dataclass(frozen=True)
