@@ -9,9 +9,9 @@ from pathlib import Path
 from tracebraid.api.querying.files import TablesOfRank, write_files
 from tracebraid.api.querying.tables import CATALOG
 from tracebraid.model.job import Job
-from tracebraid.sql.database import Database, database
-from tracebraid.sql.definitions import definitions, everything
-from tracebraid.sql.limits import QueryLimits
+from tracebraid.queries.database import Database, database
+from tracebraid.queries.definitions import definitions, everything
+from tracebraid.queries.limits import QueryLimits
 
 __all__ = ["every_table"]
 

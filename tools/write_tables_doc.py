@@ -21,7 +21,7 @@ from tracebraid.model.questions.analysis import Analysis, Family, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.questions.metric import Metric
 from tracebraid.model.schema import context, ledger
-from tracebraid.sql.views import VIEWS
+from tracebraid.queries.views import VIEWS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 

@@ -30,13 +30,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     # It runs work that it is handed, here or in other processes.
     "engine": {"child_process", "errors", "model"},
     # It is handed files of tables and runs queries over them: how a table is made, or where it lies, is not its matter.
-    "sql": {"model", "errors"},
+    "queries": {"model", "errors"},
     # It serves bytes: what a report is, and how a timeline is written, it is handed.
     "viewer": {"errors"},
     "api": {
         *("model", "errors", "files"),
         *("recorders", "importers", "linking", "analysis", "validation", "reports", "exporters"),
-        *("engine", "graph", "simulation", "sql", "viewer"),
+        *("engine", "graph", "queries", "simulation", "viewer"),
     },
     # The peers' calls are the stages' own: it composes api, and hands out nouns of the model.
     "compat": {"api", "errors", "model"},
@@ -134,7 +134,7 @@ def test_no_module_imports_an_optional_library() -> None:
         **{module: {"torch"} for module in KNOWS_TORCH},
         "compiled.py": {"numba"},
         "reports/page/page.py": {"jinja2"},
-        "sql/database.py": {"duckdb"},
+        "queries/database.py": {"duckdb"},
     }
 
 

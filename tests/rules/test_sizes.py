@@ -24,6 +24,7 @@ EXCEPTIONS: set[str] = {
     "measuring.metrics",
     "metrics.metrics",
     "report.report",
+    "sql.sql",
     "summary.summary",
     "trace_link.trace_link",
     "view.view",

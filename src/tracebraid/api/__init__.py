@@ -130,7 +130,7 @@ from tracebraid.api.traces import (
     write_trace_link_et,
 )
 from tracebraid.api.user_metrics import metric
-from tracebraid.sql.limits import QUERY_MEMORY_BYTES, QueryLimits
+from tracebraid.queries.limits import QUERY_MEMORY_BYTES, QueryLimits
 
 __all__ = [
     "DEFAULT_MIN_SAVING",

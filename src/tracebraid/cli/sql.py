@@ -97,7 +97,7 @@ def sql(
 
 
 def _list(name: str | None, target: Target) -> None:
-    """Print what a query may name, or the columns of one of that."""
+    """Print what a query may name, or the columns of a table or view."""
     if target.out is not None or target.form not in (None, Format.JSON):
         raise typer.BadParameter("--tables and --schema go with --json only")
     if name is not None:
@@ -115,5 +115,5 @@ def _list(name: str | None, target: Target) -> None:
             {"tables": [*map(asdict, api.query_tables())], "functions": [*map(asdict, api.query_functions())]}
         )
     else:
-        say(names_table([(one.name, one.doc) for one in (*api.query_tables(), *api.query_functions())]))
+        say(names_table([(named.name, named.doc) for named in (*api.query_tables(), *api.query_functions())]))
         say("--schema NAME lists the columns of a table or view.")

@@ -12,8 +12,8 @@ import tracebraid
 from tests.every_table import every_table
 from tracebraid.api.querying.tables import CATALOG, LINKED_RANKS_TABLES, OF_JOB, OF_RANK
 from tracebraid.model.job import Job
-from tracebraid.sql.catalog import SourceTable, SqlSchema, View
-from tracebraid.sql.database import Database
+from tracebraid.queries.catalog import SourceTable, SqlSchema, View
+from tracebraid.queries.database import Database
 
 REAL = (
     "pairs/dlrm_v100_8rank",

@@ -17,7 +17,7 @@ from tracebraid.model.job import answers_of
 from tracebraid.model.linked_ranks import Gather
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
-from tracebraid.sql.catalog import SourceTable
+from tracebraid.queries.catalog import SourceTable
 
 __all__ = ["OfRank", "TablesOfRank", "write_files"]
 

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from tracebraid.api.querying.tables import CATALOG
 from tracebraid.errors import ArgumentError
 from tracebraid.model.column import Column
-from tracebraid.sql.catalog import Viewable
-from tracebraid.sql.text import type_of
+from tracebraid.queries.catalog import Viewable
+from tracebraid.queries.text import type_of
 
 __all__ = ["QueryColumn", "QueryName", "query_functions", "query_table", "query_tables"]
 
@@ -45,7 +45,7 @@ class QueryName:
 
 def query_tables() -> list[QueryName]:
     """The tables and views that a query may name, in the order of their schemas."""
-    return [_named(one) for one in CATALOG.viewables]
+    return [_named(viewable) for viewable in CATALOG.viewables]
 
 
 def query_functions() -> list[QueryName]:
@@ -67,9 +67,9 @@ def query_table(name: str) -> QueryName:
     return _named(found)
 
 
-def _named(one: Viewable) -> QueryName:
-    full = f"{one.schema.value}.{one.name}"
-    return QueryName(CATALOG.short_name(one), full, one.doc, tuple(map(_column, one.columns)))
+def _named(viewable: Viewable) -> QueryName:
+    full = f"{viewable.schema.value}.{viewable.name}"
+    return QueryName(CATALOG.short_name(viewable), full, viewable.doc, tuple(map(_column, viewable.columns)))
 
 
 def _column(column: Column) -> QueryColumn:

@@ -17,8 +17,8 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.rank_files import Progress
-from tracebraid.sql.limits import QUERY_MEMORY_BYTES, QueryLimits
-from tracebraid.sql.query import answer, check
+from tracebraid.queries.limits import QUERY_MEMORY_BYTES, QueryLimits
+from tracebraid.queries.query import answer, check
 
 __all__ = ["QueryOptions", "answer_query", "sql"]
 

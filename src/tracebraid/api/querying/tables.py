@@ -19,9 +19,9 @@ from tracebraid.model.questions.analysis import Analysis
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.schema import ledger
 from tracebraid.model.schema.context import DEVICE_CONTEXT, HOST_CONTEXT
-from tracebraid.sql.catalog import Catalog, SourceTable, SqlSchema
-from tracebraid.sql.macros import MACROS
-from tracebraid.sql.views import VIEWS
+from tracebraid.queries.catalog import Catalog, SourceTable, SqlSchema
+from tracebraid.queries.macros import MACROS
+from tracebraid.queries.views import VIEWS
 
 __all__ = ["CATALOG", "LINKED_RANKS_TABLES", "OF_JOB", "OF_RANK", "FrameOfRank"]
 
@@ -81,11 +81,11 @@ OF_RANK: dict[SourceTable, FrameOfRank] = {
     SourceTable(SqlSchema.TIMELINE, ledger.HEADERS): headers_frame,
     SourceTable(SqlSchema.CONTEXT, HOST_CONTEXT): host_context,
     SourceTable(SqlSchema.CONTEXT, DEVICE_CONTEXT): device_context,
-    **{SourceTable(SqlSchema.ANSWERS, one.table): one.answer for one in ANALYSES},
+    **{SourceTable(SqlSchema.ANSWERS, analysis.table): analysis.answer for analysis in ANALYSES},
     **{
-        SourceTable(SqlSchema.PER_STEP, one.table): partial(_by_step, one)
-        for one in ANALYSES
-        if "per_step" in one.options
+        SourceTable(SqlSchema.PER_STEP, analysis.table): partial(_by_step, analysis)
+        for analysis in ANALYSES
+        if "per_step" in analysis.options
     },
 }
 """How each table of a rank is made."""
@@ -101,7 +101,7 @@ LINKED_RANKS_TABLES: dict[SourceTable, Callable[[LinkedRanks], pl.DataFrame]] = 
 """How each table of the linked ranks is made."""
 
 OF_JOB: dict[SourceTable, JobAnalysis] = {
-    SourceTable(SqlSchema.ANSWERS, one.table, of_rank=False): one for one in JOB_ANALYSES
+    SourceTable(SqlSchema.ANSWERS, analysis.table, of_rank=False): analysis for analysis in JOB_ANALYSES
 }
 """The analysis that answers with each table over all ranks."""
 

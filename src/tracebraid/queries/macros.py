@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracebraid.sql.catalog import Macro
+from tracebraid.queries.catalog import Macro
 
 __all__ = ["MACROS"]
 

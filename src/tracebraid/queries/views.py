@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tracebraid.model import schema
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.schema.context import DEVICE_CONTEXT, HOST_CONTEXT
-from tracebraid.sql.catalog import View
+from tracebraid.queries.catalog import View
 
 __all__ = ["VIEWS"]
 
@@ -42,7 +42,7 @@ _HOST = (_RANK, _EVENT_ID, _NAME_OF, _CATEGORY, _STEP, _MODULE, _TS, _DUR)
 _HOST_SQL = "e.rank, e.event_id, e.name, e.category, c.step, c.module, e.ts_ns, e.dur_ns"
 _EVENT_OF = "JOIN timeline.events AS e USING (rank, event_id)"
 
-OPS = View(
+_OPS = View(
     Table(
         "ops",
         "One row per operator or annotation on the host, with its times, its step, its module and what encloses it.",
@@ -59,7 +59,7 @@ LEFT JOIN timeline.lanes AS l ON l.rank = e.rank AND l.lane = e.lane""",
 
 _CALL_ARGUMENTS = _rest(schema.HOST_CALLS)
 
-CALLS = View(
+_CALLS = View(
     Table(
         "calls",
         "One row per call of a runtime or driver API on the host, with its times and the op around it.",
@@ -76,7 +76,7 @@ LEFT JOIN timeline.lanes AS l ON l.rank = e.rank AND l.lane = e.lane""",
 
 _FUNCTION_ARGUMENTS = _rest(schema.PYTHON_FUNCTIONS)
 
-PYTHON_CALLS = View(
+_PYTHON_CALLS = View(
     Table(
         "python_calls",
         "One row per Python function call, with its times, its step and its module.",
@@ -92,7 +92,7 @@ _WORK_CONTEXT = _rest(DEVICE_CONTEXT, "device")
 _WORK_ARGUMENTS = _rest(schema.DEVICE_WORK, "kind")
 _WORK_KIND = Column("rocm_kind", _NAME, "kind of work, on ROCm")
 
-KERNELS = View(
+_KERNELS = View(
     Table(
         "kernels",
         "One row per kernel, copy, fill or other work on a device, with its times and what launched it.",
@@ -112,7 +112,7 @@ LEFT JOIN context.device_context AS c USING (rank, event_id)""",
 
 _COLLECTIVE_ARGUMENTS = _rest(schema.COLLECTIVES)
 
-COLLECTIVES = View(
+_COLLECTIVES = View(
     Table(
         "collectives",
         "One row per event with collective arguments, on the host or a device, with its times and its step.",
@@ -130,7 +130,7 @@ LEFT JOIN context.device_context AS d USING (rank, event_id)
 LEFT JOIN context.host_context AS c USING (rank, event_id)""",
 )
 
-OP_NODES = View(
+_OP_NODES = View(
     Table(
         "op_nodes",
         "One row per host op that is linked with a node of the Execution Trace.",
@@ -150,7 +150,7 @@ FROM links.host_links AS h {_EVENT_OF}
 JOIN et.nodes AS n ON n.rank = h.rank AND n.node_id = h.node_id""",
 )
 
-LINKS = View(
+_LINKS = View(
     Table(
         "links",
         "One row per device event: from the kernel to its call, its op, its module and its node.",
@@ -187,7 +187,7 @@ LEFT JOIN timeline.events AS o ON o.rank = d.rank AND o.event_id = d.op_event
 LEFT JOIN et.nodes AS n ON n.rank = d.rank AND n.node_id = d.node_id""",
 )
 
-DEPENDENCIES = View(
+_WAITS = View(
     Table(
         "waits",
         "One row per dependency, with the names of both events.",
@@ -212,5 +212,5 @@ JOIN timeline.events AS b ON b.rank = d.rank AND b.event_id = d.before_event
 JOIN timeline.events AS a ON a.rank = d.rank AND a.event_id = d.after_event""",
 )
 
-VIEWS = (OPS, CALLS, PYTHON_CALLS, KERNELS, COLLECTIVES, OP_NODES, LINKS, DEPENDENCIES)
+VIEWS = (_OPS, _CALLS, _PYTHON_CALLS, _KERNELS, _COLLECTIVES, _OP_NODES, _LINKS, _WAITS)
 """All views that join tables."""

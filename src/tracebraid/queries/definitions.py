@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tracebraid.sql.catalog import Catalog, Macro, SourceTable, SqlSchema, View
-from tracebraid.sql.statement import Named
-from tracebraid.sql.text import list_of_paths, literal, quoted, type_of
+from tracebraid.queries.catalog import Catalog, Macro, SourceTable, SqlSchema, View
+from tracebraid.queries.statement import Named
+from tracebraid.queries.text import list_of_paths, literal, quoted, type_of
 
 __all__ = ["definitions", "everything"]
 

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from tracebraid.errors import QueryError
-from tracebraid.sql.catalog import Catalog, SourceTable, View, Viewable
-from tracebraid.sql.positions import position_at
+from tracebraid.queries.catalog import Catalog, SourceTable, View, Viewable
+from tracebraid.queries.positions import position_at
 
 __all__ = ["Named", "Statement", "named_by", "statement_of"]
 
@@ -164,9 +164,9 @@ def named_by(statement: Statement, catalog: Catalog, query: str, *, with_files: 
         _check_function(use, catalog, query, with_files)
     found: list[Viewable] = []
     for use in statement.tables:
-        one = catalog.find(use.name)
-        if one is not None:
-            found.append(one)
+        viewable = catalog.find(use.name)
+        if viewable is not None:
+            found.append(viewable)
         elif use.name not in statement.own and not with_files:
             raise _unknown_table(use, catalog, statement, query)
     return tuple(dict.fromkeys(found))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import polars as pl
 
-from tracebraid.sql.catalog import Catalog, Macro, SourceTable, View, Viewable
-from tracebraid.sql.database import Database, database
-from tracebraid.sql.definitions import definitions, everything
-from tracebraid.sql.limits import QueryLimits
-from tracebraid.sql.statement import Named, named_by, statement_of
+from tracebraid.queries.catalog import Catalog, Macro, SourceTable, View, Viewable
+from tracebraid.queries.database import Database, database
+from tracebraid.queries.definitions import definitions, everything
+from tracebraid.queries.limits import QueryLimits
+from tracebraid.queries.statement import Named, named_by, statement_of
 
 __all__ = ["CheckedQuery", "answer", "check"]
 
@@ -87,19 +87,19 @@ def _with_all_below(
     seen: dict[Viewable | Macro, None] = {}
     left: list[Viewable | Macro] = [*found, *_macros(catalog, functions)]
     while left:
-        one = left.pop()
-        if one in seen:
+        used = left.pop()
+        if used in seen:
             continue
-        seen[one] = None
-        text = _text_of(one)
+        seen[used] = None
+        text = _text_of(used)
         if text is not None:
             inner = statement_of(engine.tree(text), text)
             left += named_by(inner, catalog, text, with_files=False)
             left += _macros(catalog, {use.name for use in inner.functions})
     return Named(
-        tuple(one for one in seen if isinstance(one, SourceTable)),
-        tuple(one for one in seen if isinstance(one, View)),
-        frozenset(one.name for one in seen if isinstance(one, Macro)),
+        tuple(used for used in seen if isinstance(used, SourceTable)),
+        tuple(used for used in seen if isinstance(used, View)),
+        frozenset(used.name for used in seen if isinstance(used, Macro)),
     )
 
 
@@ -107,10 +107,10 @@ def _macros(catalog: Catalog, functions: Collection[str]) -> list[Macro]:
     return [macro for macro in catalog.macros if macro.name in functions]
 
 
-def _text_of(one: Viewable | Macro) -> str | None:
+def _text_of(used: Viewable | Macro) -> str | None:
     """The query of a view or macro; None: a table has none."""
-    if isinstance(one, SourceTable):
+    if isinstance(used, SourceTable):
         return None
-    if isinstance(one, View):
-        return one.query
-    return one.body if one.is_table else f"SELECT {one.body}"
+    if isinstance(used, View):
+        return used.query
+    return used.body if used.is_table else f"SELECT {used.body}"

@@ -13,11 +13,11 @@ import msgspec
 import polars as pl
 
 from tracebraid.errors import MissingLibraryError, QueryError
-from tracebraid.sql.limits import QueryLimits
-from tracebraid.sql.messages import query_error
-from tracebraid.sql.positions import position_at
-from tracebraid.sql.results import plain_columns, unreadable_type
-from tracebraid.sql.text import list_of_paths, literal, quoted
+from tracebraid.queries.limits import QueryLimits
+from tracebraid.queries.messages import query_error
+from tracebraid.queries.positions import position_at
+from tracebraid.queries.results import plain_columns, unreadable_type
+from tracebraid.queries.text import list_of_paths, literal, quoted
 
 __all__ = ["Database", "database"]
 

@@ -136,7 +136,7 @@ class Catalog:
         """Views and tables, in the order of the schemas."""
         order = list(SqlSchema)
         every: Iterable[Viewable] = (*self.views, *self.tables)
-        return tuple(sorted(every, key=lambda one: order.index(one.schema)))
+        return tuple(sorted(every, key=lambda viewable: order.index(viewable.schema)))
 
     @cached_property
     def macros_by_name(self) -> dict[str, Macro]:
@@ -146,10 +146,10 @@ class Catalog:
     @cached_property
     def _by_name(self) -> dict[str, Viewable]:
         named: dict[str, Viewable] = {}
-        for one in self.viewables:
-            named[f"{one.schema.value}.{one.name}"] = one
-            if one.schema is not SqlSchema.PER_STEP:
-                named.setdefault(one.name, one)
+        for viewable in self.viewables:
+            named[f"{viewable.schema.value}.{viewable.name}"] = viewable
+            if viewable.schema is not SqlSchema.PER_STEP:
+                named.setdefault(viewable.name, viewable)
         return named
 
     @property
@@ -161,6 +161,6 @@ class Catalog:
         """The table or view of a name, short or full, in any case; None: there is none."""
         return self._by_name.get(name.lower())
 
-    def short_name(self, one: Viewable) -> str:
+    def short_name(self, viewable: Viewable) -> str:
         """The shortest name of a table or view that means it and no other."""
-        return one.name if self.find(one.name) is one else f"{one.schema.value}.{one.name}"
+        return viewable.name if self.find(viewable.name) is viewable else f"{viewable.schema.value}.{viewable.name}"

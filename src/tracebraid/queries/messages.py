@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tracebraid.errors import QueryError
-from tracebraid.sql.positions import position_of
+from tracebraid.queries.positions import position_of
 
 __all__ = ["query_error"]
 
@@ -56,16 +56,16 @@ def _split(message: str) -> tuple[str, str, str]:
     """What is wrong, and what the engine suggests."""
     found = _SUGGESTION.search(message)
     if found is None:
-        return _one_line(message), "", ""
-    return _one_line(message[: found.start()]), "", message[found.start() :].strip()
+        return _in_a_line(message), "", ""
+    return _in_a_line(message[: found.start()]), "", message[found.start() :].strip()
 
 
 def _advice(rest: str) -> str:
     lines = [line.strip() for line in rest.split("\n") if line.strip()]
     kept = lines[: 1 + _CANDIDATES]
     more = [_CUT] if len(lines) > len(kept) else []
-    return _one_line(" ".join([*kept[:1], ", ".join(kept[1:] + more)])) or _ADVICE
+    return _in_a_line(" ".join([*kept[:1], ", ".join(kept[1:] + more)])) or _ADVICE
 
 
-def _one_line(text: str) -> str:
+def _in_a_line(text: str) -> str:
     return " ".join(text.split()).rstrip(".!")
