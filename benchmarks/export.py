@@ -27,8 +27,8 @@ from benchmarks.table import Row, Target, as_json, as_table
 from tracebraid.api.exports.job_facts import job_facts
 from tracebraid.api.exports.options import ExportOptions
 from tracebraid.api.exports.rank_timeline import rank_timeline
-from tracebraid.exporters.perfetto.chrome import chrome_chunks
-from tracebraid.exporters.perfetto.protobuf import protobuf_chunks
+from tracebraid.exporters.perfetto.chrome import CHROME
+from tracebraid.exporters.perfetto.protobuf import PROTOBUF
 from tracebraid.files import write_whole
 from tracebraid.model.job import Job
 
@@ -72,8 +72,8 @@ def rows_of_trace(job: Job, folder: Path, rounds: int) -> list[Row]:
     if linked is None:
         raise SystemExit("give one trace")
     made, process = _timed(rounds, lambda: rank_timeline(linked, facts, options, 0))
-    protobuf, chunks = _timed(rounds, lambda: list(protobuf_chunks([process])))
-    chrome, text = _timed(rounds, lambda: list(chrome_chunks([process], facts.earliest_ns)))
+    protobuf, chunks = _timed(rounds, lambda: list(PROTOBUF.process(process, 0)))
+    chrome, text = _timed(rounds, lambda: list(CHROME.process(process, facts.earliest_ns)))
     target = folder / "x.pftrace.gz"
     gzipped, packed = _timed(rounds, lambda: write_whole(target, chunks, overwrite=True))
     slices, binary = len(process.slices), sum(map(len, chunks))

@@ -81,6 +81,7 @@ if _TYPE_CHECKING:
         open,
         ops,
         overlap,
+        pack,
         python_frames,
         queue_lengths,
         queue_series,
@@ -142,6 +143,7 @@ if _TYPE_CHECKING:
     from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.matched import ChosenIterations, Matched
     from tracebraid.model.matching import Matching
+    from tracebraid.model.packed import Packed
     from tracebraid.model.questions.advice import Advice
     from tracebraid.model.questions.analysis import Analysis, Answer, Family, Need
     from tracebraid.model.questions.comparison import Caution, CautionCode, Comparison
@@ -199,6 +201,7 @@ __all__ = [
     "OrphanReason",
     "OutputError",
     "OverRanks",
+    "Packed",
     "ProgramError",
     "QueryError",
     "Repair",
@@ -282,6 +285,7 @@ __all__ = [
     "open",
     "ops",
     "overlap",
+    "pack",
     "python_frames",
     "queue_lengths",
     "queue_series",
@@ -323,7 +327,7 @@ _HOMES = {
         "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
         "kernels kernels_by_op late_arrivals launch_bound launch_events launchers launches link "
         "matched_groups memory_at_peak memory_growth memory_kept memory_peak memory_timeline metric metrics "
-        "mfu modules op_costs op_kernel_sequences open ops overlap python_frames queue_lengths queue_series "
+        "mfu modules op_costs op_kernel_sequences open ops overlap pack python_frames queue_lengths queue_series "
         "rank_steps rank_waits read_execution_trace read_timeline recomputation repair report roofline "
         "short_kernels sql step_spread step_times steps straggler_metrics stragglers stream_idle sweep "
         "sync_calls syncs token_times user_annotations validity what_if write_et_plus write_path_overlay "
@@ -357,6 +361,7 @@ _HOMES = {
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "ChosenIterations Matched",
     "tracebraid.model.matching": "Matching",
+    "tracebraid.model.packed": "Packed",
     "tracebraid.model.questions.metric": "Metric OverRanks Unit",
     "tracebraid.model.reason": "ChoiceReason OrphanKind OrphanReason",
     "tracebraid.model.timeline": "Timeline",

@@ -6,10 +6,12 @@
     ├── InputError            a file or folder that cannot be used, with the location of the problem
     │   ├── NotATraceError    the content is something else than a trace
     │   ├── WrongTraceError   a trace, but of the other kind than asked for
-    │   └── ProgramError      an Execution Trace of another program than the Kineto trace
+    │   ├── ProgramError      an Execution Trace of another program than the Kineto trace
+    │   └── LostWorkerError   a rank whose worker was lost each time that it was tried
     ├── OutputError           a file or folder that cannot be written
     ├── QueryError            a query in SQL that cannot be answered, with the location of the problem
     ├── ArgumentError         an argument whose value makes no sense
+    ├── EngineError           an engine that cannot work: no worker process or cluster can be had
     ├── CaptureError          a recorder that is used in a way that cannot work
     ├── MissingLibraryError   an optional library that is not installed; also an ImportError
     └── CoverageError         a link whose coverage is below the threshold that was asked for
@@ -24,7 +26,9 @@ __all__ = [
     "CaptureError",
     "CaptureWarning",
     "CoverageError",
+    "EngineError",
     "InputError",
+    "LostWorkerError",
     "MissingLibraryError",
     "NotATraceError",
     "OutputError",
@@ -73,6 +77,26 @@ class ProgramError(InputError):
     """An Execution Trace of another program than the Kineto trace that it was to be linked with."""
 
 
+class LostWorkerError(InputError):
+    """The worker on a rank was lost each time that the rank was tried: killed, or gone with its machine.
+
+    It is an `InputError`: it is about a rank, which it names by its file, and the other ranks go on as they do
+    beside a file that cannot be read.
+    """
+
+    @classmethod
+    def of(cls, path: str, why: str, tries: int) -> LostWorkerError:
+        """The error of a rank.
+
+        Args:
+            path: the rank's file.
+            why: what happened to its worker, as a clause: `its worker was killed by signal 9`.
+            tries: how often it was tried.
+        """
+        advice = "Is memory short? Free some, or take fewer ranks at once with --engine in-process"
+        return cls(path, f"{why}, and so {tries} times", advice)
+
+
 class OutputError(TracebraidError):
     """A file or folder that cannot be written.
 
@@ -114,6 +138,10 @@ class QueryError(TracebraidError):
 
 class ArgumentError(TracebraidError):
     """An argument whose value makes no sense."""
+
+
+class EngineError(TracebraidError):
+    """An engine that cannot work: no worker process or cluster can be had, or what it returns cannot be understood."""
 
 
 class CaptureError(TracebraidError):

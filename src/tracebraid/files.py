@@ -19,6 +19,7 @@ __all__ = [
     "keep_broken",
     "make_folder",
     "part_beside",
+    "parts_folder",
     "refuse_existing",
     "refuse_target",
     "whole_file",
@@ -111,6 +112,22 @@ def whole_folder(target: Path) -> Iterator[Path]:
             part.rename(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def parts_folder(target: Path) -> Iterator[Path]:
+    """A new hidden folder beside the target, for parts of it that are written apart; it is removed when the block ends.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    folder = part_beside(target, "parts")
+    try:
+        with writing(target):
+            folder.mkdir()
+        yield folder.resolve()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def part_beside(target: Path, label: str = "whole") -> Path:

@@ -130,6 +130,7 @@ def test_wrong_usage_ends_a_process_with_exit_code_2(pair: tuple[Path, Path]) ->
         ("et.json", "et_plus.json"),
         ("et.json.gz", "et_plus.json.gz"),
         ("et.gz", "et_plus.json.gz"),
+        ("et.json.zst", "et_plus.json"),
         ("et", "et_plus.json"),
         ("a.json.b.json", "a.json.b_plus.json"),
         (".json", ".json_plus.json"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracebraid.api.advising import (
     DEFAULT_MIN_SAVING,
+    KnownDetectors,
     RankAdvice,
     advice_of_ranks,
     advise,
@@ -95,7 +96,7 @@ from tracebraid.api.critical_paths import (
     critical_path_of_graph,
     write_path_overlay,
 )
-from tracebraid.api.engines import ENGINES, IN_PROCESS, engine_of
+from tracebraid.api.engines import AUTO, ENGINES, IN_PROCESS, engine_of
 from tracebraid.api.exports.export import export
 from tracebraid.api.exports.options import Exported, ExportOptions
 from tracebraid.api.graphing import (
@@ -106,10 +107,12 @@ from tracebraid.api.graphing import (
     rank_of_graph,
 )
 from tracebraid.api.job.aligning import linked_parts, on_reference_clock, rank_parts
-from tracebraid.api.job.metric_ranks import Measured, TakenOfRank, measured, take_of_rank
+from tracebraid.api.job.metric_ranks import Measured, TakenOfRank, measured, metric_questions, taken_of_rank
+from tracebraid.api.job.taking import take_readable
 from tracebraid.api.job.whole_job import RankOfJob, answer_of_ranks, rank_of_job
 from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
+from tracebraid.api.packing import pack
 from tracebraid.api.predicting import what_if
 from tracebraid.api.querying.listing import query_functions, query_table, query_tables
 from tracebraid.api.querying.sql import QueryOptions, answer_query, sql
@@ -133,6 +136,7 @@ from tracebraid.api.user_metrics import metric
 from tracebraid.queries.limits import QUERY_MEMORY_BYTES, QueryLimits
 
 __all__ = [
+    "AUTO",
     "DEFAULT_MIN_SAVING",
     "DEFAULT_REPLAYS",
     "ENGINES",
@@ -140,6 +144,7 @@ __all__ = [
     "QUERY_MEMORY_BYTES",
     "ExportOptions",
     "Exported",
+    "KnownDetectors",
     "Measured",
     "PathOptions",
     "Progress",
@@ -226,6 +231,7 @@ __all__ = [
     "memory_peak",
     "memory_timeline",
     "metric",
+    "metric_questions",
     "metrics",
     "mfu",
     "modules",
@@ -235,6 +241,7 @@ __all__ = [
     "open",
     "ops",
     "overlap",
+    "pack",
     "profile_of_rank",
     "python_frames",
     "query_functions",
@@ -269,7 +276,8 @@ __all__ = [
     "sweep",
     "sync_calls",
     "syncs",
-    "take_of_rank",
+    "take_readable",
+    "taken_of_rank",
     "token_times",
     "trace_files",
     "user_annotations",

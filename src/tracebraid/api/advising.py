@@ -34,6 +34,7 @@ from tracebraid.simulation.without_evidence.gains import gains_of
 
 __all__ = [
     "DEFAULT_MIN_SAVING",
+    "KnownDetectors",
     "RankAdvice",
     "advice_of_ranks",
     "advise",
@@ -51,12 +52,15 @@ class RankAdvice:
     Args:
         rank: the rank.
         found: what detectors found on it.
-        parts: what detectors of a job take of it; None where there are none.
+        parts: what links it with the others; None where there are no detectors of a job.
+        gathered: what detectors of a job take of it, in the order of `KnownDetectors.gathers`: functions that another
+            process made of its own are not those of this one. None of a detector that failed.
     """
 
     rank: int
     found: RankEvidence
     parts: RankParts | None
+    gathered: tuple[pl.DataFrame | None, ...] = ()
 
 
 def advise(
@@ -91,13 +95,11 @@ def advise(
     """
     check_min_saving(min_saving)
     known = known_detectors()
-
-    def question(linked: LinkedTrace) -> RankAdvice:
-        return rank_advice(linked, known, annotation)
-
     # A package may be installed between two questions: then other detectors are asked.
     key = (rank_advice, annotation, known.of_ranks, known.of_job)
-    ranks = [taken[key] for taken in take(traces, {key: question})]
+    ranks = [
+        taken[key] for taken in take(traces, {key: partial(rank_advice, known=known, annotation=annotation)})
+    ]
     graph = dependency_graph(traces, annotation=annotation) if by_graph else None
     return advice_of_ranks(ranks, known, min_saving, graph)
 
@@ -120,12 +122,13 @@ def rank_advice(linked: LinkedTrace, known: KnownDetectors, annotation: str = PR
     """What is kept of a rank for advice."""
     found = evidence_of_rank(linked, annotation, known)
     found = replace(found, evidence=compact(found.evidence), windows=compact(found.windows))
-    parts = None
-    if known.of_job:
-        gathered, findings = gathered_of(linked, annotation, known)
-        parts = rank_parts(linked, annotation, gathered)
-        found = replace(found, findings=(*found.findings, *findings))
-    return RankAdvice(linked.rank, found, parts)
+    if not known.of_job:
+        return RankAdvice(linked.rank, found, None)
+    taken, findings = gathered_of(linked, annotation, known)
+    kept = {gather: compact(frame) for gather, frame in taken.items()}
+    found = replace(found, findings=(*found.findings, *findings))
+    gathered = tuple(kept.get(gather) for gather in known.gathers)
+    return RankAdvice(linked.rank, found, rank_parts(linked, annotation), gathered)
 
 
 def advice_of_ranks(
@@ -148,10 +151,11 @@ def advice_of_ranks(
     least = min_saving_of(min_saving)
     evidence = [rank.found.evidence for rank in ranks]
     findings = [*known.findings, *(finding for rank in ranks for finding in rank.found.findings)]
-    parts = [rank.parts for rank in ranks if rank.parts is not None]
-    if parts:
-        everywhere = set.intersection(*(set(part.gathered) for part in parts))
-        linked = link_ranks([_with_gathers(part, everywhere) for part in parts])
+    with_parts = [rank for rank in ranks if rank.parts is not None]
+    if with_parts:
+        lists = zip(known.gathers, zip(*(rank.gathered for rank in with_parts), strict=True), strict=True)
+        everywhere = {gather for gather, frames in lists if all(frame is not None for frame in frames)}
+        linked = link_ranks([_parts(rank, known, everywhere) for rank in with_parts])
         of_job, failed = evidence_of_job(linked, known.with_gathers(everywhere))
         evidence.append(of_job)
         findings += [*linked.findings, *failed]
@@ -171,9 +175,12 @@ def advice_of_ranks(
     )
 
 
-def _with_gathers(part: RankParts, gathers: Collection[Gather]) -> RankParts:
-    kept = {gather: frame for gather, frame in part.gathered.items() if gather in gathers}
-    return replace(part, gathered=kept)
+def _parts(rank: RankAdvice, known: KnownDetectors, gathers: Collection[Gather]) -> RankParts:
+    """What was taken of a rank, with the tables that were taken of all."""
+    assert rank.parts is not None, "only such ranks are linked"
+    taken = zip(known.gathers, rank.gathered, strict=True)
+    kept = {gather: frame for gather, frame in taken if gather in gathers and frame is not None}
+    return replace(rank.parts, gathered=kept)
 
 
 def _lacks(ranks: Sequence[RankAdvice]) -> Mapping[str, Mapping[int, tuple[Need, ...]]]:

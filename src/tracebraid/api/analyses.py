@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from typing import Concatenate, ParamSpec
 
 import polars as pl
@@ -315,17 +315,20 @@ def analyze(name: str, traces: LinkedTrace | Job, **options: object) -> Answer:
     check_options(analysis, options)
     if isinstance(analysis, JobAnalysis):
         return answer_of_job(analysis, traces, options)
-    lacks: dict[int, tuple[Need, ...]] = {}
-    annotation = str(options.get("annotation", PROFILER_STEP))
+    question = partial(_answer_of_rank, analysis, options)
+    answers = [question(traces)] if isinstance(traces, LinkedTrace) else list(traces.each(question))
+    lacks = {rank: needs for rank, needs, _ in answers}
+    return Answer(analysis, pl.concat(frame for _, _, frame in answers), lacks)
 
-    def question(linked: LinkedTrace) -> pl.DataFrame:
-        missing = lacking(analysis, linked, annotation)
-        given = {Need.DEVICE_PEAKS} if options.keys() & _PEAKS else set()
-        lacks[linked.rank] = tuple(need for need in missing if need not in given)
-        return analysis.answer(linked, **options)
 
-    frame = question(traces) if isinstance(traces, LinkedTrace) else traces.ask(question)[0]
-    return Answer(analysis, frame, lacks)
+def _answer_of_rank(
+    analysis: Analysis, options: Mapping[str, object], linked: LinkedTrace
+) -> tuple[int, tuple[Need, ...], pl.DataFrame]:
+    """The rank, what it lacks for an analysis, and its answer."""
+    missing = lacking(analysis, linked, str(options.get("annotation", PROFILER_STEP)))
+    given = {Need.DEVICE_PEAKS} if options.keys() & _PEAKS else set()
+    lacks = tuple(need for need in missing if need not in given)
+    return linked.rank, lacks, analysis.answer(linked, **options)
 
 
 def check_options(analysis: Analysis | JobAnalysis, options: Mapping[str, object]) -> None:

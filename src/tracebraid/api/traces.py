@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
-from tracebraid.api.engines import IN_PROCESS, engine_of
+from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
+from tracebraid.api.engines import AUTO, engine_of
 from tracebraid.api.querying.sql import sql
+from tracebraid.api.stored_jobs import is_store, open_store, stored_origins
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
+from tracebraid.filesystem.paths import shown
 from tracebraid.importers.discovery.capture_folder import recorder_of
 from tracebraid.importers.discovery.discover import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
+from tracebraid.importers.reading_cost import reading_cost
+from tracebraid.importers.sampling.rank_origins import rank_origins
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.link_traces import link_traces
-from tracebraid.model.engine import Engine
+from tracebraid.model.engine import Engine, RankCost
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.job import Job
@@ -47,9 +53,11 @@ def open(
     matching: Matching | str = "auto",
     window: int | None = None,
     *,
-    engine: Engine | str = IN_PROCESS,
+    engine: Engine | str = AUTO,
+    ranks: str | Iterable[int] | None = None,
+    sample: int | None = None,
 ) -> Job:
-    """Open a folder of traces, or one Kineto trace, as a job.
+    """Open a folder of traces, one Kineto trace, or a store as a job.
 
     A Kineto trace is read when its rank is asked for, an Execution Trace when something needs it: links and coverage
     do; `breakdown`, `kernels`, `ops`, `steps` and dependencies do not.
@@ -57,15 +65,18 @@ def open(
     A capture of several windows is a job for each: the last one, unless another is named.
 
     Args:
-        path: the folder or file.
+        path: the folder, the file, or the store that `pack` wrote.
         processes: how many processes may decode one file; None: as many as its size is worth.
-        matching: as in `link`.
+        matching: as in `link`; of a store `auto` means as it was packed.
         window: which window of a capture, from 0; None for the last one.
-        engine: how questions to many ranks run, see `engine_of`.
+        engine: how questions to many ranks run, see `engine_of`. By default in worker processes where the ranks are
+            large or many; there, what a question changes in this process stays unseen.
+        ranks: only these, as numbers or as text (`0,8-15`); a finding of the job says what answers then cannot know.
+        sample: only so many ranks, in proportion of all hosts and parallel groups, the first and the last among them.
 
     Raises:
-        InputError: there is no Kineto trace, or no such window.
-        ArgumentError: there is no such matching or engine.
+        InputError: there is no Kineto trace, or no such window; or the store is damaged or of a newer version.
+        ArgumentError: there is no such matching, engine or rank, or both `ranks` and `sample` are given.
 
     Examples:
         >>> import tracebraid
@@ -75,10 +86,15 @@ def open(
         >>> job[0].coverage.host_ops.share
         1.0
     """
-    files, findings = find_rank_files(path, window)
+    choice = RankChoice(ranks, sample)
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
-    return Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in, sql)
+    if is_store(path):
+        job = replace(open_store(path, how, window, runs_in), answer_sql=sql)
+        return with_chosen_ranks(job, choice, partial(stored_origins, path))
+    files, findings = find_rank_files(path, window)
+    job = Job(shown(path), files, _ReadAndLink(processes, how), findings, runs_in, answer_sql=sql)
+    return with_chosen_ranks(job, choice, rank_origins)
 
 
 @dataclass(frozen=True)
@@ -88,9 +104,17 @@ class _ReadAndLink:
     processes: int | None
     matching: Matching
 
+    def cost(self, files: RankFiles) -> RankCost | None:
+        """See `ScalableWork`."""
+        return reading_cost(files.kineto, files.et)
+
+    def with_processes(self, processes: int) -> _ReadAndLink:
+        """See `ScalableWork`; what the caller asked for stays."""
+        return replace(self, processes=self.processes or processes)
+
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         assert files.kineto is not None, "a job opens only ranks that have a Kineto trace"
-        et = None if files.et is None else Stage(partial(_read_with_recorder, files.et))
+        et = None if files.et is None else Stage(partial(_read_with_recorder, files.et, self.processes))
         return link_traces(read_timeline(files.kineto, self.processes, progress), et, self.matching)
 
 
@@ -149,6 +173,6 @@ def demo_path() -> Path:
     return Path(__file__).parents[1] / "demo_traces" / "ddp_cpu_2rank"
 
 
-def _read_with_recorder(path: str | Path) -> ExecutionTrace:
+def _read_with_recorder(path: str | Path, processes: int | None = None) -> ExecutionTrace:
     """The Execution Trace, with the recorder that the manifest beside it names."""
-    return replace(read_execution_trace(path), recorder=recorder_of(Path(path)))
+    return replace(read_execution_trace(path, processes), recorder=recorder_of(str(path)))

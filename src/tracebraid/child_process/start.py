@@ -50,7 +50,12 @@ def run_child(
 
 
 def start_child(
-    function: str, *arguments: str | Path, pass_fds: Sequence[int] = (), quiet: bool = False
+    function: str,
+    *arguments: str | Path,
+    pass_fds: Sequence[int] = (),
+    quiet: bool = False,
+    environment: Mapping[str, str] | None = None,
+    own_session: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start a process that calls a function, with a pipe to its standard input; its standard output is dropped.
 
@@ -59,6 +64,8 @@ def start_child(
         arguments: what it is called with, as text; paths are made absolute.
         pass_fds: file descriptors that stay open in it.
         quiet: whether its standard error is dropped too: it is expected to fail.
+        environment: variables that it has beside those of `child_environment()`.
+        own_session: whether it has a session of its own: Ctrl-C in a terminal does not reach it.
 
     Raises:
         OSError: this interpreter cannot be started again.
@@ -66,12 +73,13 @@ def start_child(
     return subprocess.Popen(
         _command(function, arguments),
         cwd=_ENTRY.parent,
-        env=child_environment(),
+        env={**child_environment(), **(environment or {})},
         stdin=subprocess.PIPE,
         # Startup files of the user's Python may print.
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL if quiet else None,
         pass_fds=pass_fds,
+        start_new_session=own_session,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -93,14 +94,17 @@ class _Asked:
     by_graph: bool
 
 
+def _of_rank(
+    asked: _Asked, known: api.KnownDetectors, linked: LinkedTrace
+) -> tuple[api.RankAdvice, api.RankOfGraph | None]:
+    advice = api.rank_advice(linked, known, asked.annotation)
+    return advice, api.rank_of_graph(linked, asked.annotation) if asked.by_graph else None
+
+
 def _advice(job: Job, ranks: list[int], asked: _Asked, findings: list[Finding]) -> Advice:
     """The advice of some ranks together; what was noticed in their traces is added to the findings."""
     known = api.known_detectors()
-
-    def question(linked: LinkedTrace) -> tuple[api.RankAdvice, api.RankOfGraph | None]:
-        advice = api.rank_advice(linked, known, asked.annotation)
-        return advice, api.rank_of_graph(linked, asked.annotation) if asked.by_graph else None
-
+    question = partial(_of_rank, asked, known)
     with progress("reading") as update:
         found = list(ask_ranks(job, ranks, question, update, findings))
         parts = [part for _, part in found if part is not None]

@@ -43,6 +43,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "view": {},
     "export": {},
     "sql": {},
+    "pack": {},
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},

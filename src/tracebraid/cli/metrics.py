@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from tracebraid import api
 from tracebraid.cli.analysis_question import check_peaks
 from tracebraid.cli.job_options import JobOptions, OptionalTracePath, with_job_options
 from tracebraid.cli.output import note, output_width, progress, say, say_findings, say_json
-from tracebraid.cli.ranks import UNREADABLE, ask_ranks_silently, asked_ranks
+from tracebraid.cli.ranks import UNREADABLE, asked_ranks
 from tracebraid.cli.table_output import Format, Target, target_of, write_json, write_table
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
@@ -85,8 +84,9 @@ def metrics(
     findings += job.findings
     options = MetricOptions(annotation, with_doubtful, peak_flops, peak_bandwidth)
     with progress("reading") as update:
-        take = partial(api.take_of_rank, chosen, annotation)
-        taken = list(ask_ranks_silently(job, ranks, take, update, findings))
+        questions = api.metric_questions(chosen, annotation)
+        answers = api.take_readable(job, ranks, questions, update, findings)
+        taken = [api.taken_of_rank(chosen, annotation, of_rank) for of_rank in answers]
     if annotation != PROFILER_STEP and not any(of_rank.has_steps for of_rank in taken):
         raise typer.BadParameter(f"no step is marked by {annotation}")
     measured = api.measured(chosen, taken, options)

@@ -11,7 +11,7 @@ import typer
 from tracebraid import api
 from tracebraid.cli.job_options import JobOptions, OptionalTracePath, with_job_options
 from tracebraid.cli.output import output_width, progress, say, say_findings, say_json
-from tracebraid.cli.ranks import UNREADABLE, asked_ranks
+from tracebraid.cli.ranks import UNREADABLE
 from tracebraid.cli.table_output import Format, Target, target_of, write_table
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
@@ -37,7 +37,6 @@ def sql(
     schema: Annotated[
         str | None, typer.Option("--schema", metavar="VIEW", help="List the columns of a table or view.")
     ] = None,
-    rank: Annotated[int | None, typer.Option("--rank", help="Read only this rank.")] = None,
     top: Annotated[
         int | None,
         typer.Option("--top", min=1, metavar="N", help=f"Print the first N rows; {_TOP} by default."),
@@ -82,7 +81,6 @@ def sql(
         options = api.QueryOptions(
             limits,
             limit=None if target.form is not None else shown + 1,
-            ranks=None if rank is None else tuple(asked_ranks(job, rank)),
             progress=update,
         )
         frame = api.answer_query(job, query, options, findings)

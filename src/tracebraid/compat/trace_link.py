@@ -13,6 +13,8 @@ from tracebraid.model.et_arrow import SUFFIX, is_arrow
 
 __all__ = ["Annotation", "EtFile", "ExactMatch", "KinetoFile", "call_of_trace_link", "plus_path"]
 
+_ZSTD = ".json.zst"
+
 EtFile: TypeAlias = Annotated[
     Path,
     typer.Option("--et-file", metavar="ET", help="The Execution Trace; <ET>_plus.json is written beside it."),
@@ -41,7 +43,7 @@ def call_of_trace_link(et_file: Path, kineto_file: Path) -> LinkCall:
 def plus_path(et: Path) -> Path:
     """Where trace_link writes the ET+ of an Execution Trace: `x_plus.json` for `x.json`, and so with `.json.gz`.
 
-    For `x.arrow.zip` it is `x_plus.json`.
+    For `x.arrow.zip` and `x.json.zst` it is `x_plus.json`.
 
     Raises:
         BadParameter: it is no file's name.
@@ -50,6 +52,8 @@ def plus_path(et: Path) -> Path:
         raise typer.BadParameter("--et-file must be a file, as its ET+ is written beside it")
     if is_arrow(et.name):
         return et.with_name(et.name[: -len(SUFFIX)] + "_plus.json")
+    if et.name.endswith(_ZSTD) and et.name != _ZSTD:
+        return et.with_name(et.name.removesuffix(_ZSTD) + "_plus.json")
     for ending in (".json", ".json.gz", ".gz"):
         if et.name.endswith(ending) and et.name != ending:
             stem, last = et.name.removesuffix(ending), ending if ".json" in ending else ".json" + ending

@@ -3,19 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from tracebraid.errors import InputError
-from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.model.rank_files import Progress, RankFiles, RanksDone
 
-__all__ = ["Engine", "InProcess", "Outcome", "RankWork"]
+__all__ = ["Engine", "InProcess", "LoadingWork", "Outcome", "RankCost", "RankWork", "ScalableWork"]
 
 T = TypeVar("T")
+LoadingT = TypeVar("LoadingT", bound="LoadingWork")
 
 RankWork: TypeAlias = Callable[[RankFiles, Progress | None], T]
 """Reads a rank and answers; it has no effect but its answer and new files, and may run in another process."""
+
+
+@dataclass(frozen=True)
+class RankCost:
+    """What the work on a rank takes, as estimated: an engine decides by it how many ranks run at once, and where.
+
+    Args:
+        peak_bytes: the most memory, above that of Python and the libraries.
+        seconds: the time on one core.
+    """
+
+    peak_bytes: int
+    seconds: float
+
+
+@runtime_checkable
+class ScalableWork(Protocol):
+    """Work, or a loader of ranks, that knows what a rank takes, and that can be kept to some of the cores."""
+
+    def cost(self, files: RankFiles) -> RankCost | None:
+        """What a rank takes, as estimated from its files; None where nothing is known of them."""
+        ...
+
+    def with_processes(self, processes: int) -> Any:
+        """The same work, which decodes a file with so many processes at most."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LoadingWork:
+    """Work that opens ranks, and takes what opening them takes.
+
+    Args:
+        load: opens a rank.
+    """
+
+    load: RankWork[Any]
+
+    def cost(self, files: RankFiles) -> RankCost | None:
+        """See `ScalableWork`."""
+        return self.load.cost(files) if isinstance(self.load, ScalableWork) else None
+
+    def with_processes(self: LoadingT, processes: int) -> LoadingT:
+        """See `ScalableWork`."""
+        if not isinstance(self.load, ScalableWork):
+            return self
+        return replace(self, load=self.load.with_processes(processes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +134,7 @@ class InProcess:
 
 def _report(progress: Progress, done: int, ranks: int, share: float) -> None:
     """Convert the progress of a rank into that of all."""
-    progress((done + share) / max(1, ranks))
+    progress(RanksDone((done + share) / ranks, done + (share == 1.0), ranks))
 
 
 def _silent(_: float) -> None:

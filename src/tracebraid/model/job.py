@@ -12,14 +12,16 @@ import polars as pl
 from tracebraid.errors import ArgumentError
 from tracebraid.model import notebook
 from tracebraid.model.compact import compact
-from tracebraid.model.engine import Engine, InProcess, Outcome
+from tracebraid.model.engine import Engine, InProcess, LoadingWork, Outcome
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.number_ranges import numbers_text
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.stage import Stage
 
-__all__ = ["AnswerSql", "Job", "Load", "Questions", "answers_of"]
+__all__ = ["AnswerSql", "Job", "Load", "Questions", "answers_in_order", "answers_of"]
 
 T = TypeVar("T")
 
@@ -29,11 +31,17 @@ Questions: TypeAlias = Mapping[Any, Callable[[LinkedTrace], Any]]
 
 def answers_of(linked: LinkedTrace, questions: Questions) -> dict[Hashable, Any]:
     """The answers of a rank, of which none holds anything of it."""
-    answers = {key: ask(linked) for key, ask in questions.items()}
-    return {
-        key: compact(answer) if isinstance(answer, pl.DataFrame) else answer
-        for key, answer in answers.items()
-    }
+    return dict(zip(questions, answers_in_order(linked, tuple(questions.values())), strict=True))
+
+
+def answers_in_order(
+    linked: LinkedTrace, questions: tuple[Callable[[LinkedTrace], Any], ...]
+) -> tuple[Any, ...]:
+    """As `answers_of`, without keys: what they hold, such as a function of a notebook, is not the same in a process to
+    which it was sent.
+    """
+    answers = [ask(linked) for ask in questions]
+    return tuple(compact(answer) if isinstance(answer, pl.DataFrame) else answer for answer in answers)
 
 
 Load: TypeAlias = Callable[[RankFiles, Progress | None], LinkedTrace]
@@ -41,7 +49,7 @@ Load: TypeAlias = Callable[[RankFiles, Progress | None], LinkedTrace]
 
 
 @dataclass(frozen=True, eq=False)
-class _Ask(Generic[T]):
+class _Ask(LoadingWork, Generic[T]):
     """Opens a rank and asks it: the work that an engine runs.
 
     Args:
@@ -50,7 +58,6 @@ class _Ask(Generic[T]):
         kept: ranks that are open in this process; another process opens its own.
     """
 
-    load: Load
     question: Callable[[LinkedTrace], T]
     kept: Mapping[int, Stage[LinkedTrace]]
 
@@ -186,7 +193,9 @@ class Job:
         """
         kept = {rank: stage for rank, stage in self._kept.items() if stage.is_computed}
         files = [self._files_of(rank) for rank in (self.ranks if ranks is None else ranks)]
-        return self.engine.outcomes(_Ask(self.load, question, kept), files, progress)
+        # What is open here would be read again elsewhere.
+        engine = InProcess() if all(entry.rank in kept for entry in files) else self.engine
+        return engine.outcomes(_Ask(self.load, question, kept), files, progress)
 
     def take(
         self,
@@ -212,8 +221,10 @@ class Job:
             for rank in self.ranks:
                 yield {key: self._taken[rank, key] for key in questions}
             return
-        asked = partial(answers_of, questions={**new, **(once or {})})
-        for rank, answers in zip(self.ranks, self.each(asked, progress=progress), strict=True):
+        every = {**new, **(once or {})}
+        asked = partial(answers_in_order, questions=tuple(every.values()))
+        for rank, values in zip(self.ranks, self.each(asked, progress=progress), strict=True):
+            answers = dict(zip(every, values, strict=True))
             self._taken.update({(rank, key): answers[key] for key in new})
             kept = {key: self._taken[rank, key] for key in questions}
             yield {**kept, **{key: answers[key] for key in once or {}}}
@@ -247,6 +258,14 @@ class Job:
         """
         return self._derived.get(key, compute)
 
+    def check_rank(self, rank: int) -> None:
+        """Check that a rank can be opened; nothing is read.
+
+        Raises:
+            ArgumentError: there is no Kineto trace of that rank.
+        """
+        self._files_of(rank)
+
     def _linked(self, rank: int) -> LinkedTrace:
         kept = self._kept.get(rank)
         return kept() if kept is not None and kept.is_computed else self.load(self._files_of(rank), None)
@@ -254,6 +273,8 @@ class Job:
     def _files_of(self, rank: int) -> RankFiles:
         files = next((entry for entry in self.files if entry.rank == rank and entry.kineto is not None), None)
         if files is None:
-            have = ", ".join(str(entry) for entry in self.ranks) or "none"
+            have = numbers_text(self.ranks)
+            if any(finding.code is FindingCode.RANKS_CHOSEN for finding in self.findings):
+                raise ArgumentError(f"{self.path} is opened without rank {rank}: only with ranks {have}")
             raise ArgumentError(f"{self.path} has no Kineto trace of rank {rank}; it has ranks {have}")
         return files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -37,7 +38,7 @@ class Timeline:
     world_size: int | None
     base_time_ns: int
     header: dict[str, object]
-    tables: dict[str, pl.DataFrame]
+    tables: Mapping[str, pl.DataFrame]
     process_groups: pl.DataFrame
     findings: tuple[Finding, ...] = field(default=())
 

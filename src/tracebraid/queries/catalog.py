@@ -163,4 +163,8 @@ class Catalog:
 
     def short_name(self, viewable: Viewable) -> str:
         """The shortest name of a table or view that means it and no other."""
-        return viewable.name if self.find(viewable.name) is viewable else f"{viewable.schema.value}.{viewable.name}"
+        return (
+            viewable.name
+            if self.find(viewable.name) is viewable
+            else f"{viewable.schema.value}.{viewable.name}"
+        )

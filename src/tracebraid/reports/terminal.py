@@ -33,6 +33,8 @@ __all__ = [
 
 _STEPS_SHOWN = 10
 """Rows of the breakdown for each rank and device."""
+_RANKS_SHOWN = 16
+"""Ranks of a table: as many as DETAILED_RANKS of a report."""
 _NAME_WIDTH = 72
 """Characters of names that are shown."""
 _SHAPES_WIDTH = 48
@@ -88,12 +90,13 @@ def _devices(info: FileInfo) -> str:
 
 
 def coverage_table(coverages: Sequence[tuple[int, Coverage]]) -> Table:
-    """How much of each rank was linked."""
+    """How much of each rank was linked; of many ranks, those that link least."""
     has_device = any(coverage.gpu_events.total for _, coverage in coverages)
     columns = [("rank", "right"), ("host ops linked", "right"), ("by", "left")]
     columns += [("GPU events attributed", "right"), ("GPU time attributed", "right")] if has_device else []
     table = table_of("Coverage", columns)
-    for rank, coverage in coverages:
+    least = sorted(range(len(coverages)), key=lambda row: _share(coverages[row][1]))[:_RANKS_SHOWN]
+    for rank, coverage in (coverages[row] for row in sorted(least)):
         host, gpu, (total_ns, attributed_ns) = coverage.host_ops, coverage.gpu_events, coverage.gpu_time_ns
         methods = ", ".join(host.by_method) if coverage.has_et else "no Execution Trace"
         cells = [str(rank), _of_total(host) if coverage.has_et else "-", methods]
@@ -101,7 +104,15 @@ def coverage_table(coverages: Sequence[tuple[int, Coverage]]) -> Table:
             share = attributed_ns / total_ns if total_ns else 1.0
             cells += [_of_total(gpu), f"{duration(attributed_ns)} of {duration(total_ns)}, {percent(share)}"]
         table.add_row(*cells)
+    if len(coverages) > len(least):
+        table.caption = f"{len(coverages) - len(least):,} more ranks link as well or better; --json has all"
     return table
+
+
+def _share(coverage: Coverage) -> float:
+    """The least share that is linked of what a rank has."""
+    counts = [*([coverage.host_ops] if coverage.has_et else []), coverage.gpu_events]
+    return min((count.share for count in counts if count.total), default=1.0)
 
 
 def _of_total(count: Count) -> str:
@@ -138,7 +149,12 @@ def _ranges(ranks: list[int]) -> str:
 
 
 def breakdown_table(frame: pl.DataFrame) -> Table:
-    """Where the time goes; compute, exposed parts and idle of each row add up to its span."""
+    """Where the time goes; compute, exposed parts and idle of each row add up to its span.
+
+    Of many ranks those that compute the most and the least: the extremes tell who waits for whom.
+    """
+    every = frame.get_column("rank").n_unique()
+    frame = _with_extreme_ranks(frame)
     parts = {
         "compute": "compute_ns",
         "exposed comm": "exposed_communication_ns",
@@ -166,9 +182,24 @@ def breakdown_table(frame: pl.DataFrame) -> Table:
         cells += [_part(row[column], row["span_ns"]) for column in parts.values()]
         cells += [duration(row[column]) if row[column] else "-" for column in sums.values()]
         table.add_row(*cells)
-    if shown.height < frame.height:
-        table.caption = f"{frame.height - shown.height} more steps; --json has all"
+    more = [f"{frame.height - shown.height} more steps"] if shown.height < frame.height else []
+    if every > _RANKS_SHOWN:
+        more += [
+            f"{every - _RANKS_SHOWN:,} more ranks, which compute less than the most and more than the least"
+        ]
+    if more:
+        table.caption = "; ".join((*more, "--json has all"))
     return table
+
+
+def _with_extreme_ranks(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of few ranks: half of them compute the most, half the least."""
+    whole = frame.filter(pl.col("step").is_null()).group_by("rank").agg(pl.col("compute_ns").sum())
+    if whole.height <= _RANKS_SHOWN:
+        return frame
+    ordered = whole.sort("compute_ns", "rank").get_column("rank")
+    half = _RANKS_SHOWN // 2
+    return frame.filter(pl.col("rank").is_in([*ordered.head(half), *ordered.tail(half)]))
 
 
 def kernels_table(frame: pl.DataFrame, top: int) -> Table:

@@ -22,7 +22,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     # Files
     _CODE.NOT_A_TRACE: (_WARNING, "Remove it from the folder, or capture it again if it should be a trace"),
     _CODE.RANK_UNREADABLE: (_ERROR, _CAPTURE_AGAIN),
-    _CODE.GZIP_DAMAGED: (
+    _CODE.COMPRESSION_DAMAGED: (
         _ERROR,
         f"The file was cut off or damaged in transit. Copy it again. {_CAPTURE_AGAIN}",
     ),
@@ -58,6 +58,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _WARNING,
         "Profile the device too: activities=[..., ProfilerActivity.CUDA]; a session of CUPTI counters has no kernels",
     ),
+    _CODE.STORE_INCOMPLETE: (_WARNING, "Run the same tracebraid pack again: it packs what is missing"),
     _CODE.NAME_ESCAPED: (_NOTE, "Nothing: the file holds them escaped"),
     # Structure of the Execution Trace
     _CODE.DUPLICATE_ID: (
@@ -125,6 +126,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         "Did that process die, or write elsewhere? Look at its log; copy its files here",
     ),
     _CODE.RANK_UNKNOWN: (_NOTE, _RANK),
+    _CODE.RANKS_CHOSEN: (_NOTE, "Leave out --ranks and --sample (ranks=, sample=) to ask all ranks"),
     _CODE.SEVERAL_PROCESSES: (_WARNING, "Run nsys inside of the launcher, once for each rank"),
     _CODE.RANK_CLAIMED_TWICE: (_WARNING, "Keep one run in one folder"),
     _CODE.ANOTHER_RUN: (

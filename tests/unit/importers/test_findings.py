@@ -35,8 +35,8 @@ def test_issues_of_a_kind_are_one_finding_with_the_first_places(tmp_path: Path) 
 
 def test_damage_of_the_file_itself_comes_first(tmp_path: Path) -> None:
     file = file_of(tmp_path)
-    file.source.damage.append(Issue(FindingCode.GZIP_DAMAGED, 77))
+    file.source.damage.append(Issue.of(FindingCode.COMPRESSION_DAMAGED, 77, compression="gzip"))
     file.problems.append(Issue(FindingCode.TRUNCATED, 1234))
     found = findings_of(file, [Issue(ODD, 3)])
-    assert [finding.code for finding in found] == ["gzip-damaged", "truncated", ODD]
+    assert [finding.code for finding in found] == ["compression-damaged", "truncated", ODD]
     assert [finding.where for finding in found[:2]] == ["byte 77", "byte 1,234"]

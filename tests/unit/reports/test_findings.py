@@ -26,7 +26,7 @@ def test_the_same_in_128_files_is_one_line_that_names_the_first() -> None:
 
 
 def test_what_differs_and_what_is_of_no_file_stays_apart() -> None:
-    other = Finding.of(FindingCode.GZIP_DAMAGED, "b.json")
+    other = Finding.of(FindingCode.COMPRESSION_DAMAGED, "b.json", compression="gzip")
     nowhere = Finding.of(FindingCode.TRUNCATED)
     given = [CUT, other, nowhere, nowhere]
     groups = alike(given)

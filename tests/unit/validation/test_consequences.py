@@ -9,7 +9,7 @@ from tracebraid.model.finding_code import FindingCode
 from tracebraid.validation.consequences import without_consequences
 
 CUT = [
-    Finding(FindingCode.GZIP_DAMAGED, "d/kineto_0", "byte 9"),
+    Finding(FindingCode.COMPRESSION_DAMAGED, "d/kineto_0", "byte 9"),
     Finding(FindingCode.TRUNCATED, "d/kineto_0", "byte 9"),
     Finding(FindingCode.EVENT_UNREADABLE, "d/kineto_0", "byte 8"),
     Finding(FindingCode.MANIFEST_UNTRUE, "d/manifest_0", "kineto_0"),
@@ -22,7 +22,7 @@ def codes(findings: list[Finding]) -> list[str]:
 
 
 def test_a_file_that_is_cut_off_is_one_fault() -> None:
-    assert codes(CUT) == ["gzip-damaged"]
+    assert codes(CUT) == ["compression-damaged"]
     assert codes(CUT[1:]) == ["truncated"]
 
 

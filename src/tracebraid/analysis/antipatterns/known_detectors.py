@@ -44,6 +44,11 @@ class KnownDetectors:
         both: list[Detector | JobDetector] = [*self.of_ranks, *self.of_job]
         return {detector.name: detector for detector in both}
 
+    @property
+    def gathers(self) -> tuple[Gather, ...]:
+        """What the detectors of a job take of each rank, each once."""
+        return tuple(dict.fromkeys(gather for detector in self.of_job for gather in detector.gathers))
+
     def with_gathers(self, gathers: Collection[Gather]) -> KnownDetectors:
         """The same without the detectors of a job for which something was not taken of all ranks."""
         return replace(

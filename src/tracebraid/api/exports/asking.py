@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.api.exports.options import ExportOptions, ask_each
-from tracebraid.api.exports.steps import SeenSteps
+from tracebraid.api.exports.steps import SeenSteps, steps_of
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
@@ -35,15 +35,23 @@ def ask_in_step(
         ArgumentError: there is no such rank, or no rank has the step.
         InputError: no rank can be read.
     """
-    steps = SeenSteps(options)
+    seen = SeenSteps(options)
+    for steps, answers in ask_each(job, options, _InStep(options, question), findings):
+        seen.see(steps)
+        yield from answers
+    seen.check()
 
-    def ask(linked: LinkedTrace) -> T | None:
-        steps.see(linked)
-        if options.step is None:
-            return question(linked, None)
-        names = step_windows(linked, options.annotation).get_column("step").to_list()
-        step = next((name for name in options.step_names if name in names), None)
-        return None if step is None else question(linked, step)
 
-    yield from (answer for answer in ask_each(job, options, ask, findings) if answer is not None)
-    steps.check()
+@dataclass(frozen=True, eq=False)
+class _InStep(Generic[T]):
+    """The question about a rank's part of the step: the names of its steps, and an answer where it has the step."""
+
+    options: ExportOptions
+    question: Callable[[LinkedTrace, str | None], T]
+
+    def __call__(self, linked: LinkedTrace) -> tuple[tuple[str, ...], tuple[T, ...]]:
+        names = steps_of(linked, self.options)
+        if self.options.step is None:
+            return names, (self.question(linked, None),)
+        step = next((name for name in self.options.step_names if name in names), None)
+        return names, () if step is None else (self.question(linked, step),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from tracebraid.exporters.flames.speedscope import (
     speedscope_start,
 )
 from tracebraid.files import write_whole
+from tracebraid.filesystem.paths import resolved_name
 from tracebraid.model.answers import FlameTree
 from tracebraid.model.finding import Finding
 from tracebraid.model.flame_titles import FLAME_TREE_TITLES
@@ -80,7 +82,7 @@ def write_collapsed(job: Job, path: Path, options: ExportOptions) -> Exported:
 
 def _speedscope(job: Job, options: ExportOptions, noticed: _Noticed) -> Iterator[bytes]:
     shared = FrameNames()
-    yield speedscope_start(f"Tracebraid: {Path(job.path).resolve().name}")
+    yield speedscope_start(f"Tracebraid: {resolved_name(job.path)}")
     for rank, tree, frames in _trees(job, options, noticed):
         if len(noticed.frames) > 1:
             yield b",\n"
@@ -99,14 +101,15 @@ def _trees(job: Job, options: ExportOptions, noticed: _Noticed) -> Iterator[tupl
     Raises:
         InputError: there is none.
     """
-
-    def ask(linked: LinkedTrace, step: str | None) -> tuple[int, pl.DataFrame]:
-        return linked.rank, flame_frames(linked, options.annotation, step)
-
-    for rank, frames in ask_in_step(job, options, ask, noticed.findings):
+    question = partial(_frames, options.annotation)
+    for rank, frames in ask_in_step(job, options, question, noticed.findings):
         for (tree,), rows in frames.group_by(["tree"], maintain_order=True):
             noticed.frames.append(rows.height)
             yield rank, FLAME_TREE_TITLES[FlameTree(tree)], rows
     if not noticed.frames:
         problem = "there is no event to draw a flame graph of"
         raise InputError(job.path, problem, "Capture host ops (ProfilerActivity.CPU) or work of a device")
+
+
+def _frames(annotation: str, linked: LinkedTrace, step: str | None) -> tuple[int, pl.DataFrame]:
+    return linked.rank, flame_frames(linked, annotation, step)

@@ -13,7 +13,6 @@ from tracebraid.exporters.tables.exported_table import ExportedTable, exported
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model import schema
 from tracebraid.model.finding import Finding
-from tracebraid.model.job import Job
 from tracebraid.model.linked_ranks import RankParts
 from tracebraid.model.schema import ledger
 
@@ -57,13 +56,13 @@ def job_frames(
         yield _ANSWERS[analysis.name], frame
 
 
-def findings_frame(findings: Iterable[Finding], job: Job) -> pl.DataFrame:
-    """`FINDINGS`."""
+def findings_frame(findings: Iterable[Finding], opened: str) -> pl.DataFrame:
+    """`FINDINGS` of the job that was opened by a path."""
     rows = [
         {
             "code": finding.code.value,
             "message": finding.message,
-            "file": within(job, finding.path) if finding.path else None,
+            "file": within(opened, finding.path) if finding.path else None,
             "location": finding.where or None,
             "count": finding.count,
             "lost_at_least": finding.loss.at_least if finding.loss else None,

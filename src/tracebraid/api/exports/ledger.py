@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import polars as pl
 
+from tracebraid.filesystem.paths import within as path_within
 from tracebraid.model.coverage import Count
-from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema import ledger
 
 __all__ = ["coverage_frame", "files_frame", "headers_frame", "orphans_frame", "within"]
 
 
-def within(job: Job, path: str) -> str:
+def within(opened: str, path: str) -> str:
     """A file's path from the opened folder, with `/`; its name where it lies elsewhere."""
-    root, file = Path(job.path).resolve(), Path(path).resolve()
-    return file.relative_to(root).as_posix() if root in file.parents else file.name
+    return path_within(opened, path)
 
 
-def files_frame(linked: LinkedTrace, job: Job) -> pl.DataFrame:
-    """`FILES` of a rank."""
+def files_frame(linked: LinkedTrace, opened: str) -> pl.DataFrame:
+    """`FILES` of a rank of the job that was opened by a path."""
     timeline, et = linked.timeline, linked.et
     start_ns, end_ns = timeline.span_ns or (None, None)
     row = {
         "rank": linked.rank,
-        "kineto": within(job, timeline.path),
-        "execution_trace": within(job, et.path) if et is not None else None,
+        "kineto": within(opened, timeline.path),
+        "execution_trace": within(opened, et.path) if et is not None else None,
         "world_size": timeline.world_size,
         "base_time_ns": timeline.base_time_ns,
         "start_ns": start_ns,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -72,12 +73,9 @@ def _graph(job: Job, options: ExportOptions, findings: list[Finding]) -> OpGraph
     nodes, edges = [OP_GRAPH_NODES.empty()], [OP_GRAPH_EDGES.empty()]
     count = 0
 
-    def ask(linked: LinkedTrace, step: str | None) -> OpGraph:
-        return _part(op_graph(linked, options.annotation, step), options)
-
-    for graph in ask_in_step(job, options, ask, findings):
-        count += graph.nodes.height
-        if count > MOST_NODES:
+    for of_rank, graph in ask_in_step(job, options, partial(_of_rank, options), findings):
+        count += of_rank
+        if graph is None or count > MOST_NODES:
             raise ArgumentError(
                 f"the graph has more than {MOST_NODES:,} nodes: export a part of it, by the rank, a step, the ops that "
                 f"take the most time (--top K), or what is near an op (--near NAME)"
@@ -89,6 +87,12 @@ def _graph(job: Job, options: ExportOptions, findings: list[Finding]) -> OpGraph
     if count == 0:
         raise InputError(job.path, "there is no op", "Capture with ProfilerActivity.CPU")
     return OpGraph(pl.concat(nodes), pl.concat(edges))
+
+
+def _of_rank(options: ExportOptions, linked: LinkedTrace, step: str | None) -> tuple[int, OpGraph | None]:
+    """How many nodes a rank has, and its graph, where one of so many may be written."""
+    graph = _part(op_graph(linked, options.annotation, step), options)
+    return graph.nodes.height, graph if graph.nodes.height <= MOST_NODES else None
 
 
 def _part(graph: OpGraph, options: ExportOptions) -> OpGraph:

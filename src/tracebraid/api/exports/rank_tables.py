@@ -14,7 +14,6 @@ from tracebraid.api.exports.steps import events_of_step, in_step, step_bounds
 from tracebraid.exporters.tables.exported_table import ExportedTable, exported, with_rank
 from tracebraid.model import schema
 from tracebraid.model.execution_trace import ExecutionTrace
-from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.analysis import Analysis
 from tracebraid.model.schema import ledger
@@ -71,7 +70,7 @@ RANK_TABLES = (
 
 
 def rank_frames(
-    linked: LinkedTrace, job: Job, options: ExportOptions
+    linked: LinkedTrace, opened: str, options: ExportOptions
 ) -> Iterator[tuple[ExportedTable, pl.DataFrame]]:
     """Each table of a rank with its rows, computed one after the other.
 
@@ -80,10 +79,10 @@ def rank_frames(
 
     Args:
         linked: the rank.
-        job: what it is of.
+        opened: the path by which its job was opened.
         options: what is exported.
     """
-    yield _FILES, files_frame(linked, job)
+    yield _FILES, files_frame(linked, opened)
     yield _HEADERS, headers_frame(linked)
     events = None if options.step is None else events_of_step(linked, options)
     tables: Mapping[str, pl.DataFrame] = linked.timeline.tables

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from tracebraid.analysis.device.device_events import device_events_by_step
@@ -10,7 +12,7 @@ from tracebraid.api.exports.options import ExportOptions
 from tracebraid.errors import ArgumentError
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["SeenSteps", "events_of_step", "in_step", "step_bounds"]
+__all__ = ["SeenSteps", "events_of_step", "in_step", "step_bounds", "steps_of"]
 
 _NAMES_LISTED = 12
 """Of more names the first and the last stand in an error."""
@@ -23,11 +25,9 @@ class SeenSteps:
         self._options = options
         self._seen: dict[str, None] = {}
 
-    def see(self, linked: LinkedTrace) -> None:
+    def see(self, names: Iterable[str]) -> None:
         """Note the steps of a rank."""
-        if self._options.step is not None:
-            names = step_windows(linked, self._options.annotation).get_column("step")
-            self._seen.update(dict.fromkeys(names.to_list()))
+        self._seen.update(dict.fromkeys(names))
 
     def check(self) -> None:
         """Refuse a step that no rank has.
@@ -42,6 +42,13 @@ class SeenSteps:
             raise ArgumentError(f"no step is marked by {self._options.annotation}")
         listed = names if len(names) <= _NAMES_LISTED else [*names[: _NAMES_LISTED - 2], "...", names[-1]]
         raise ArgumentError(f"there is no step {self._options.step}; there are: {', '.join(listed)}")
+
+
+def steps_of(linked: LinkedTrace, options: ExportOptions) -> tuple[str, ...]:
+    """The names of a rank's steps; none where all are exported, and nobody asks."""
+    if options.step is None:
+        return ()
+    return tuple(step_windows(linked, options.annotation).get_column("step").to_list())
 
 
 def step_bounds(linked: LinkedTrace, options: ExportOptions) -> pl.DataFrame:

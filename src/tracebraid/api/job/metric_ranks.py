@@ -16,18 +16,17 @@ from tracebraid.analysis.metrics.catalog import METRICS as BUILT_IN
 from tracebraid.analysis.metrics.measured_steps import measured_steps
 from tracebraid.analysis.metrics.rows import RankLacks, rows_of_metric
 from tracebraid.analysis.needs import lacking_of
-from tracebraid.api.job.taking import gather_questions, gathering, parts_of, take
+from tracebraid.api.job.taking import gather_questions, gathering, lacking_questions, parts_of
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.answers.job.metrics import METRICS
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.job import Questions
 from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts
-from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.questions.metric import Metric, MetricOptions
 
-__all__ = ["Measured", "TakenOfRank", "measured", "metric_questions", "take_of_rank", "taken_of_rank"]
+__all__ = ["Measured", "TakenOfRank", "measured", "metric_questions", "taken_of_rank"]
 
 T = TypeVar("T")
 
@@ -88,7 +87,7 @@ def metric_questions(chosen: Sequence[Metric], annotation: str) -> Questions:
         (_guarded, gather, annotation): partial(_guarded, gathering(gather, annotation))
         for gather in _of_users_functions(chosen)
     }
-    lacks = {(lacking_of, needs, annotation): lambda linked: lacking_of(needs, linked, annotation)}
+    lacks = lacking_questions(annotation, needs)
     return {**gather_questions(annotation, _ours(chosen)), **users, **lacks}
 
 
@@ -107,12 +106,6 @@ def taken_of_rank(chosen: Sequence[Metric], annotation: str, taken: Mapping[Hash
     )
 
 
-def take_of_rank(chosen: Sequence[Metric], annotation: str, linked: LinkedTrace) -> TakenOfRank:
-    """What metrics take of a rank."""
-    questions = metric_questions(chosen, annotation)
-    return taken_of_rank(chosen, annotation, take(linked, questions)[0])
-
-
 def measured(
     chosen: Sequence[Metric],
     ranks: Sequence[TakenOfRank],
@@ -123,7 +116,7 @@ def measured(
 
     Args:
         chosen: the metrics.
-        ranks: what `take_of_rank` took, with the same metrics.
+        ranks: what `taken_of_rank` took, with the same metrics.
         options: what is asked for.
         linked: the ranks linked with each other; None: they are linked here.
     """

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import polars as pl
 
 from tracebraid.analysis.collectives.members.members import members
+from tracebraid.analysis.needs import lacking_of
 from tracebraid.analysis.ranks.rank_facts import rank_facts
-from tracebraid.model.job import Job, Questions, answers_of
+from tracebraid.api.job.readable_ranks import ask_ranks_silently
+from tracebraid.model.finding import Finding
+from tracebraid.model.job import Job, Questions, answers_in_order, answers_of
 from tracebraid.model.linked_ranks import Gather, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.analysis import Need
+from tracebraid.model.rank_files import Progress
 
-__all__ = ["gather_questions", "gathering", "parts_of", "take"]
+__all__ = ["gather_questions", "gathering", "lacking_questions", "parts_of", "take", "take_readable"]
 
 
 def gathering(gather: Gather, annotation: str) -> Callable[[LinkedTrace], pl.DataFrame]:
     """A function as a question of a linked trace, whose steps an annotation marks."""
-    return lambda linked: gather(linked, annotation)
+    return partial(_gathered, gather, annotation)
 
 
 def gather_questions(annotation: str, gathers: Iterable[Gather]) -> Questions:
@@ -30,6 +36,11 @@ def gather_questions(annotation: str, gathers: Iterable[Gather]) -> Questions:
     """
     asked = {(gather, annotation): gathering(gather, annotation) for gather in (members, *gathers)}
     return {rank_facts: rank_facts, **asked}
+
+
+def lacking_questions(annotation: str, needs: tuple[Need, ...]) -> Questions:
+    """What is asked of a rank to learn what it lacks."""
+    return {(lacking_of, needs, annotation): partial(_lacking, needs, annotation)}
 
 
 def parts_of(taken: Mapping[Hashable, Any], annotation: str, gathers: Iterable[Gather]) -> RankParts:
@@ -47,3 +58,31 @@ def take(traces: LinkedTrace | Job, questions: Questions) -> list[dict[Hashable,
     if isinstance(traces, LinkedTrace):
         return [answers_of(traces, questions)]
     return list(traces.take(questions))
+
+
+def take_readable(
+    job: Job, ranks: list[int], questions: Questions, update: Progress, findings: list[Finding]
+) -> Iterator[dict[Hashable, Any]]:
+    """The answers of each rank, by the keys of the questions; a rank that cannot be read adds a finding.
+
+    Args:
+        job: the ranks.
+        ranks: those that are asked.
+        questions: what is asked of each.
+        update: is called with the progress over all ranks, 0 to 1.
+        findings: a finding is added for each rank that is left out.
+
+    Raises:
+        InputError: none of several ranks can be read, or the only one cannot.
+    """
+    asked = partial(answers_in_order, questions=tuple(questions.values()))
+    for values in ask_ranks_silently(job, ranks, asked, update, findings):
+        yield dict(zip(questions, values, strict=True))
+
+
+def _gathered(gather: Gather, annotation: str, linked: LinkedTrace) -> pl.DataFrame:
+    return gather(linked, annotation)
+
+
+def _lacking(needs: tuple[Need, ...], annotation: str, linked: LinkedTrace) -> tuple[Need, ...]:
+    return lacking_of(needs, linked, annotation)

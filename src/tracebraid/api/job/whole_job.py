@@ -10,7 +10,7 @@ import polars as pl
 
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.analysis.needs import lacking_of
-from tracebraid.api.job.taking import gather_questions, parts_of, take
+from tracebraid.api.job.taking import gather_questions, lacking_questions, parts_of, take
 from tracebraid.linking.ranks.link_ranks import joined, link_ranks
 from tracebraid.model.job import Job, Questions
 from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts
@@ -164,8 +164,7 @@ def _answer(
 
 def _questions_of(analysis: JobAnalysis, options: Mapping[str, object]) -> Questions:
     annotation = _annotation(options)
-    needs = _needs(analysis)
-    lacks = {(lacking_of, needs, annotation): lambda linked: lacking_of(needs, linked, annotation)}
+    lacks = lacking_questions(annotation, _needs(analysis))
     return {**gather_questions(annotation, analysis.gathers), **lacks}
 
 

@@ -30,13 +30,11 @@ class QueryOptions:
     Args:
         limits: what it may use.
         limit: the first rows alone; None: all.
-        ranks: of these alone; None: of all.
         progress: is called with the share of the ranks that is read, 0 to 1.
     """
 
     limits: QueryLimits = field(default_factory=QueryLimits)
     limit: int | None = None
-    ranks: tuple[int, ...] | None = None
     progress: Progress | None = None
 
 
@@ -110,7 +108,7 @@ def _answers(
     if isinstance(traces, LinkedTrace):
         yield question(traces)
         return
-    ranks = traces.ranks if options.ranks is None else list(options.ranks)
+    ranks = traces.ranks
     if findings is None:
         yield from traces.each(question, ranks, options.progress)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -11,14 +11,13 @@ from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors, kno
 from tracebraid.analysis.time.step_times import step_times
 from tracebraid.api.advising import advice_of_ranks
 from tracebraid.api.checking import faults, is_note
-from tracebraid.api.job.readable_ranks import ask_ranks_silently
+from tracebraid.api.job.readable_ranks import ReadableRanks
 from tracebraid.api.job.whole_job import answers_of_ranks
 from tracebraid.api.reporting.asked import ASKED, ASKED_OF_JOB, DETAILED_RANKS
 from tracebraid.api.reporting.graph_results import GRAPH_EVENTS, graph_results
 from tracebraid.api.reporting.options import ReportOptions, chosen_steps
 from tracebraid.api.reporting.rank_results import BY_NAME, OF_JOB, AskedOfRank, RankResults, rank_results
 from tracebraid.api.reporting.views import JOB_VIEWS, ViewOptions
-from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_ranks import LinkedRanks
@@ -31,33 +30,52 @@ from tracebraid.model.report.run_results import RunResults
 __all__ = ["run_results"]
 
 
-@dataclass
-class _Pass:
-    """What is known while the ranks are read."""
+_LEADERS = 8
+"""Ranks that are asked alone until one has steps: of a job without steps, the others are asked at once after so many; a
+chosen value."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Answered:
+    """What was taken of a rank, and what the ranks that are asked after it are to show."""
+
+    results: RankResults
+    steps: tuple[str, ...]
+    with_graph: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What is asked of a rank.
+
+    Args:
+        options: what the report is made of.
+        ranks: how many ranks are asked.
+        detailed: the ranks of which kernels, ops, memory ... are asked.
+        known: the detectors.
+        steps: the steps that the timeline shows; None: the rank's own say.
+        with_graph: whether the graph is made; None: if the traces are not too large, were all ranks like this one.
+    """
 
     options: ReportOptions
+    ranks: int
     detailed: frozenset[int]
-    known: KnownDetectors = field(default_factory=known_detectors)
+    known: KnownDetectors
     steps: tuple[str, ...] | None = None
-    events: int = 0
+    with_graph: bool | None = None
 
-    def ask(self, linked: LinkedTrace) -> RankResults:
-        """What is taken of a rank; the first that has steps says which the timeline shows."""
-        if not self.steps:
+    def __call__(self, linked: LinkedTrace) -> _Answered:
+        steps, with_graph = self.steps, self.with_graph
+        if steps is None:
             times = step_times(linked, self.options.annotation)
             wanted = None if times.is_empty() else self.options.steps
-            self.steps = chosen_steps(times, wanted, self.options.annotation)
-        self.events += linked.timeline.events.height
-        views = ViewOptions(self.steps, self.options.annotation, max(1, len(self.detailed)))
+            steps = chosen_steps(times, wanted, self.options.annotation)
+        if with_graph is None:
+            with_graph = linked.timeline.events.height * self.ranks <= GRAPH_EVENTS
+        views = ViewOptions(steps, self.options.annotation, max(1, len(self.detailed)))
         is_detailed = linked.rank in self.detailed
-        asked = AskedOfRank(views, is_detailed, self.known, self.with_graph, len(self.detailed) == 1)
-        return rank_results(linked, asked)
-
-    @property
-    def with_graph(self) -> bool:
-        """Whether the graph is made: as long as there are not too many events, if nothing else was said."""
-        wanted = self.options.with_graph
-        return self.events <= GRAPH_EVENTS if wanted is None else wanted
+        asked = AskedOfRank(views, is_detailed, self.known, with_graph, len(self.detailed) == 1)
+        return _Answered(rank_results(linked, asked), steps, with_graph)
 
 
 def run_results(
@@ -77,21 +95,41 @@ def run_results(
     """
     options = options or ReportOptions()
     ranks = _ranks(job, options.rank)
-    reading = _Pass(options, frozenset(_spread(ranks, DETAILED_RANKS)))
+    detailed = frozenset(_spread(ranks, DETAILED_RANKS))
+    asked = _Question(options, len(ranks), detailed, known_detectors(), with_graph=options.with_graph)
     findings: list[Finding] = list(job.findings)
-    found = list(ask_ranks_silently(job, ranks, reading.ask, progress or _silent, findings))
-    if options.steps is not None and not reading.steps:
+    asking = ReadableRanks(job, tuple(ranks), progress or _silent, findings, noticed=False)
+    found, asked = _ask_leaders_first(asking, asked)
+    if options.steps is not None and not asked.steps:
         chosen_steps(BY_NAME["step_times"].table.empty(), options.steps, options.annotation)
-    return _results(job, reading, found, findings)
+    return _results(job, asked, found, findings)
+
+
+def _ask_leaders_first(asking: ReadableRanks, asked: _Question) -> tuple[list[RankResults], _Question]:
+    """What was taken of the ranks: the first that has steps says which the timeline shows, then all others are asked.
+
+    Returns:
+        What was taken, and the question with what was decided.
+    """
+    found: list[RankResults] = []
+    ranks = list(asking.ranks)
+    while ranks and asked.steps is None and len(found) < _LEADERS:
+        for answer in asking.ask([ranks.pop(0)], asked):
+            found.append(answer.results)
+            asked = replace(asked, steps=answer.steps or None, with_graph=answer.with_graph)
+    asked = replace(asked, steps=asked.steps or ())
+    found += [answer.results for answer in asking.ask(ranks, asked)]
+    found += [answer.results for answer in asking.ask_disputed(asked)]
+    return found, asked
 
 
 def _results(
-    job: Job, reading: _Pass, found: Sequence[RankResults], findings: Sequence[Finding]
+    job: Job, asked: _Question, found: Sequence[RankResults], findings: Sequence[Finding]
 ) -> RunResults:
     """The results of what was taken of the ranks."""
-    options = reading.options
-    graph = graph_results(found, reading.with_graph, options)
-    advice = advice_of_ranks([rank.advice for rank in found], reading.known)
+    options = asked.options
+    graph = graph_results(found, bool(asked.with_graph), options)
+    advice = advice_of_ranks([rank.advice for rank in found], asked.known)
     answers, left_out = _answers_of_ranks(found)
     of_job, linked = answers_of_ranks(OF_JOB, [rank.of_job for rank in found], options.annotation)
     bounded, left_of_job = _bounded(of_job)
@@ -112,8 +150,8 @@ def _results(
         views=_joined_views(found),
         starts={rank.rank: rank.start_ns for rank in found if rank.start_ns is not None},
         left_out={**left_out, **left_of_job},
-        detailed=[rank.rank for rank in found if rank.rank in reading.detailed],
-        steps=reading.steps or (),
+        detailed=[rank.rank for rank in found if rank.rank in asked.detailed],
+        steps=asked.steps or (),
         notes=frozenset(finding.code for finding in noticed if is_note(finding)),
     )
     for view in JOB_VIEWS:
@@ -126,9 +164,8 @@ def _silent(_: float) -> None:
 
 
 def _ranks(job: Job, rank: int | None) -> list[int]:
-    if rank is not None and rank not in job.ranks:
-        have = ", ".join(map(str, job.ranks)) or "none"
-        raise ArgumentError(f"{job.path} has no Kineto trace of rank {rank}; it has ranks {have}")
+    if rank is not None:
+        job.check_rank(rank)
     return job.ranks if rank is None else [rank]
 
 

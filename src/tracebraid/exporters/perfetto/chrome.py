@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -19,36 +19,31 @@ from tracebraid.exporters.perfetto.json_text import (
     json_of_texts,
     number_text,
 )
+from tracebraid.exporters.perfetto.timeline_form import TimelineForm
 from tracebraid.exporters.perfetto.tracks import SliceTracks, slice_tracks
 from tracebraid.exporters.perfetto.wire import Ints
 
-__all__ = ["chrome_chunks"]
+__all__ = ["CHROME"]
 
 _SLICES_PER_CHUNK = 1 << 16
 _BETWEEN = ",\n"
 _COUNTERS_TID = 0
 
 
-def chrome_chunks(processes: Iterable[Process], base_ns: int) -> Iterator[bytes]:
-    """The trace in chunks of bytes; equal processes give equal bytes.
-
-    Times are decimal µs with three digits, relative to `baseTimeNanoseconds` as Kineto writes them, so that they stay
-    exact where they are read as floats.
-
-    Args:
-        processes: are taken one after the other, and released.
-        base_ns: what the times are relative to.
+def _head(base_ns: int) -> bytes:
+    """The header: times are decimal µs with three digits, relative to `baseTimeNanoseconds` as Kineto writes them, so
+    that they stay exact where they are read as floats.
     """
     header = {"schemaVersion": 1, "displayTimeUnit": "ns", "baseTimeNanoseconds": base_ns}
-    yield msgspec.json.encode(header)[:-1] + b',"traceEvents":[\n'
+    return msgspec.json.encode(header)[:-1] + b',"traceEvents":[\n'
+
+
+def _process(process: Process, base_ns: int) -> Iterator[bytes]:
     between = ""
-    for process in processes:
-        for lines in _lines(process, base_ns):
-            if len(lines):
-                yield (between + lines.str.join(_BETWEEN).item()).encode()
-                between = _BETWEEN
-        del process
-    yield b"\n]}\n"
+    for lines in _lines(process, base_ns):
+        if len(lines):
+            yield (between + lines.str.join(_BETWEEN).item()).encode()
+            between = _BETWEEN
 
 
 def _lines(process: Process, base_ns: int) -> Iterator[pl.Series]:
@@ -133,3 +128,6 @@ class _JsonTexts:
     names: list[str]
     categories: list[str]
     args: ArgTexts
+
+
+CHROME = TimelineForm(_process, _head, _BETWEEN.encode(), b"\n]}\n")

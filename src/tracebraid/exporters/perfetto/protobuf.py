@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from tracebraid.exporters.perfetto.content import Process
 from tracebraid.exporters.perfetto.counters import counter_packets
 from tracebraid.exporters.perfetto.interning import Interned
 from tracebraid.exporters.perfetto.slices import slice_packets
-from tracebraid.exporters.perfetto.tracks import descriptors, slice_tracks, track_count
+from tracebraid.exporters.perfetto.timeline_form import TimelineForm
+from tracebraid.exporters.perfetto.tracks import descriptors, slice_tracks
 
-__all__ = ["protobuf_chunks"]
+__all__ = ["PROTOBUF"]
+
+_MOST_TRACKS = 1 << 32
+"""Each process numbers its tracks in a range of its own: a process has fewer than 2**32 slices, and so tracks."""
 
 
-def protobuf_chunks(processes: Iterable[Process], origin_ns: int = 0) -> Iterator[bytes]:
-    """The trace in chunks of bytes; equal processes give equal bytes.
+def _process(process: Process, origin_ns: int) -> Iterator[bytes]:
+    """The packets of a process, whose times are above the origin, as Perfetto's are unsigned."""
+    sequence, uuid = process.number + 1, process.number * _MOST_TRACKS + 1
+    tracks = slice_tracks(process.slices, len(process.lanes))
+    interned = Interned(process.slices)
+    yield interned.packet(sequence)
+    yield descriptors(process, tracks, uuid, sequence)
+    of_slices = uuid + 1 + tracks.of_slice
+    yield from slice_packets(process.slices, of_slices, interned, sequence, origin_ns)
+    first = uuid + 1 + len(tracks.lanes)
+    for number, counter in enumerate(process.counters, first):
+        yield counter_packets(counter, number, sequence, origin_ns)
 
-    Args:
-        processes: are taken one after the other, and released.
-        origin_ns: is taken off all times; these are above it, as Perfetto's are unsigned.
-    """
-    uuid = 1
-    for process in processes:
-        sequence = process.number + 1
-        tracks = slice_tracks(process.slices, len(process.lanes))
-        interned = Interned(process.slices)
-        yield interned.packet(sequence)
-        yield descriptors(process, tracks, uuid, sequence)
-        of_slices = uuid + 1 + tracks.of_slice
-        yield from slice_packets(process.slices, of_slices, interned, sequence, origin_ns)
-        first = uuid + 1 + len(tracks.lanes)
-        for number, counter in enumerate(process.counters, first):
-            yield counter_packets(counter, number, sequence, origin_ns)
-        uuid += track_count(process, tracks)
-        del process, tracks, interned, of_slices
+
+PROTOBUF = TimelineForm(_process)

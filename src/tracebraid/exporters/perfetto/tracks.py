@@ -20,7 +20,7 @@ from tracebraid.exporters.perfetto.schema import (
 )
 from tracebraid.exporters.perfetto.wire import Ints, bytes_field, number_field
 
-__all__ = ["SliceTracks", "descriptors", "slice_tracks", "track_count"]
+__all__ = ["SliceTracks", "descriptors", "slice_tracks"]
 
 _UNITS = {
     Unit.COUNT: number_field(CounterField.UNIT, CounterUnit.COUNT),
@@ -53,11 +53,6 @@ def slice_tracks(slices: Slices, lanes: int) -> SliceTracks:
     first = np.cumsum(tracks) - tracks
     of_track = np.repeat(np.arange(lanes), tracks)
     return SliceTracks(first[slices.lane] + sibling, of_track.tolist(), first[of_track].tolist())
-
-
-def track_count(process: Process, tracks: SliceTracks) -> int:
-    """How many tracks a process has: its own, those of its slices, those of its counters."""
-    return 1 + len(tracks.lanes) + len(process.counters)
 
 
 def descriptors(process: Process, tracks: SliceTracks, uuid: int, sequence: int) -> bytes:

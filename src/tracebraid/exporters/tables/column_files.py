@@ -12,7 +12,7 @@ import polars as pl
 from tracebraid.exporters.tables.catalog import write_catalog
 from tracebraid.exporters.tables.exported_table import ExportedTable, columns_data, file_of
 
-__all__ = ["ARROW", "PARQUET", "ColumnFiles", "ColumnForm"]
+__all__ = ["ARROW", "PARQUET", "ColumnFiles", "ColumnForm", "rows_of"]
 
 _METADATA_KEY = "tracebraid"
 """Of Parquet's metadata: holds a table's name, meaning, and columns as JSON."""
@@ -72,6 +72,13 @@ def _read_arrow(paths: list[Path]) -> pl.LazyFrame:
 
 
 PARQUET = ColumnForm("parquet", _write_parquet, _read_parquet, _join_parquet, _PARQUET_NOTES)
+
+
+def rows_of(part: Path) -> pl.DataFrame:
+    """The rows of a file that `ARROW` wrote, which may be deleted then."""
+    return pl.read_ipc(part.read_bytes())
+
+
 ARROW = ColumnForm(
     "arrow", _write_arrow, _read_arrow, _join_arrow, "The files are Arrow IPC files (Feather, version 2)."
 )
@@ -81,7 +88,7 @@ class ColumnFiles:
     """Tables as Parquet or Arrow in a folder."""
 
     def __init__(self, folder: Path, tables: Sequence[ExportedTable], form: ColumnForm) -> None:
-        self._folder, self._tables, self._form = folder, tables, form
+        self._folder, self._tables, self.form = folder, tables, form
         self._parts: dict[str, list[Path]] = {}
         self._rows: dict[str, int] = {}
 
@@ -89,22 +96,29 @@ class ColumnFiles:
         """Write the rows to a part."""
         if frame.is_empty():
             return
+        self.form.write(table, frame, self._part(table, frame.height))
+
+    def add_file(self, table: ExportedTable, path: Path, rows: int) -> None:
+        """Take the file as a part."""
+        path.rename(self._part(table, rows))
+
+    def _part(self, table: ExportedTable, rows: int) -> Path:
+        """The path of the next part of a table, with so many rows."""
         parts = self._parts.setdefault(table.name, [])
-        part = self._folder / f".{table.name}.{len(parts)}.part"
-        self._form.write(table, frame, part)
-        parts.append(part)
-        self._rows[table.name] = self._rows.get(table.name, 0) + frame.height
+        parts.append(self._folder / f".{table.name}.{len(parts)}.part")
+        self._rows[table.name] = self._rows.get(table.name, 0) + rows
+        return parts[-1]
 
     def finish(self) -> None:
         """Join the parts of each table, and write the catalog."""
         for table in self._tables:
-            parts, target = self._parts.get(table.name, []), file_of(self._folder, table, self._form.suffix)
+            parts, target = self._parts.get(table.name, []), file_of(self._folder, table, self.form.suffix)
             if not parts:
-                self._form.write(table, pl.DataFrame(schema=table.polars_schema), target)
+                self.form.write(table, pl.DataFrame(schema=table.polars_schema), target)
             elif len(parts) == 1:
                 parts[0].rename(target)
             else:
-                self._form.join(table, self._form.read(parts), target)
+                self.form.join(table, self.form.read(parts), target)
                 for part in parts:
                     part.unlink()
-        write_catalog(self._folder, self._tables, self._rows, self._form.suffix, self._form.notes)
+        write_catalog(self._folder, self._tables, self._rows, self.form.suffix, self.form.notes)

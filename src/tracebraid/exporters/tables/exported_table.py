@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +12,17 @@ import polars as pl
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.column_units import unit_of
 
-__all__ = ["RANK", "ExportedTable", "TableSink", "columns_data", "exported", "file_of", "plain", "with_rank"]
+__all__ = [
+    "RANK",
+    "ExportedTable",
+    "PartForm",
+    "TableSink",
+    "columns_data",
+    "exported",
+    "file_of",
+    "plain",
+    "with_rank",
+]
 
 RANK = Column("rank", Kind.INT, "the rank")
 
@@ -59,11 +69,26 @@ class ExportedTable:
         return {column.name: _DTYPES[column.kind] for column in self.columns}
 
 
+class PartForm(Protocol):
+    """A format of files of rows."""
+
+    @property
+    def write(self) -> Callable[[ExportedTable, pl.DataFrame, Path], None]:
+        """Writes rows of a table to a file."""
+
+
 class TableSink(Protocol):
     """Where rows of tables go, frame by frame; each format has its own."""
 
     def add(self, table: ExportedTable, frame: pl.DataFrame) -> None:
         """Add rows to a table; they are `plain`."""
+
+    @property
+    def form(self) -> PartForm:
+        """How rows are written to files of their own, to be added to the tables later."""
+
+    def add_file(self, table: ExportedTable, path: Path, rows: int) -> None:
+        """Add the rows of such a file, which the tables may keep; there is at least one, and they are `plain`."""
 
     def finish(self) -> None:
         """Complete all tables: those to which nothing was added have no rows."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tracebraid.exporters.tables.column_files import ARROW, rows_of
 from tracebraid.exporters.tables.exported_table import ExportedTable, columns_data
 from tracebraid.exporters.tables.text_files import lists_as_json
 from tracebraid.model.column import Kind
@@ -53,6 +54,8 @@ def sqlite_tables(path: Path, tables: Sequence[ExportedTable]) -> Iterator[Sqlit
 class SqliteTables:
     """Tables in a database."""
 
+    form = ARROW
+
     def __init__(self, connection: sqlite3.Connection, tables: Sequence[ExportedTable]) -> None:
         self._connection, self._tables = connection, tables
         self._rows: dict[str, int] = {}
@@ -70,6 +73,10 @@ class SqliteTables:
         for rows in flat.iter_slices(_ROWS_AT_ONCE):
             self._connection.executemany(f'INSERT INTO "{table.name}" VALUES ({values})', rows.rows())
         self._rows[table.name] = self._rows.get(table.name, 0) + frame.height
+
+    def add_file(self, table: ExportedTable, path: Path, rows: int) -> None:
+        """Insert the rows of a file."""
+        self.add(table, rows_of(path))
 
     def finish(self) -> None:
         """Write the catalog tables."""

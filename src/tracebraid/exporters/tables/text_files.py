@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from tracebraid.exporters.tables.catalog import write_catalog
+from tracebraid.exporters.tables.column_files import ARROW, rows_of
 from tracebraid.exporters.tables.exported_table import ExportedTable, file_of
 from tracebraid.model.spreadsheet import guarded
 
@@ -83,6 +84,8 @@ _ROWS_AT_ONCE = 65_536
 class TextFiles:
     """Tables as CSV or JSON in a folder."""
 
+    form = ARROW
+
     def __init__(self, folder: Path, tables: Sequence[ExportedTable], form: TextForm) -> None:
         self._folder, self._tables, self._form = folder, tables, form
         self._rows: dict[str, int] = {}
@@ -98,6 +101,10 @@ class TextFiles:
                 written = self._rows.get(table.name, 0)
                 file.write(self._form.rows(rows, written == 0))
                 self._rows[table.name] = written + rows.height
+
+    def add_file(self, table: ExportedTable, path: Path, rows: int) -> None:
+        """Append the rows of a file."""
+        self.add(table, rows_of(path))
 
     def finish(self) -> None:
         """End each file, and write the catalog."""

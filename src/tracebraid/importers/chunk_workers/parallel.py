@@ -23,13 +23,13 @@ _BYTES_PER_PROCESS = 48 << 20
 """A process takes about 0.2 s to start, which it saves from about this size on; see benchmarks/README.md."""
 _PROCESSES_AT_MOST = 8
 """An upper bound for memory: each process holds a chunk's objects. Only up to two processes are measured."""
-_GZIP_RATIO = 12
-"""Uncompressed over compressed size, slightly below the 13 to 27 of our test traces."""
+_UNPACKED_RATIO = 12
+"""Uncompressed over compressed size, slightly below the 13 to 27 that gzip has with our test traces."""
 
 
 def worth_processes(file: ArrayFile) -> int:
     """How many processes are worth their start for a file of that size on this machine."""
-    size = file.source.size_bytes * (_GZIP_RATIO if file.source.compressed else 1)
+    size = file.source.size_bytes * (_UNPACKED_RATIO if file.source.compression is not None else 1)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, _PROCESSES_AT_MOST, size // _BYTES_PER_PROCESS))
 
@@ -118,10 +118,13 @@ class _Work:
         while True:
             while len(given) - done < 2 and (task := self.take()) is not None:
                 given.append(task)
-                path = str(Path(self.file.source.path).absolute())
-                worker.give(Task(path, task[1], self.file.first_key, self.kind))
+                worker.give(Task(self._path_of(task[1]), task[1], self.file.first_key, self.kind))
             if len(given) == done:
                 worker.give(None)
                 return
             worker.await_done()
             done += 1
+
+    def _path_of(self, chunk: Chunk) -> str:
+        """Where the worker is to read a chunk; "" where it is handed the bytes."""
+        return str(Path(self.file.source.path).absolute()) if chunk.data is None else ""

@@ -32,7 +32,7 @@ _CHUNK_BYTES = 4 << 20
 def read_execution_trace(
     path: str | Path, processes: int | None = None, progress: Progress | None = None
 ) -> ExecutionTrace:
-    """Read an Execution Trace of any schema: `.json` or `.json.gz`, or `-` for standard input; or `.arrow.zip`.
+    """Read an Execution Trace of any schema: `.json`, also `.gz` or `.zst`, or `-` for standard input; or `.arrow.zip`.
 
     Args:
         path: the file.

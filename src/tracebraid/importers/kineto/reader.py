@@ -36,7 +36,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,19}")
 def read_timeline(
     path: str | Path, processes: int | None = None, progress: Progress | None = None
 ) -> Timeline:
-    """Read a Kineto trace: `.json` or `.json.gz`, or `-` for standard input; or what Nsight Systems exported.
+    """Read a Kineto trace: `.json`, also `.gz` or `.zst`, or `-` for standard input; or what Nsight Systems exported.
 
     Args:
         path: the file.

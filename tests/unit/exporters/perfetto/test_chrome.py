@@ -14,16 +14,16 @@ from tests.perfetto_trace import shown
 from tests.planted import Scene
 from tests.planted.random_scenes import scenes
 from tests.unit.exporters.perfetto.test_protobuf import events_of, process_of
-from tracebraid.exporters.perfetto.chrome import chrome_chunks
+from tracebraid.exporters.perfetto.chrome import CHROME
 from tracebraid.exporters.perfetto.content import Counter as Series
 from tracebraid.exporters.perfetto.content import Process, Unit
-from tracebraid.exporters.perfetto.protobuf import protobuf_chunks
+from tracebraid.exporters.perfetto.protobuf import PROTOBUF
 
 _BASE_NS = 1_700_000_000_000_000_000
 
 
 def events_in(process: Process, base_ns: int = _BASE_NS) -> list[dict[str, Any]]:
-    text = b"".join(chrome_chunks([process], base_ns))
+    text = b"".join(CHROME.chunks([CHROME.process(process, base_ns)], base_ns))
     found = json.loads(text, parse_float=Decimal)
     assert found["baseTimeNanoseconds"] == base_ns
     events: list[dict[str, Any]] = found["traceEvents"]
@@ -48,7 +48,7 @@ def test_every_event_is_there_with_the_times_arguments_and_flows_of_protobuf(sce
         if event["ph"] in "Xi"
     )
     assert found == events_of(linked)
-    pairs = shown(b"".join(protobuf_chunks([process])))
+    pairs = shown(b"".join(PROTOBUF.process(process, 0)))
     flows = defaultdict(list)
     for event in events:
         if event["ph"] in "stf":

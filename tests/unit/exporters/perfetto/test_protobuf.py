@@ -12,7 +12,7 @@ from tests.perfetto_trace import Shown, shown
 from tests.planted import Scene
 from tests.planted.random_scenes import scenes
 from tracebraid.exporters.perfetto.content import Process
-from tracebraid.exporters.perfetto.protobuf import protobuf_chunks
+from tracebraid.exporters.perfetto.protobuf import PROTOBUF
 from tracebraid.exporters.perfetto.rank_process import RankContext, rank_process
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
@@ -30,7 +30,7 @@ def process_of(linked: LinkedTrace, number: int = 0) -> Process:
 
 
 def shown_of(linked: LinkedTrace) -> Shown:
-    return shown(b"".join(protobuf_chunks([process_of(linked)])))
+    return shown(b"".join(PROTOBUF.process(process_of(linked), 0)))
 
 
 def events_of(linked: LinkedTrace) -> Counter[tuple[str, str, int, int]]:
@@ -94,7 +94,7 @@ def test_equal_input_gives_equal_bytes() -> None:
     host, stream = scene.thread(), scene.stream(7)
     with host.op("aten::mm", dims=[[2, 3], [3, 4]]):
         host.launch(stream, "gemm", 50_000)
-    first, second = (b"".join(protobuf_chunks([process_of(scene.linked())])) for _ in range(2))
+    first, second = (b"".join(PROTOBUF.process(process_of(scene.linked()), 0)) for _ in range(2))
     assert first == second
 
 
@@ -153,7 +153,7 @@ def test_hostile_texts_come_back_as_they_are() -> None:
 
 
 def test_a_process_of_nothing_is_a_trace() -> None:
-    found = shown(b"".join(protobuf_chunks([process_of(Scene().linked())])))
+    found = shown(b"".join(PROTOBUF.process(process_of(Scene().linked()), 0)))
     assert found.slices == []
     assert len(found.processes) == 1
 

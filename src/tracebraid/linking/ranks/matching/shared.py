@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -26,18 +27,10 @@ def nothing_shared(members: pl.DataFrame, paths: dict[int, str]) -> Iterator[Fin
     sets = _connected(members)
     if len(sets) < 2:
         return
-    groups = members.select("rank", "group", "group_ranks").unique()
-    named = {rank: set[int]() for rank in paths}
-    of_name: dict[str, set[int]] = defaultdict(set)
-    for rank, group, ranks in groups.iter_rows():
-        named.setdefault(rank, set()).update(ranks or ())
-        if group is not None:
-            of_name[group].add(rank)
-    for rank, group in groups.select("rank", "group").drop_nulls().iter_rows():
-        named[rank] |= of_name[group]
+    named = _named(members)
     largest = max(sets, key=lambda ranks: (len(ranks), -ranks[0]))
     for ranks in sets:
-        if ranks is not largest and _is_named(ranks, largest, named):
+        if ranks is not largest and _share_a_group(ranks, largest, named):
             yield Finding.of(
                 FindingCode.COLLECTIVES_UNMATCHED,
                 paths.get(ranks[0], ""),
@@ -48,10 +41,41 @@ def nothing_shared(members: pl.DataFrame, paths: dict[int, str]) -> Iterator[Fin
             )
 
 
-def _is_named(ranks: list[int], others: list[int], named: dict[int, set[int]]) -> bool:
+@dataclass(frozen=True, eq=False)
+class _Named:
+    """The groups that ranks name.
+
+    Args:
+        groups: of each rank the numbers of its groups.
+        ranks: of each group its ranks: those that it lists, and those that name it.
+    """
+
+    groups: dict[int, set[int]]
+    ranks: dict[int, set[int]]
+
+
+def _named(members: pl.DataFrame) -> _Named:
+    """The groups of each rank. A group is told apart by its text, and by the ranks that it lists."""
+    found = _Named(defaultdict(set), defaultdict(set))
+    known = pl.col("group").is_not_null() | pl.col("group_ranks").is_not_null()
+    texts = members.filter(known).group_by("group", pl.col("group_ranks").hash().alias("_listed"))
+    rows = texts.agg(pl.col("rank").unique(), pl.col("group_ranks").first())
+    number: dict[str, int] = {}
+    for group, _, ranks, listed in rows.iter_rows():
+        own = number.setdefault(group, len(number)) if group is not None else -1 - len(found.ranks)
+        found.ranks[own].update(listed or (), ranks if group is not None else ())
+        for rank in ranks:
+            found.groups[rank].add(own)
+    return found
+
+
+def _share_a_group(ranks: list[int], others: list[int], named: _Named) -> bool:
     """Whether a group of a rank is also one of the others."""
-    mutual = any(named[rank] & set(others) for rank in ranks)
-    return mutual or any(named[rank] & set(ranks) for rank in others)
+    return any(
+        not named.ranks[group].isdisjoint(there)
+        for here, there in ((ranks, others), (others, ranks))
+        for group in set().union(*(named.groups.get(rank, ()) for rank in here))
+    )
 
 
 def _connected(members: pl.DataFrame) -> list[list[int]]:

@@ -1,0 +1,215 @@
+"""Traces into a store, which answers as they do and is read in a tenth of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
+from tracebraid.api.engines import AUTO
+from tracebraid.api.traces import open as open_job
+from tracebraid.errors import InputError, OutputError
+from tracebraid.files import write_whole, writing
+from tracebraid.importers.discovery.fingerprint import fingerprint, is_unchanged
+from tracebraid.importers.sampling.rank_origins import rank_origins
+from tracebraid.model.engine import Engine, LoadingWork
+from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.job import Job
+from tracebraid.model.matching import Matching
+from tracebraid.model.packed import Packed
+from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.model.source_file import SourceFile
+from tracebraid.store.entries import whole_rank
+from tracebraid.store.findings import stored_error, stored_findings
+from tracebraid.store.layout import FORMAT_VERSION, MANIFEST, is_store
+from tracebraid.store.lock import locked
+from tracebraid.store.manifest import Manifest, PackOptions, RankEntry
+from tracebraid.store.rank_writer import write_rank
+from tracebraid.store.sealed_json import sealed
+from tracebraid.version import __version__
+
+__all__ = ["pack"]
+
+
+def pack(
+    path: str | Path,
+    out: str | Path,
+    *,
+    engine: Engine | str = AUTO,
+    matching: Matching | str = "auto",
+    window: int | None = None,
+    ranks: str | Iterable[int] | None = None,
+    sample: int | None = None,
+    from_scratch: bool = False,
+    progress: Progress | None = None,
+) -> Packed:
+    """Pack a folder of traces, or one Kineto trace, into a store: every table of every rank in Parquet.
+
+    `open` and all commands take the store in place of the traces, and answer the same. A store that is there already
+    is completed: only ranks that are new, changed, or could not be read are packed.
+
+    Args:
+        path: the folder or file.
+        out: the folder of the store, such as `job.tbstore`.
+        engine: how the work over the ranks runs, see `engine_of`.
+        matching: as in `link`.
+        window: which window of a capture, from 0; None for the last one.
+        ranks: only these are packed now; the store says that the others are missing, until they are packed, too.
+        sample: only so many are packed now, as in `open`.
+        from_scratch: whether ranks that are there already are packed again.
+        progress: is called with the share of all ranks that is packed, 0 to 1.
+
+    Raises:
+        InputError: there is no Kineto trace, or no rank can be read.
+        OutputError: the store cannot be written, is being written by another process, or is something else.
+        ArgumentError: there is no such matching, engine or rank.
+
+    Example::
+
+        tracebraid.pack("traces/", "job.tbstore")
+        job = tracebraid.open("job.tbstore")
+    """
+    store, how = Path(out), Matching(matching) if isinstance(matching, str) else matching
+    if is_store(path):
+        raise InputError(str(path), "this is a store already", "Pack the folder of the traces")
+    _refuse_other(store, Path(path))
+    job = open_job(path, matching=how, window=window, engine=engine)
+    options = PackOptions(__version__, how.match, how.annotation, how.iteration, window)
+    with writing(store):
+        store.mkdir(parents=True, exist_ok=True)
+    with locked(store):
+        chosen = with_chosen_ranks(job, RankChoice(ranks, sample), rank_origins)
+        return _pack(job, store, options, _Wanted(frozenset(chosen.ranks), from_scratch), progress)
+
+
+@dataclass(frozen=True)
+class _PackRank(LoadingWork):
+    """Reads a rank and writes it into the store: the work that an engine runs."""
+
+    store: str
+    options: PackOptions
+
+    def __call__(self, files: RankFiles, progress: Progress | None) -> RankEntry:
+        assert files.kineto is not None, "only ranks that have a Kineto trace are packed"
+        # Before they are read: a file that changes meanwhile is packed again.
+        sources = fingerprint(files.kineto), _fingerprint_of_et(files.et)
+        linked = self.load(files, progress)
+        return write_rank(Path(self.store), linked, files.rank, sources, self.options)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Which ranks are packed, and whether those are packed again that are there already."""
+
+    ranks: frozenset[int]
+    from_scratch: bool
+
+
+def _pack(job: Job, store: Path, options: PackOptions, wanted: _Wanted, progress: Progress | None) -> Packed:
+    expected = {files.rank: files for files in job.files}
+    kept = {
+        rank: entry
+        for rank, entry in _kept(store, job, options).items()
+        if not (wanted.from_scratch and rank in wanted.ranks)
+    }
+    entries = {rank: kept.get(rank) or _expected(files) for rank, files in expected.items()}
+    _write_manifest(store, job, options, entries.values(), complete=False)
+    missing = [files for files in job.files if files.rank in wanted.ranks and files.rank not in kept]
+    work = _PackRank(job.load, str(store), options)
+    errors: list[tuple[RankFiles, InputError]] = []
+    packed = []
+    for outcome in job.engine.outcomes(work, missing, progress):
+        rank = outcome.files.rank
+        if outcome.error is None:
+            entries[rank] = outcome.value()
+            packed.append(rank)
+        else:
+            errors.append((outcome.files, outcome.error))
+            entries[rank] = msgspec.structs.replace(entries[rank], error=stored_error(outcome.error))
+    complete = all(entry.kineto is None or entry.sha256 or entry.error for entry in entries.values())
+    _write_manifest(store, job, options, entries.values(), complete)
+    if not packed and not kept:
+        raise errors[0][1]
+    return Packed(
+        path=str(store),
+        packed=tuple(packed),
+        kept=tuple(kept),
+        failed=tuple(files.rank for files, _ in errors),
+        size_bytes=sum(entry.size_bytes or 0 for entry in entries.values()),
+        findings=(*job.findings, *(_unreadable(files.rank, error) for files, error in errors)),
+    )
+
+
+def _kept(store: Path, job: Job, options: PackOptions) -> dict[int, RankEntry]:
+    """The ranks that are packed already, of the same files and with the same options."""
+    found = {}
+    for files in job.files:
+        entry = None if files.kineto is None else whole_rank(store, files.rank, options)
+        if entry is not None and _is_of(entry, files):
+            found[files.rank] = entry
+    return found
+
+
+def _is_of(entry: RankEntry, files: RankFiles) -> bool:
+    """Whether an entry is of these files, and they have not changed."""
+    pairs = ((entry.kineto, files.kineto), (entry.et, files.et))
+    return all(
+        (known is None) == (path is None) and (known is None or (known.path == path and is_unchanged(known)))
+        for known, path in pairs
+    )
+
+
+def _expected(files: RankFiles) -> RankEntry:
+    return RankEntry(
+        files.rank,
+        None if files.kineto is None else SourceFile(files.kineto),
+        None if files.et is None else SourceFile(files.et),
+    )
+
+
+def _write_manifest(
+    store: Path, job: Job, options: PackOptions, entries: Iterable[RankEntry], complete: bool
+) -> None:
+    manifest = Manifest(
+        format=FORMAT_VERSION,
+        options=options,
+        path=job.path,
+        complete=complete,
+        findings=stored_findings(job.findings),
+        ranks=tuple(entries),
+    )
+    write_whole(store / MANIFEST, [sealed(manifest)], overwrite=True)
+
+
+def _unreadable(rank: int, error: InputError) -> Finding:
+    details = {"case": FindingCase.RANK_LEFT_OUT, "rank": rank, "problem": error.problem}
+    return Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details)
+
+
+def _fingerprint_of_et(path: str | None) -> SourceFile | None:
+    """Of an Execution Trace that cannot be read only the path: the rank is packed without, and tried again."""
+    if path is None:
+        return None
+    try:
+        return fingerprint(path)
+    except InputError:
+        return SourceFile(path)
+
+
+def _refuse_other(store: Path, path: Path) -> None:
+    """Refuse a target that is something else than a store, or lies among the traces.
+
+    Raises:
+        OutputError: it is.
+    """
+    with writing(store):
+        is_other = store.exists() and not is_store(store) and (not store.is_dir() or any(store.iterdir()))
+        inside = path.is_dir() and store.resolve().is_relative_to(path.resolve())
+    if is_other:
+        raise OutputError(str(store), "this is there already, and is no store", "Name another path")
+    if inside:
+        raise OutputError(str(store), "it lies in the folder of the traces", "Name a path outside of it")

@@ -1,0 +1,144 @@
+"""A store as a job: its ranks are read from its tables, and answer as the traces did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracebraid.errors import InputError
+from tracebraid.importers.sampling.rank_origins import origin_of_header
+from tracebraid.linking.link_traces import link_traces
+from tracebraid.model.engine import Engine
+from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.job import Job
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.matching import Matching
+from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.model.rank_origin import RankOrigin
+from tracebraid.store.findings import error_of, findings_of
+from tracebraid.store.layout import is_store
+from tracebraid.store.manifest import PackOptions, RankEntry
+from tracebraid.store.opening import packed_ranks, read_manifest
+from tracebraid.store.rank_reader import StoredTables, linked_trace_of, read_content
+
+__all__ = ["ReadStored", "is_store", "matching_of", "open_store", "stored_origins"]
+
+_SHOWN = 8
+"""Ranks that a finding names."""
+
+
+@dataclass(frozen=True)
+class ReadStored:
+    """Opens a rank of a store.
+
+    Args:
+        store: the folder of the store.
+        matching: how the two traces are matched; None: as when they were packed.
+        errors: why ranks could not be read when they were packed.
+    """
+
+    store: str
+    matching: Matching | None
+    errors: Mapping[int, InputError]
+
+    def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        """See `Load`."""
+        if files.rank in self.errors:
+            raise self.errors[files.rank]
+        store = Path(self.store)
+        linked = linked_trace_of(StoredTables(store, read_content(store, files.rank)))
+        if progress is not None:
+            progress(1.0)
+        if self.matching is None:
+            return linked
+        return link_traces(linked.timeline, linked.stages.et, self.matching)
+
+
+def open_store(path: str | Path, matching: Matching, window: int | None, engine: Engine) -> Job:
+    """Open a store as a job whose path and files are those that were packed.
+
+    Args:
+        path: the folder of the store.
+        matching: how the two traces of a rank are matched; `auto`, or as when they were packed: nothing is matched
+            again.
+        window: the window that the store is of; None for whichever it is.
+        engine: how questions to many ranks run.
+
+    Raises:
+        InputError: it is no store, is damaged or of a newer version, or holds nothing or another window.
+    """
+    store = Path(path)
+    manifest = read_manifest(store)
+    findings = findings_of(manifest.findings)
+    _check_window(store, manifest.options, findings, window)
+    entries, missing = manifest.ranks, []
+    if not manifest.complete:
+        there = packed_ranks(store)
+        entries = tuple(
+            entry
+            for entry in entries
+            if entry.rank in there or entry.error is not None or entry.kineto is None
+        )
+        missing = [entry.rank for entry in manifest.ranks if entry not in entries]
+    if missing:
+        findings = (*findings, _incomplete(store, missing, len(manifest.ranks)))
+    if not any(entry.kineto is not None for entry in entries):
+        advice = "Pack it again: what is there already is kept"
+        raise InputError(str(store), "no rank of this store is packed", advice)
+    own = matching in (Matching(), matching_of(manifest.options))
+    errors = {entry.rank: _error_of(store, entry) for entry in entries if entry.error is not None}
+    load = ReadStored(str(store), None if own else matching, errors)
+    return Job(manifest.path, tuple(map(_files_of, entries)), load, findings, engine)
+
+
+def stored_origins(path: str | Path, files: Sequence[RankFiles]) -> list[RankOrigin]:
+    """Where ranks of a store ran, as their traces' headers said; a rank that cannot be read says nothing."""
+    return [_origin(Path(path), rank) for rank in files]
+
+
+def _origin(store: Path, files: RankFiles) -> RankOrigin:
+    try:
+        timeline = read_content(store, files.rank).timeline
+    except InputError:
+        return RankOrigin(files.rank)
+    return origin_of_header(files.rank, timeline.path, timeline.header)
+
+
+def matching_of(options: PackOptions) -> Matching:
+    """How the traces of a store were matched."""
+    return Matching(options.match, options.annotation, options.iteration)
+
+
+def _files_of(entry: RankEntry) -> RankFiles:
+    kineto, et = entry.kineto, entry.et
+    return RankFiles(entry.rank, None if kineto is None else kineto.path, None if et is None else et.path)
+
+
+def _error_of(store: Path, entry: RankEntry) -> InputError:
+    assert entry.error is not None, "only entries with an error are asked"
+    error = error_of(entry.error)
+    return error if isinstance(error, InputError) else InputError(str(store), str(error), "Pack it again")
+
+
+def _incomplete(store: Path, missing: list[int], ranks: int) -> Finding:
+    shown = ", ".join(map(str, missing[:_SHOWN])) + (", ..." if len(missing) > _SHOWN else "")
+    return Finding.of(
+        FindingCode.STORE_INCOMPLETE, str(store), count=len(missing), ranks=ranks, missing=shown
+    )
+
+
+def _check_window(
+    store: Path, options: PackOptions, findings: tuple[Finding, ...], window: int | None
+) -> None:
+    chosen = next(
+        (found.details["chosen"] for found in findings if found.code is FindingCode.WINDOW_CHOSEN), None
+    )
+    if window is None or window == options.window or chosen == f"window_{window}":
+        return
+    raise InputError(
+        str(store),
+        f"this store is not of window {window}",
+        f"Pack that window into another store: tracebraid pack PATH --window {window} -o OTHER",
+    )

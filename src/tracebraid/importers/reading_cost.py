@@ -1,0 +1,41 @@
+"""What reading a rank and answering about it takes, estimated from the sizes of its files."""
+
+from __future__ import annotations
+
+import os
+
+from tracebraid.model.engine import RankCost
+
+__all__ = ["reading_cost"]
+
+_PEAK_OVER_JSON = 11
+"""The most memory that a command takes for a byte of JSON: `report` of a trace of 54 MB; most take 3 to 8."""
+_JSON_OVER_PACKED = 20
+"""Uncompressed over compressed size: 13 to 27 for our test traces."""
+_PACKED = (".gz", ".zst", ".zip")
+_S_PER_BYTE = 4e-8
+"""Time for a byte of JSON: `summary` of a trace of 54 MB takes 2 s. Measured by `python -m benchmarks.engine`."""
+_S_PER_RANK = 0.03
+"""Time for a rank, however small; the same measurement."""
+
+
+def reading_cost(*paths: str | None) -> RankCost | None:
+    """What a rank takes; None where the size of a file is not known.
+
+    Args:
+        paths: the files of the rank; None stands for a file that there is not.
+    """
+    sizes_bytes = [_json_bytes(path) for path in paths if path is not None]
+    known = [size_bytes for size_bytes in sizes_bytes if size_bytes is not None]
+    if len(known) < len(sizes_bytes):
+        return None
+    return RankCost(_PEAK_OVER_JSON * sum(known), _S_PER_RANK + _S_PER_BYTE * sum(known))
+
+
+def _json_bytes(path: str) -> int | None:
+    """The size of a file without compression, as estimated from its name and its size."""
+    try:
+        size_bytes = os.stat(path).st_size  # noqa: PTH116 - it may be a URL, which pathlib would write otherwise
+    except (OSError, ValueError):
+        return None
+    return size_bytes * (_JSON_OVER_PACKED if path.endswith(_PACKED) else 1)
