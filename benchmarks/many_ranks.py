@@ -94,7 +94,7 @@ def _read(copies: RankCopies) -> tuple[_Json, list[_Json]]:
 
 
 def _names_groups(event: _Json) -> bool:
-    return event.get("args", {}).get(_SIZE, 1) > 1
+    return bool(event.get("args", {}).get(_SIZE, 1) > 1)
 
 
 def _moves(event: _Json) -> bool:
