@@ -21,8 +21,8 @@ from tests.builders import et_text, kineto_text, node, op, process_node, thread_
 from tests.hostile.reading import refused
 from tests.unit.importers.execution_trace.test_arrow import archive, arrow, members
 from tracebraid.errors import InputError, NotATraceError
+from tracebraid.filesystem.reading import reading
 from tracebraid.importers.execution_trace.arrow_trial import survives_decoding
-from tracebraid.importers.reading import reading
 from tracebraid.model.et_arrow import HEADER, RECORDED_TABLES
 from tracebraid.model.finding_code import FindingCode
 

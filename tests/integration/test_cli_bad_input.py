@@ -135,7 +135,9 @@ def test_a_folder_without_traces_is_one_clear_error(tmp_path: Path, command: str
 
 
 def test_a_rank_that_is_not_there_is_one_clear_error(job: Path) -> None:
-    assert "it has ranks 0, 1" in fail("summary", job, "--rank", "7")
+    done = run("summary", job, "--rank", "7")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "it has ranks 0, 1" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors"},
     "compiled": {"errors"},
     "model": {"errors"},
+    # Lists and reads files wherever they lie; every room that names files takes paths apart by it.
+    "filesystem": {"errors"},
     "child_process": set(),
     "recorders": {"child_process", "model", "errors", "files", "version"},
-    "validation": {"model", "errors"},
-    "importers": {"child_process", "model", "errors"},
+    "validation": {"filesystem", "model", "errors"},
+    "importers": {"child_process", "filesystem", "model", "errors"},
     "linking": {"model", "errors"},
     "analysis": {"model", "errors"},
     # What an event is (its step, family, module) is said by analysis; the graph says what waits for what.
@@ -34,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # It serves bytes: what a report is, and how a timeline is written, it is handed.
     "viewer": {"errors"},
     "api": {
-        *("model", "errors", "files"),
+        *("model", "errors", "files", "filesystem"),
         *("recorders", "importers", "linking", "analysis", "validation", "reports", "exporters"),
         # A store says which version wrote it: another may link otherwise.
         *("engine", "graph", "simulation", "store", "version", "viewer"),
@@ -52,7 +54,7 @@ INNER_ROOMS: dict[str, set[str]] = {
     "linking.alignment": {"linking.names"},
     "linking.dependencies": {"linking.nesting"},
     "recorders.native": {"recorders.needs_torch"},
-    "importers.json_stream": {"importers.reading"},
+    "importers.json_stream": set(),
 }
 """Rooms within a room, and what of the room around them they may import."""
 

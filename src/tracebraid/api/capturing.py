@@ -132,7 +132,7 @@ def recorded_by_rank(out_dir: str | Path) -> tuple[Recorded, ...]:
         out_dir: the folder of the capture.
     """
     found = []
-    for _, content in manifests_of(Path(out_dir))[0]:
+    for _, content in manifests_of(str(out_dir))[0]:
         windows = [window for window in content.get("windows", []) if window.get("files")]
         if windows:
             found.append(

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 
-from tracebraid.api.job.aligning import rank_parts
-from tracebraid.api.judging import judge, link_and_judge
+from tracebraid.api.checking_rank import CheckRank, RankChecked
+from tracebraid.api.engines import AUTO, engine_of
+from tracebraid.api.judging import judge
 from tracebraid.api.traces import Progress, link
 from tracebraid.errors import InputError
-from tracebraid.importers.discovery.capture_folder import manifests_of, windows_of
+from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.interface import Entry, Kind
+from tracebraid.filesystem.paths import shown
+from tracebraid.importers.discovery.capture_folder import manifests_of, size_beside, windows_of
 from tracebraid.importers.discovery.discover import find_rank_files
 from tracebraid.importers.discovery.sniff import is_candidate
-from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.importers.reading import reading
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.check import Check, CheckedRank, Severity
+from tracebraid.model.engine import Engine, Outcome
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts
-from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
-from tracebraid.model.process import process_of_et, process_of_timeline
-from tracebraid.model.rank_files import RankFiles
 from tracebraid.validation.advice import diagnose, diagnosis_of
 from tracebraid.validation.clocks import clock_findings
 from tracebraid.validation.consequences import without_consequences
@@ -45,13 +46,21 @@ from tracebraid.validation.window import Step, rank_step_findings, steps_of, win
 __all__ = ["check", "faults", "is_note"]
 
 
+@dataclass(frozen=True)
+class _Run:
+    """How the ranks are matched and run."""
+
+    matching: Matching
+    engine: Engine
+    progress: Progress | None
+
+
 @dataclass
 class _Window:
     """What was found in one folder of pairs."""
 
     name: str
-    path: Path
-    matching: Matching
+    path: str
     ranks: list[CheckedRank] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     steps: dict[int, tuple[Step, ...]] = field(default_factory=dict)
@@ -60,45 +69,63 @@ class _Window:
     processes: list[RankProcesses] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Folder:
+    """The folder of a capture, with what lies in it."""
+
+    path: str
+    inside: tuple[Entry, ...]
+
+
 def check(
     path: str | Path,
     progress: Progress | None = None,
     only_rank: int | None = None,
     matching: Matching | str = "auto",
+    engine: Engine | str = AUTO,
 ) -> Check:
     """Check a capture: each file, each pair, all ranks against each other, and what the manifests say.
 
     Args:
         path: a folder of traces, of windows (`window_<n>/`), or one trace, which is checked on its own.
-        progress: is called with the share of each Kineto trace that is read, 0 to 1.
+        progress: is called with the share of the ranks of each window that is checked, 0 to 1.
         only_rank: of a folder only this rank; then others are not missed.
         matching: as in `link`; where alignment links what ids do not, that is no fault.
+        engine: how the work over the ranks runs, see `engine_of`.
 
     Raises:
         InputError: there is nothing to check.
-        ArgumentError: there is no such matching.
+        ArgumentError: there is no such matching or engine.
     """
-    where = Path(path)
+    where = str(path)
     how = Matching(matching) if isinstance(matching, str) else matching
-    with reading(path):
-        is_file = where.is_file()
-    if is_file:
+    run = _Run(how, engine_of(engine) if isinstance(engine, str) else engine, progress)
+    files = file_system_of(where)
+    kind = files.kind(where)
+    if kind is Kind.FILE:
         return _check_file(where, progress)
-    manifests, findings = manifests_of(where, only_rank)
-    findings += [finding for file, content in manifests for finding in manifest_findings(content, file)]
-    windows = windows_of(where)
-    if windows[0][0] and _has_traces(where):
-        findings.append(Finding(FindingCode.BESIDE_WINDOWS, str(where)))
+    inside = tuple(files.entries(where) if kind is Kind.FOLDER else ())
+    return _check_folder(_Folder(where, inside), only_rank, run)
+
+
+def _check_folder(folder: _Folder, only_rank: int | None, run: _Run) -> Check:
+    where, inside = folder.path, folder.inside
+    manifests, findings = manifests_of(where, only_rank) if inside else ([], [])
+    for file, content in manifests:
+        findings += manifest_findings(content, file, partial(size_beside, file))
+    windows = windows_of(where, inside)
+    if windows[0][0] and _has_traces(inside):
+        findings.append(Finding(FindingCode.BESIDE_WINDOWS, where))
         windows = [("", where), *windows]
     ranks: list[CheckedRank] = []
-    for name, folder in windows:
-        window = _Window(name, folder, how)
+    for name, path in windows:
+        window = _Window(name, path)
         try:
-            _check_window(window, only_rank, progress)
+            _check_window(window, only_rank, run)
         except InputError as error:
             if not manifests and len(windows) == 1:
                 raise
-            if name or _has_traces(folder):
+            if name or _has_traces(inside):
                 window.findings.append(
                     Finding.of(FindingCode.WINDOW_UNREADABLE, error.path, problem=error.problem)
                 )
@@ -107,8 +134,8 @@ def check(
         findings += window.findings
         ranks += window.ranks
     if only_rank is not None and not ranks and not manifests:
-        raise InputError(str(path), f"it has no rank {only_rank}", "Check the folder")
-    return Check(str(path), tuple(ranks), diagnose(findings))
+        raise InputError(where, f"it has no rank {only_rank}", "Check the folder")
+    return Check(where, tuple(ranks), diagnose(findings))
 
 
 def faults(findings: Iterable[Finding]) -> list[Finding]:
@@ -121,7 +148,7 @@ def is_note(finding: Finding) -> bool:
     return diagnosis_of(finding).severity is Severity.NOTE
 
 
-def _check_window(window: _Window, only_rank: int | None, progress: Progress | None) -> None:
+def _check_window(window: _Window, only_rank: int | None, run: _Run) -> None:
     """Check the pairs of a folder.
 
     Raises:
@@ -130,14 +157,15 @@ def _check_window(window: _Window, only_rank: int | None, progress: Progress | N
     found, unpaired = find_rank_files(window.path)
     if only_rank is not None:
         found = tuple(files for files in found if files.rank == only_rank)
-    for files in found:
-        _check_rank(window, files, progress)
+    for outcome in run.engine.outcomes(CheckRank(run.matching), found, run.progress):
+        _add_rank(window, outcome)
     window.findings = located_findings(window.findings, window.processes)
     if only_rank is None:
-        path = str(window.path)
+        path = window.path
         mixed = run_findings(window.processes, path)
         window.findings += mixed
-        window.findings += [*unpaired, *leftover_findings(window.path), *rank_findings(window.worlds, path)]
+        names = [entry.name for entry in file_system_of(path).entries(path)]
+        window.findings += [*unpaired, *leftover_findings(path, names), *rank_findings(window.worlds, path)]
         # Ranks of two runs share neither collectives nor clocks.
         across = _step_findings(window, None) if mixed else _clock_and_step_findings(window)
         window.findings = [*window.findings, *across]
@@ -155,7 +183,7 @@ def _clock_and_step_findings(window: _Window) -> list[Finding]:
         window.findings = [finding for finding in window.findings if not _is_of_worlds(finding)]
     return [
         *linked.findings,
-        *clock_findings(linked.clocks, str(window.path)),
+        *clock_findings(linked.clocks, window.path),
         *_step_findings(window, linked),
     ]
 
@@ -166,7 +194,7 @@ def _is_of_worlds(finding: Finding) -> bool:
 
 def _step_findings(window: _Window, linked: LinkedRanks | None) -> list[Finding]:
     """Whether all ranks recorded the same steps, and, where the ranks are linked with each other, at the same time."""
-    path = str(window.path)
+    path = window.path
     if linked is None:
         found = rank_step_findings(window.steps, path)
         return [finding for finding in found if finding.code is not FindingCode.CLOCKS_DIFFER]
@@ -179,59 +207,40 @@ def _step_findings(window: _Window, linked: LinkedRanks | None) -> list[Finding]
     return rank_step_findings({rank: tuple(own) for rank, own in steps.items()}, path)
 
 
-def _has_traces(folder: Path) -> bool:
-    with reading(folder):
-        return any(is_candidate(entry.name) for entry in folder.iterdir() if entry.is_file())
+def _has_traces(inside: Iterable[Entry]) -> bool:
+    return any(is_candidate(entry.name) for entry in inside if entry.kind is Kind.FILE)
 
 
-def _check_rank(window: _Window, files: RankFiles, progress: Progress | None) -> None:
+def _add_rank(window: _Window, outcome: Outcome[RankChecked | None]) -> None:
+    """Add what was found in the files of a rank, or that they cannot be read."""
+    files, of_rank, error = outcome.files, outcome.answer, outcome.error
     checked = CheckedRank(files.rank, window.name, files.et, files.kineto, (), None)
     window.worlds[files.rank] = None
-    if files.kineto is not None:
-        try:
-            linked, judgement = link_and_judge(
-                files.et, read_timeline(files.kineto, None, progress), window.matching
-            )
-        except InputError as error:
-            details = {"rank": files.rank, "problem": error.problem}
-            window.findings.append(
-                Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details)
-            )
-        else:
-            steps = steps_of(linked.timeline)
-            window.processes.append(_processes(files, linked, steps))
-            window.steps[files.rank] = steps
-            window.worlds[files.rank] = linked.timeline.world_size
-            window.parts.append(rank_parts(linked))
-            window.findings += [*judgement.findings, *recording_findings(linked)]
-            window.findings += window_findings(linked.timeline, steps)
-            checked = replace(
-                checked,
-                steps=tuple(step.name for step in steps),
-                coverage=linked.coverage,
-                confidence=judgement.confidence,
-            )
+    if error is not None:
+        details = {"rank": files.rank, "problem": error.problem}
+        window.findings.append(Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details))
+    if of_rank is not None:
+        window.processes.append(of_rank.processes)
+        window.steps[files.rank] = of_rank.steps
+        window.worlds[files.rank] = of_rank.world_size
+        window.parts.append(of_rank.parts)
+        window.findings += of_rank.findings
+        checked = replace(
+            checked,
+            steps=tuple(step.name for step in of_rank.steps),
+            coverage=of_rank.coverage,
+            confidence=of_rank.confidence,
+        )
     window.ranks.append(checked)
 
 
-def _processes(files: RankFiles, linked: LinkedTrace, steps: tuple[Step, ...]) -> RankProcesses:
-    return RankProcesses(
-        rank=files.rank,
-        et_path="" if linked.et is None else linked.et.path,
-        kineto_path=linked.timeline.path,
-        et=None if linked.et is None else process_of_et(linked.et),
-        kineto=process_of_timeline(linked.timeline),
-        steps=tuple(step.name for step in steps),
-    )
-
-
-def _check_file(path: Path, progress: Progress | None) -> Check:
+def _check_file(path: str, progress: Progress | None) -> Check:
     trace, _ = read_trace(path, progress)
     if isinstance(trace, ExecutionTrace):
-        return Check(str(path), (), diagnose([*trace.findings, *et_findings(trace)]))
+        return Check(shown(path), (), diagnose([*trace.findings, *et_findings(trace)]))
     linked = link(None, trace)
     steps = steps_of(trace)
     findings = [*judge(linked).findings, *recording_findings(linked), *window_findings(trace, steps)]
     names = tuple(step.name for step in steps)
-    rank = CheckedRank(trace.rank, "", None, str(path), names, linked.coverage)
-    return Check(str(path), (rank,), diagnose(findings))
+    rank = CheckedRank(trace.rank, "", None, shown(path), names, linked.coverage)
+    return Check(shown(path), (rank,), diagnose(findings))

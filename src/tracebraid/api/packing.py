@@ -8,11 +8,13 @@ from pathlib import Path
 
 import msgspec
 
+from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import AUTO
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import InputError, OutputError
 from tracebraid.files import write_whole, writing
 from tracebraid.importers.discovery.fingerprint import fingerprint, is_unchanged
+from tracebraid.importers.sampling.rank_origins import rank_origins
 from tracebraid.model.engine import Engine, LoadingWork
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
@@ -40,6 +42,8 @@ def pack(
     engine: Engine | str = AUTO,
     matching: Matching | str = "auto",
     window: int | None = None,
+    ranks: str | Iterable[int] | None = None,
+    sample: int | None = None,
     from_scratch: bool = False,
     progress: Progress | None = None,
 ) -> Packed:
@@ -54,13 +58,15 @@ def pack(
         engine: how the work over the ranks runs, see `engine_of`.
         matching: as in `link`.
         window: which window of a capture, from 0; None for the last one.
+        ranks: only these are packed now; the store says that the others are missing, until they are packed, too.
+        sample: only so many are packed now, as in `open`.
         from_scratch: whether ranks that are there already are packed again.
         progress: is called with the share of all ranks that is packed, 0 to 1.
 
     Raises:
         InputError: there is no Kineto trace, or no rank can be read.
         OutputError: the store cannot be written, is being written by another process, or is something else.
-        ArgumentError: there is no such matching or engine.
+        ArgumentError: there is no such matching, engine or rank.
 
     Example::
 
@@ -76,7 +82,8 @@ def pack(
     with writing(store):
         store.mkdir(parents=True, exist_ok=True)
     with locked(store):
-        return _pack(job, store, options, from_scratch, progress)
+        chosen = with_chosen_ranks(job, RankChoice(ranks, sample), rank_origins)
+        return _pack(job, store, options, _Wanted(frozenset(chosen.ranks), from_scratch), progress)
 
 
 @dataclass(frozen=True)
@@ -94,14 +101,24 @@ class _PackRank(LoadingWork):
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
 
 
-def _pack(
-    job: Job, store: Path, options: PackOptions, from_scratch: bool, progress: Progress | None
-) -> Packed:
+@dataclass(frozen=True)
+class _Wanted:
+    """Which ranks are packed, and whether those are packed again that are there already."""
+
+    ranks: frozenset[int]
+    from_scratch: bool
+
+
+def _pack(job: Job, store: Path, options: PackOptions, wanted: _Wanted, progress: Progress | None) -> Packed:
     expected = {files.rank: files for files in job.files}
-    kept = {} if from_scratch else _kept(store, job, options)
+    kept = {
+        rank: entry
+        for rank, entry in _kept(store, job, options).items()
+        if not (wanted.from_scratch and rank in wanted.ranks)
+    }
     entries = {rank: kept.get(rank) or _expected(files) for rank, files in expected.items()}
     _write_manifest(store, job, options, entries.values(), complete=False)
-    missing = [files for files in job.files if files.kineto is not None and files.rank not in kept]
+    missing = [files for files in job.files if files.rank in wanted.ranks and files.rank not in kept]
     work = _PackRank(job.load, str(store), options)
     errors: list[tuple[RankFiles, InputError]] = []
     packed = []
@@ -113,7 +130,8 @@ def _pack(
         else:
             errors.append((outcome.files, outcome.error))
             entries[rank] = msgspec.structs.replace(entries[rank], error=stored_error(outcome.error))
-    _write_manifest(store, job, options, entries.values(), complete=True)
+    complete = all(entry.kineto is None or entry.sha256 or entry.error for entry in entries.values())
+    _write_manifest(store, job, options, entries.values(), complete)
     if not packed and not kept:
         raise errors[0][1]
     return Packed(

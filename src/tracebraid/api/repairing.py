@@ -11,10 +11,10 @@ from tracebraid.api.traces import Progress, link
 from tracebraid.errors import InputError
 from tracebraid.exporters.repaired_et import write_repaired_et
 from tracebraid.files import part_beside, write_whole, writing
+from tracebraid.filesystem.reading import reading
 from tracebraid.importers.discovery.capture_folder import manifests_of, windows_of
 from tracebraid.importers.discovery.discover import find_rank_files
 from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.importers.reading import reading
 from tracebraid.model.check import Repair, Severity
 from tracebraid.model.et_arrow import is_arrow
 from tracebraid.model.rank_files import RankFiles
@@ -46,7 +46,8 @@ def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, 
         is_there = Path(path).exists()
     if not is_there:
         raise InputError(str(path), "there is no such file or folder", "Check the path")
-    found = [files for _, folder in windows_of(Path(path)) for files in _files(folder)]
+    windows = windows_of(str(path)) if Path(path).is_dir() else [("", str(path))]
+    found = [files for _, folder in windows for files in _files(folder)]
     pairs = [
         (Path(files.et), files.kineto) for files in found if files.et is not None and files.kineto is not None
     ]
@@ -58,12 +59,12 @@ def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, 
         sizes = {et: et.stat().st_size for et, _ in pairs}
     done = [repaired for et, kineto in pairs for repaired in _repair_rank(et, kineto, progress)]
     written = {Path(repaired.path) for repaired in done if repaired.written}
-    for file, content in manifests_of(Path(path))[0]:
-        _note_sizes(file, content, {et: size for et, size in sizes.items() if et in written})
+    for file, content in manifests_of(str(path))[0] if Path(path).is_dir() else []:
+        _note_sizes(Path(file), content, {et: size for et, size in sizes.items() if et in written})
     return tuple(done)
 
 
-def _files(folder: Path) -> tuple[RankFiles, ...]:
+def _files(folder: str) -> tuple[RankFiles, ...]:
     try:
         return find_rank_files(folder)[0]
     except InputError:

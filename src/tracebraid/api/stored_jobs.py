@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tracebraid.errors import InputError
+from tracebraid.importers.sampling.rank_origins import origin_of_header
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.engine import Engine
 from tracebraid.model.finding import Finding
@@ -15,13 +16,14 @@ from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.model.rank_origin import RankOrigin
 from tracebraid.store.findings import error_of, findings_of
 from tracebraid.store.layout import is_store
 from tracebraid.store.manifest import PackOptions, RankEntry
 from tracebraid.store.opening import packed_ranks, read_manifest
 from tracebraid.store.rank_reader import StoredTables, linked_trace_of, read_content
 
-__all__ = ["ReadStored", "is_store", "matching_of", "open_store"]
+__all__ = ["ReadStored", "is_store", "matching_of", "open_store", "stored_origins"]
 
 _SHOWN = 8
 """Ranks that a finding names."""
@@ -89,6 +91,19 @@ def open_store(path: str | Path, matching: Matching, window: int | None, engine:
     errors = {entry.rank: _error_of(store, entry) for entry in entries if entry.error is not None}
     load = ReadStored(str(store), None if own else matching, errors)
     return Job(manifest.path, tuple(map(_files_of, entries)), load, findings, engine)
+
+
+def stored_origins(path: str | Path, files: Sequence[RankFiles]) -> list[RankOrigin]:
+    """Where ranks of a store ran, as their traces' headers said; a rank that cannot be read says nothing."""
+    return [_origin(Path(path), rank) for rank in files]
+
+
+def _origin(store: Path, files: RankFiles) -> RankOrigin:
+    try:
+        timeline = read_content(store, files.rank).timeline
+    except InputError:
+        return RankOrigin(files.rank)
+    return origin_of_header(files.rank, timeline.path, timeline.header)
 
 
 def matching_of(options: PackOptions) -> Matching:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
+from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import AUTO, engine_of
-from tracebraid.api.stored_jobs import is_store, open_store
+from tracebraid.api.stored_jobs import is_store, open_store, stored_origins
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
+from tracebraid.filesystem.paths import shown
 from tracebraid.importers.discovery.capture_folder import recorder_of
 from tracebraid.importers.discovery.discover import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.importers.reading_cost import reading_cost
+from tracebraid.importers.sampling.rank_origins import rank_origins
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.engine import Engine, RankCost
@@ -49,6 +53,8 @@ def open(
     window: int | None = None,
     *,
     engine: Engine | str = AUTO,
+    ranks: str | Iterable[int] | None = None,
+    sample: int | None = None,
 ) -> Job:
     """Open a folder of traces, one Kineto trace, or a store as a job.
 
@@ -64,10 +70,12 @@ def open(
         window: which window of a capture, from 0; None for the last one.
         engine: how questions to many ranks run, see `engine_of`. By default in worker processes where the ranks are
             large or many; there, what a question changes in this process stays unseen.
+        ranks: only these, as numbers or as text (`0,8-15`); a finding of the job says what answers then cannot know.
+        sample: only so many ranks, in proportion of all hosts and parallel groups, the first and the last among them.
 
     Raises:
         InputError: there is no Kineto trace, or no such window; or the store is damaged or of a newer version.
-        ArgumentError: there is no such matching or engine.
+        ArgumentError: there is no such matching, engine or rank, or both `ranks` and `sample` are given.
 
     Examples:
         >>> import tracebraid
@@ -77,12 +85,15 @@ def open(
         >>> job[0].coverage.host_ops.share
         1.0
     """
+    choice = RankChoice(ranks, sample)
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
     if is_store(path):
-        return open_store(path, how, window, runs_in)
+        job = open_store(path, how, window, runs_in)
+        return with_chosen_ranks(job, choice, partial(stored_origins, path))
     files, findings = find_rank_files(path, window)
-    return Job(str(path), files, _ReadAndLink(processes, how), findings, runs_in)
+    job = Job(shown(path), files, _ReadAndLink(processes, how), findings, runs_in)
+    return with_chosen_ranks(job, choice, rank_origins)
 
 
 @dataclass(frozen=True)
@@ -163,4 +174,4 @@ def demo_path() -> Path:
 
 def _read_with_recorder(path: str | Path, processes: int | None = None) -> ExecutionTrace:
     """The Execution Trace, with the recorder that the manifest beside it names."""
-    return replace(read_execution_trace(path, processes), recorder=recorder_of(Path(path)))
+    return replace(read_execution_trace(path, processes), recorder=recorder_of(str(path)))

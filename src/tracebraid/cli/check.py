@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from tracebraid import api
+from tracebraid.cli.job_options import EngineName, engine_named
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import progress, say, say_json
 from tracebraid.reports.check import (
@@ -31,13 +32,14 @@ def check(
         typer.Option("--repair", help="Restore the parents in Execution Traces first; keeps <name>.orig."),
     ] = False,
     match: Match = "auto",
+    engine: EngineName = api.AUTO,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Check a capture: each file, each pair, all ranks; say what to do. Exit code 1 where it does not link."""
-    matching = matching_of(match)
+    matching, runs_in = matching_of(match), engine_named(engine)
     with progress("checking") as update:
         repairs = api.repair(path, update) if repair else ()
-        checked = api.check(path, update, matching=matching)
+        checked = api.check(path, update, matching=matching, engine=runs_in)
     if json:
         say_json({**check_data(checked), **({"repairs": repair_data(repairs)} if repair else {})})
     else:

@@ -13,10 +13,19 @@ import typer
 
 from tracebraid import api
 from tracebraid.errors import ArgumentError
+from tracebraid.model.engine import Engine
 from tracebraid.model.job import Job
 from tracebraid.model.matching import Matching
 
-__all__ = ["JobOptions", "OptionalTracePath", "TracePath", "path_or_url", "with_job_options"]
+__all__ = [
+    "EngineName",
+    "JobOptions",
+    "OptionalTracePath",
+    "TracePath",
+    "engine_named",
+    "path_or_url",
+    "with_job_options",
+]
 
 
 def path_or_url(text: str) -> str:
@@ -36,6 +45,11 @@ OptionalTracePath: TypeAlias = Annotated[
 """Of a command that may be asked for a list instead."""
 
 
+EngineName: TypeAlias = Annotated[
+    str, typer.Option("--engine", metavar="|".join(api.ENGINES), help="How the work over the ranks runs.")
+]
+
+
 @dataclass(frozen=True)
 class JobOptions:
     """How a job is opened; each member is an option of the commands that `with_job_options` marks."""
@@ -46,10 +60,22 @@ class JobOptions:
             "--window", help="Of a capture with several windows only this, from 0; by default the last."
         ),
     ] = None
-    engine: Annotated[
-        str,
-        typer.Option("--engine", metavar="|".join(api.ENGINES), help="How the work over the ranks runs."),
-    ] = api.AUTO
+    ranks: Annotated[
+        str | None,
+        typer.Option(
+            "--ranks", metavar="0,8-15", help="Open only these ranks of the job: numbers and ranges."
+        ),
+    ] = None
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            "--sample",
+            min=1,
+            metavar="N",
+            help="Open only N ranks, of all hosts and parallel groups in proportion.",
+        ),
+    ] = None
+    engine: EngineName = api.AUTO
 
     def open(self, path: str, matching: Matching | str = "auto") -> Job:
         """Open a path as these options say.
@@ -59,10 +85,28 @@ class JobOptions:
             BadParameter: an option has no such value.
         """
         try:
-            engine = api.engine_of(self.engine)
+            return api.open(
+                path,
+                matching=matching,
+                window=self.window,
+                engine=self.engine,
+                ranks=self.ranks,
+                sample=self.sample,
+            )
         except ArgumentError as error:
             raise typer.BadParameter(str(error)) from error
-        return api.open(path, matching=matching, window=self.window, engine=engine)
+
+
+def engine_named(name: str) -> Engine:
+    """The engine that an option names.
+
+    Raises:
+        BadParameter: there is none.
+    """
+    try:
+        return api.engine_of(name)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def with_job_options(command: Callable[..., None]) -> Callable[..., None]:

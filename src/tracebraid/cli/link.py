@@ -11,6 +11,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tracebraid import api
+from tracebraid.cli.job_options import JobOptions, with_job_options
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks_silently
@@ -50,11 +51,13 @@ MinCoverage: TypeAlias = Annotated[
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
+@with_job_options
 def link(
     paths: Annotated[
         list[Path],
         typer.Argument(metavar="ET KINETO | DIR", help="An Execution Trace and a Kineto trace, or a folder."),
     ],
+    job_options: JobOptions,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Write ET+ here: a file for a pair, a folder for a folder."),
@@ -73,9 +76,6 @@ def link(
             "--iteration", metavar="best|median|N", help="Which iteration of the longer trace to link."
         ),
     ] = BEST,
-    window: Annotated[
-        int | None, typer.Option("--window", help="Which window of a capture, from 0; by default the last.")
-    ] = None,
     align_clocks: Annotated[
         bool,
         typer.Option(
@@ -92,7 +92,9 @@ def link(
         raise typer.BadParameter("--align-clocks takes a folder, and -o")
     matching = matching_of(match, annotation, iteration)
     with progress("linking") as update:
-        links = link_all(Pairs(paths, out, matching, window=window, align_clocks=align_clocks), update)
+        links = link_all(
+            Pairs(paths, out, matching, job_options=job_options, align_clocks=align_clocks), update
+        )
     report(links, min_coverage, json)
 
 
@@ -152,7 +154,7 @@ class Pairs:
         out: where ET+ goes, a file for a pair and a folder for a folder; None for nowhere.
         matching: how the two of a pair are matched.
         write: writes the ET+ of a pair.
-        window: of a folder that is a capture of several windows, which one; None for the last one.
+        job_options: how a folder is opened.
         align_clocks: whether ET+ is on the clock of the lowest rank; of ranks whose clock is unknown on their own.
     """
 
@@ -160,7 +162,7 @@ class Pairs:
     out: Path | None
     matching: Matching = Matching()  # noqa: RUF009 - it is frozen
     write: Write = api.write_et_plus
-    window: int | None = None
+    job_options: JobOptions = JobOptions()  # noqa: RUF009 - it is frozen
     align_clocks: bool = False
 
 
@@ -203,7 +205,7 @@ def _ranks(pairs: Pairs, update: api.Progress, findings: list[Finding]) -> Itera
         timeline = api.read_timeline(paths[1], progress=update)
         yield _link_rank(api.link(paths[0], timeline, matching=pairs.matching), out, pairs.write)
         return
-    job = api.open(paths[0], matching=pairs.matching, window=pairs.window)
+    job = pairs.job_options.open(str(paths[0]), pairs.matching)
     findings += job.findings
     if out is not None:
         _make_folder(out)

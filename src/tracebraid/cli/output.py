@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.text import Text
 
 from tracebraid.api.checking import faults, is_note
 from tracebraid.model.finding import Finding
+from tracebraid.model.rank_files import RanksDone
 from tracebraid.reports.bars import ascii_form, can_show
 from tracebraid.reports.findings import alike, line_of_alike
 from tracebraid.reports.text import printable
@@ -142,21 +143,39 @@ class OfAll:
         self(0.0)
 
 
+def _ranks_done(fraction: float) -> str:
+    """How many of several ranks are done, where that is known."""
+    if not isinstance(fraction, RanksDone) or fraction.ranks < 2:
+        return ""
+    return f"{fraction.done:,} of {fraction.ranks:,} ranks"
+
+
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[float], None]]:
-    """A bar on standard error that shows itself after a second, if that is a terminal; call with 0 to 1."""
+    """A bar on standard error that shows itself after a second, if that is a terminal; call with 0 to 1.
+
+    It shows the share that is done, the ranks where it is called with a `RanksDone`, and the time left.
+    """
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    share, ranks, left = TaskProgressColumn(), TextColumn("{task.fields[ranks]}"), TextColumn("left")
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        share,
+        ranks,
+        TimeRemainingColumn(compact=True),
+        left,
+    )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(label, total=1.0)
+    task = bar.add_task(label, total=1.0, ranks="")
     began = time.monotonic()
 
     def update(fraction: float) -> None:
         if not bar.live.is_started and time.monotonic() - began > _SHOW_AFTER_S:
             bar.start()
-        bar.update(task, completed=fraction)
+        bar.update(task, completed=float(fraction), ranks=_ranks_done(fraction))
 
     try:
         yield update

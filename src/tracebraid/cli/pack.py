@@ -39,6 +39,8 @@ def pack(
                 engine=job_options.engine,
                 matching=matching,
                 window=job_options.window,
+                ranks=job_options.ranks,
+                sample=job_options.sample,
                 from_scratch=from_scratch,
                 progress=update,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from tracebraid.api.job.readable_ranks import UNREADABLE, ask_ranks, ask_ranks_silently
+from tracebraid.errors import ArgumentError
 from tracebraid.model.job import Job
 
 __all__ = ["UNREADABLE", "ask_ranks", "ask_ranks_silently", "asked_ranks"]
@@ -18,7 +19,8 @@ def asked_ranks(job: Job, rank: int | None) -> list[int]:
     """
     if rank is None:
         return job.ranks
-    if rank not in job.ranks:
-        have = ", ".join(map(str, job.ranks))
-        raise typer.BadParameter(f"{job.path} has no Kineto trace of rank {rank}; it has ranks {have}")
+    try:
+        job.check_rank(rank)
+    except ArgumentError as error:
+        raise typer.BadParameter(str(error)) from error
     return [rank]

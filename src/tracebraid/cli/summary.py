@@ -13,7 +13,7 @@ from rich.text import Text
 from tracebraid import api
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import progress, say, say_findings, say_json
-from tracebraid.cli.ranks import UNREADABLE, ask_ranks
+from tracebraid.cli.ranks import UNREADABLE, ask_ranks, asked_ranks
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
@@ -98,7 +98,7 @@ class Summary:
 def summarise(job: Job, rank: int | None, annotation: str, whole: bool, update: api.Progress) -> Summary:
     """Ask all ranks, or one, for their breakdown, and the first or (`whole`) each for its kernels and ops."""
     found = Summary(list(job.findings))
-    ranks = job.ranks if rank is None else [rank]
+    ranks = asked_ranks(job, rank)
     question = partial(summarise_rank, annotation=annotation, whole=whole, detailed=ranks[0])
     for of_rank in ask_ranks(job, ranks, question, update, found.findings):
         found.add(of_rank)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tracebraid.filesystem.choose import file_system_of
 from tracebraid.importers.execution_trace.arrow import is_et_arrow, read_et_arrow
 from tracebraid.importers.execution_trace.reader import execution_trace_of
 from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.reader import timeline_of
 from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
-from tracebraid.importers.reading import reading
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.rank_files import Progress
 from tracebraid.model.timeline import Timeline
@@ -25,7 +25,7 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
         InputError: the file cannot be read, or is no trace.
     """
     if is_et_arrow(path):
-        return read_et_arrow(path), _size(path)
+        return read_et_arrow(path), file_system_of(str(path)).open(str(path)).size_bytes
     refuse_nsys_report(path)
     source = open_source(path, database=True)
     if source.is_database:
@@ -37,8 +37,3 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
         else timeline_of(file, progress=progress)
     )
     return trace, source.size_bytes
-
-
-def _size(path: str | Path) -> int:
-    with reading(path):
-        return Path(path).stat().st_size

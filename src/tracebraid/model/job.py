@@ -14,8 +14,10 @@ from tracebraid.model import notebook
 from tracebraid.model.compact import compact
 from tracebraid.model.engine import Engine, InProcess, LoadingWork, Outcome
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.number_ranges import numbers_text
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.stage import Stage
 
@@ -230,6 +232,14 @@ class Job:
         """
         return self._derived.get(key, compute)
 
+    def check_rank(self, rank: int) -> None:
+        """Check that a rank can be opened; nothing is read.
+
+        Raises:
+            ArgumentError: there is no Kineto trace of that rank.
+        """
+        self._files_of(rank)
+
     def _linked(self, rank: int) -> LinkedTrace:
         kept = self._kept.get(rank)
         return kept() if kept is not None and kept.is_computed else self.load(self._files_of(rank), None)
@@ -237,6 +247,8 @@ class Job:
     def _files_of(self, rank: int) -> RankFiles:
         files = next((entry for entry in self.files if entry.rank == rank and entry.kineto is not None), None)
         if files is None:
-            have = ", ".join(str(entry) for entry in self.ranks) or "none"
+            have = numbers_text(self.ranks)
+            if any(finding.code is FindingCode.RANKS_CHOSEN for finding in self.findings):
+                raise ArgumentError(f"{self.path} is opened without rank {rank}: only with ranks {have}")
             raise ArgumentError(f"{self.path} has no Kineto trace of rank {rank}; it has ranks {have}")
         return files

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.questions.analysis import Need
 from tracebraid.model.reason import ChoiceReason, OrphanReason
 
 __all__ = [
     "CASE_SENTENCES",
     "CHOICE_SENTENCES",
     "FINDING_SENTENCES",
-    "NEED_SENTENCES",
     "ORPHAN_REASONS",
     "finding_sentence",
     "reason_sentence",
@@ -50,6 +48,12 @@ ORPHAN_REASONS: dict[OrphanReason, str] = {
 _MATCHED = "matched by alignment, without ids: {agreement:.1%} of the smaller trace's ops, "
 _SIMILAR = "their op trees differ in places"
 _IN_PART = "; {why}; ET+ holds the device events of the iterations that were matched"
+
+_ASKED = "of {ranks:,} ranks only {asked:,} are read, as was asked for ({shown})"
+_NOT_KNOWN = (
+    "; collectives are matched only among these; stragglers, imbalance, clocks and sums over the world may miss the "
+    "slowest rank"
+)
 
 _CODE = FindingCode
 
@@ -144,6 +148,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.NO_KINETO: "rank {rank} has an Execution Trace, but no Kineto trace; left out",
     _CODE.RANK_MISSING: "of {world_size} ranks, {missing} are missing: {ranks}",
     _CODE.RANK_UNKNOWN: "neither the file nor its name tells its rank; taken as rank 0",
+    _CODE.RANKS_CHOSEN: _ASKED + _NOT_KNOWN,
     _CODE.SEVERAL_PROCESSES: (
         "it holds {processes} processes (pid {pids}): all are kept, each with its own lanes and correlations; record "
         "each rank on its own to have them apart"
@@ -273,6 +278,14 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     _CASE.HOST_OF_SEVERAL_CLOCKS: (
         "ranks that name one host, {host}, have {count} clocks: several hosts, or containers, have that name"
     ),
+    _CASE.SAMPLED_BY_HOST_AND_GROUP: _ASKED + ", sampled by host and parallel group" + _NOT_KNOWN,
+    _CASE.SAMPLED_BY_HOST: _ASKED + ", sampled by host, as parallel groups are not known" + _NOT_KNOWN,
+    _CASE.SAMPLED_BY_GROUP: _ASKED
+    + ", sampled by parallel group, as all are of one host, or hosts are not known"
+    + _NOT_KNOWN,
+    _CASE.SAMPLED_EVENLY: _ASKED
+    + ", evenly spread, as neither hosts nor parallel groups tell them apart"
+    + _NOT_KNOWN,
     _CASE.COMPILING: "torch.compile was compiling inside the window",
     _CASE.FILE_ABSENT: "{name} is not there",
     _CASE.METRIC_NAME_TAKEN: "the metric of the entry point {entry} is left out: another is called {name}, too",
@@ -314,79 +327,3 @@ def reason_sentence(reason: OrphanReason) -> str:
 
 def _words(value: object) -> object:
     return ORPHAN_REASONS[value] if isinstance(value, OrphanReason) else value
-
-
-NEED_SENTENCES: dict[Need, tuple[str, str]] = {
-    Need.EVENTS: (
-        "the trace has no event, so there is nothing to judge",
-        "Capture again while the program works",
-    ),
-    Need.SEVERAL_RANKS: (
-        "there is one rank only",
-        "Give the folder with the traces of all ranks of the job",
-    ),
-    Need.HOST_OPS: ("no host op is in the trace", "Capture with ProfilerActivity.CPU"),
-    Need.DEVICE_WORK: (
-        "no work of a device is in the trace",
-        "Capture on a machine with an accelerator, with its ProfilerActivity",
-    ),
-    Need.STEPS: (
-        "no annotation marks steps",
-        "Call step() of the capture or profiler after each iteration, or name another annotation: --annotation",
-    ),
-    Need.SHAPES_OF_EITHER: (
-        "no shapes were recorded",
-        "Capture with record_shapes=True, as `tracebraid capture` does, or an Execution Trace beside it",
-    ),
-    Need.SHAPES: ("no shapes were recorded", "Capture with record_shapes=True, as `tracebraid capture` does"),
-    Need.STACKS: (
-        "no Python frames were recorded",
-        "Capture with `tracebraid capture --stacks`, or with_stack=True",
-    ),
-    Need.MODULES: (
-        "no calls of nn.Module were recorded",
-        "Capture with `tracebraid capture --stacks`, or with_stack=True",
-    ),
-    Need.ANNOTATIONS: (
-        "nothing in the program is annotated",
-        "Mark its parts with torch.profiler.record_function",
-    ),
-    Need.ALLOCATIONS: (
-        "neither allocations nor an Execution Trace were recorded",
-        "Capture with `tracebraid capture --memory`, or profile_memory=True",
-    ),
-    Need.MEMORY: (
-        "no allocations were recorded",
-        "Capture with `tracebraid capture --memory`, or profile_memory=True",
-    ),
-    Need.SYNC_EVENTS: (
-        "no synchronisations were recorded as the device saw them",
-        "Capture with experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)",
-    ),
-    Need.COMMUNICATION: (
-        "nothing communicates in the trace",
-        "Capture a rank of a program that runs on several",
-    ),
-    Need.COLLECTIVES: (
-        "no collective's kernel carries its group, type and sizes",
-        "Capture with a torch that writes them: 2.2 or newer, over NCCL",
-    ),
-    Need.COUNTERS: (
-        "no hardware counters were recorded",
-        "Capture with profiler_metrics in torch._C._profiler._ExperimentalConfig",
-    ),
-    Need.GRAPH_LAUNCHES: ("no graph was launched", "Capture while CUDA or HIP graphs are replayed"),
-    Need.EXECUTION_TRACE: (
-        "there is no Execution Trace",
-        "Capture with `tracebraid capture`, which records both traces",
-    ),
-    Need.DEVICE_PEAKS: (
-        "the table of peaks does not have the trace's device",
-        "State its peaks: --peak-flops and --peak-bandwidth",
-    ),
-    Need.INFERENCE_ITERATIONS: (
-        "no iteration of a language model's inference is in the trace",
-        "Capture a serving engine, which annotates them; or with record_shapes=True; or annotate `prefill`, `decode`",
-    ),
-}
-"""What a trace lacks, and how to capture it."""

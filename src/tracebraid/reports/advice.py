@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from tracebraid.model.need_sentences import NEED_SENTENCES
 from tracebraid.model.questions.advice import Advice
-from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.answers.answer_cells import ranges
 from tracebraid.reports.machine import finding_data, rows_data
 from tracebraid.reports.text import printable, some_of

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from tracebraid.model.answer_sentences import CODE_SENTENCES
 from tracebraid.model.answers.job.metrics import MetricLack
+from tracebraid.model.need_sentences import NEED_SENTENCES
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.questions.metric import Metric, Unit
-from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell, some_of
 from tracebraid.reports.units import duration, number, percent, quantity, size

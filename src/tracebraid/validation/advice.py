@@ -126,6 +126,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         "Did that process die, or write elsewhere? Look at its log; copy its files here",
     ),
     _CODE.RANK_UNKNOWN: (_NOTE, _RANK),
+    _CODE.RANKS_CHOSEN: (_NOTE, "Leave out --ranks and --sample (ranks=, sample=) to ask all ranks"),
     _CODE.SEVERAL_PROCESSES: (_WARNING, "Run nsys inside of the launcher, once for each rank"),
     _CODE.RANK_CLAIMED_TWICE: (_WARNING, "Keep one run in one folder"),
     _CODE.ANOTHER_RUN: (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
+from tracebraid.filesystem.paths import joined, parent_of
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
@@ -36,16 +36,15 @@ def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
     codes_of: dict[str, set[FindingCode]] = {}
     for finding in found:
         codes_of.setdefault(finding.path, set()).add(finding.code)
-    cut_off = {Path(path) for path, codes in codes_of.items() if codes & set(_CUT_OFF)}
+    cut_off = {path for path, codes in codes_of.items() if codes & set(_CUT_OFF)}
     return [finding for finding in found if not _follows(finding, codes_of[finding.path], cut_off)]
 
 
-def _follows(finding: Finding, beside: set[FindingCode], cut_off: set[Path]) -> bool:
-    path = Path(finding.path)
+def _follows(finding: Finding, beside: set[FindingCode], cut_off: set[str]) -> bool:
     if finding.code in _OF_FOLDER:
-        return any(file.parent == path for file in cut_off)
+        return any(parent_of(file) == finding.path for file in cut_off)
     if finding.code is FindingCode.MANIFEST_UNTRUE:
-        return path.parent / finding.where in cut_off
-    if finding.code in _OF_SINGLE_OBJECT and finding.count == 1 and path in cut_off:
+        return joined(parent_of(finding.path), finding.where) in cut_off
+    if finding.code in _OF_SINGLE_OBJECT and finding.count == 1 and finding.path in cut_off:
         return True
     return any(code in beside for code in _OF_SAME_FILE.get(finding.code, ()))

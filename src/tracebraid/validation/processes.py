@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
+from tracebraid.filesystem.paths import name_of
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.process import Process
@@ -115,7 +115,7 @@ def _groups_differ(left: RankProcesses, right: RankProcesses) -> bool:
 
 
 def manifest_process_findings(
-    manifest: Mapping[str, Any], file: Path, ranks: Sequence[RankProcesses]
+    manifest: Mapping[str, Any], file: str, ranks: Sequence[RankProcesses]
 ) -> list[Finding]:
     """`another-run` where a trace beside a manifest is of another process than the one that wrote the manifest.
 
@@ -132,6 +132,6 @@ def manifest_process_findings(
         for path, process in ((traces.et_path, traces.et), (traces.kineto_path, traces.kineto)):
             if process is not None and process.pids and pid not in process.pids | process.tids:
                 details: dict[str, object] = {"case": FindingCase.OTHER_WRITER, "pid": min(process.pids)}
-                details |= {"manifest": file.name, "writer_pid": pid}
+                details |= {"manifest": name_of(file), "writer_pid": pid}
                 found.append(Finding(FindingCode.ANOTHER_RUN, path, details=details))
     return found

@@ -9,8 +9,8 @@ from tests.unit.linking.made import linked_of
 from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.needs import HAS, lacking
 from tracebraid.model.answers import KERNELS
+from tracebraid.model.need_sentences import NEED_SENTENCES
 from tracebraid.model.questions.analysis import Analysis, Answer, Need
-from tracebraid.model.sentences import NEED_SENTENCES
 
 
 @pytest.mark.parametrize("need", Need)

@@ -98,9 +98,9 @@ def test_the_manifest_names_the_recorder(tmp_path: Path) -> None:
 
     et = tmp_path / "window_0" / "torch_et_3.json.gz"
     et.parent.mkdir()
-    assert recorder_of(et) == ""
+    assert recorder_of(str(et)) == ""
     text = '{"recorders": ["native", "kineto"], "windows": [{"files": [{"path": "window_0/torch_et_3.json.gz"}]}]}'
     (tmp_path / "manifest_3.json").write_text(text)
-    assert recorder_of(et) == "native"
-    assert recorder_of(tmp_path / "torch_et_4.json.gz") == ""
-    assert recorder_of(tmp_path / "torch_et_4.arrow.zip") == "native"
+    assert recorder_of(str(et)) == "native"
+    assert recorder_of(str(tmp_path / "torch_et_4.json.gz")) == ""
+    assert recorder_of(str(tmp_path / "torch_et_4.arrow.zip")) == "native"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.validation.made import codes
+from tracebraid.importers.discovery.capture_folder import size_beside
 from tracebraid.model.finding import Finding
 from tracebraid.validation.manifest import leftover_findings, manifest_findings
 
@@ -20,6 +23,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def sizes_in(folder: Path) -> Callable[[str], int | None]:
+    """The sizes of the files beside a manifest, as `check` asks for them."""
+    return partial(size_beside, str(folder / "manifest_0.json"))
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
 def window(**more: Any) -> dict[str, Any]:
     """A window as a capture tells of it."""
     files = [{"path": NAME, "size_bytes": 5}]
@@ -28,7 +40,7 @@ def window(**more: Any) -> dict[str, Any]:
 
 def found(folder: Path, *windows: Any, **more: Any) -> list[Finding]:
     told = {"steps_seen": 10, "ended_by": "exit", "windows": list(windows), **more}
-    return manifest_findings(told, folder / "manifest_0.json")
+    return manifest_findings(told, str(folder / "manifest_0.json"), sizes_in(folder))
 
 
 def test_a_true_manifest_of_a_whole_window_has_nothing_to_say(folder: Path) -> None:
@@ -107,7 +119,7 @@ def test_files_of_windows_are_looked_for_in_their_folders(folder: Path) -> None:
     ids=str,
 )
 def test_windows_that_are_no_windows_break_nothing(folder: Path, windows: Any) -> None:
-    told = manifest_findings({"windows": windows}, folder / "manifest_0.json")
+    told = manifest_findings({"windows": windows}, str(folder / "manifest_0.json"), sizes_in(folder))
     assert "nothing-recorded" in codes(told)
 
 
@@ -134,7 +146,9 @@ def test_a_path_that_leads_out_of_the_folder_is_untrue_whatever_lies_there(folde
     (folder / "outside.json").write_bytes(b"12345")
     size = Path("/etc/passwd").stat().st_size if path.startswith("/") else 5
     told = manifest_findings(
-        {"windows": [window(files=[{"path": path, "size_bytes": size}])]}, inside / "manifest_0.json"
+        {"windows": [window(files=[{"path": path, "size_bytes": size}])]},
+        str(inside / "manifest_0.json"),
+        sizes_in(inside),
     )
     assert codes(told) == ["manifest-untrue"]
 
@@ -146,9 +160,9 @@ def test_a_size_that_is_text_is_untrue_in_words_that_do_not_contradict_themselve
 
 
 def test_files_that_a_killed_process_left_are_counted_and_the_first_is_named(tmp_path: Path) -> None:
-    assert leftover_findings(tmp_path) == []
+    assert leftover_findings(str(tmp_path), names_in(tmp_path)) == []
     for name in (".torch_et_1.json.gz.77.whole.part", ".kineto_trace_1.json.gz.77.whole.part", "mine.part"):
         (tmp_path / name).write_bytes(b"1")
-    (one,) = leftover_findings(tmp_path)
+    (one,) = leftover_findings(str(tmp_path), names_in(tmp_path))
     assert (one.code, one.count) == ("part-left", 2)
     assert one.path == str(tmp_path / ".kineto_trace_1.json.gz.77.whole.part")

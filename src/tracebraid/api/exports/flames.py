@@ -21,6 +21,7 @@ from tracebraid.exporters.flames.speedscope import (
     speedscope_start,
 )
 from tracebraid.files import write_whole
+from tracebraid.filesystem.paths import resolved_name
 from tracebraid.model.answers import FlameTree
 from tracebraid.model.finding import Finding
 from tracebraid.model.flame_titles import FLAME_TREE_TITLES
@@ -81,7 +82,7 @@ def write_collapsed(job: Job, path: Path, options: ExportOptions) -> Exported:
 
 def _speedscope(job: Job, options: ExportOptions, noticed: _Noticed) -> Iterator[bytes]:
     shared = FrameNames()
-    yield speedscope_start(f"Tracebraid: {Path(job.path).resolve().name}")
+    yield speedscope_start(f"Tracebraid: {resolved_name(job.path)}")
     for rank, tree, frames in _trees(job, options, noticed):
         if len(noticed.frames) > 1:
             yield b",\n"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import polars as pl
 
+from tracebraid.filesystem.paths import within as path_within
 from tracebraid.model.coverage import Count
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema import ledger
@@ -17,8 +17,7 @@ __all__ = ["coverage_frame", "files_frame", "headers_frame", "orphans_frame", "w
 
 def within(opened: str, path: str) -> str:
     """A file's path from the opened folder, with `/`; its name where it lies elsewhere."""
-    root, file = Path(opened).resolve(), Path(path).resolve()
-    return file.relative_to(root).as_posix() if root in file.parents else file.name
+    return path_within(opened, path)
 
 
 def files_frame(linked: LinkedTrace, opened: str) -> pl.DataFrame:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from tracebraid.api.job.readable_ranks import ask_ranks
-from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
@@ -88,9 +87,8 @@ def ask_each(
         ArgumentError: there is no such rank.
         InputError: no rank can be read.
     """
-    if options.rank is not None and options.rank not in job.ranks:
-        have = ", ".join(map(str, job.ranks)) or "none"
-        raise ArgumentError(f"{job.path} has no Kineto trace of rank {options.rank}; it has ranks {have}")
+    if options.rank is not None:
+        job.check_rank(options.rank)
     ranks = job.ranks if options.rank is None else [options.rank]
     findings += job.findings
     yield from ask_ranks(job, ranks, question, options.progress or (lambda _: None), findings)

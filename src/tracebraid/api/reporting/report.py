@@ -8,6 +8,7 @@ from pathlib import Path
 from tracebraid.api.reporting.options import ReportOptions
 from tracebraid.api.reporting.run_results import run_results
 from tracebraid.files import write_whole
+from tracebraid.filesystem.paths import resolved_name
 from tracebraid.model.job import Job
 from tracebraid.model.rank_files import Progress
 from tracebraid.model.report.parts import Report
@@ -66,7 +67,7 @@ def report_of(
         MissingLibraryError: the graph is asked for, and numba is not installed.
     """
     results = run_results(job, options, progress)
-    name = Path(job.path).resolve().name
+    name = resolved_name(job.path)
     return run_report(results, options.title or f"Tracebraid: {name}"), results
 
 

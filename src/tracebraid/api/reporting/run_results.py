@@ -18,7 +18,6 @@ from tracebraid.api.reporting.graph_results import GRAPH_EVENTS, graph_results
 from tracebraid.api.reporting.options import ReportOptions, chosen_steps
 from tracebraid.api.reporting.rank_results import BY_NAME, OF_JOB, AskedOfRank, RankResults, rank_results
 from tracebraid.api.reporting.views import JOB_VIEWS, ViewOptions
-from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_ranks import LinkedRanks
@@ -165,9 +164,8 @@ def _silent(_: float) -> None:
 
 
 def _ranks(job: Job, rank: int | None) -> list[int]:
-    if rank is not None and rank not in job.ranks:
-        have = ", ".join(map(str, job.ranks)) or "none"
-        raise ArgumentError(f"{job.path} has no Kineto trace of rank {rank}; it has ranks {have}")
+    if rank is not None:
+        job.check_rank(rank)
     return job.ranks if rank is None else [rank]
 
 

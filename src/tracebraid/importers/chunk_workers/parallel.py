@@ -118,10 +118,13 @@ class _Work:
         while True:
             while len(given) - done < 2 and (task := self.take()) is not None:
                 given.append(task)
-                path = str(Path(self.file.source.path).absolute())
-                worker.give(Task(path, task[1], self.file.first_key, self.kind))
+                worker.give(Task(self._path_of(task[1]), task[1], self.file.first_key, self.kind))
             if len(given) == done:
                 worker.give(None)
                 return
             worker.await_done()
             done += 1
+
+    def _path_of(self, chunk: Chunk) -> str:
+        """Where the worker is to read a chunk; "" where it is handed the bytes."""
+        return str(Path(self.file.source.path).absolute()) if chunk.data is None else ""

@@ -15,9 +15,9 @@ from enum import Enum
 from typing import IO, Any
 
 from tracebraid.child_process.start import start_child
+from tracebraid.filesystem.local import read_range
 from tracebraid.importers.execution_trace.decode import decode_nodes
 from tracebraid.importers.json_stream.chunks import Chunk
-from tracebraid.importers.json_stream.source import read_range
 from tracebraid.importers.kineto.decode import decode_events
 from tracebraid.importers.kineto.event_args import SeenKeys
 
@@ -49,7 +49,14 @@ def decode_chunk(kind: ChunkKind, data: bytes, origin: tuple[int, bytes], seen: 
 
 @dataclass(frozen=True)
 class Task:
-    """A chunk of a file to decode; its path is absolute, as the worker's working folder differs."""
+    """A chunk of a file to decode.
+
+    Args:
+        path: of the file, absolute, as the worker's working folder differs; "" where the chunk holds its bytes.
+        chunk: the chunk.
+        first_key: see `chunks.ArrayFile`.
+        kind: what its objects are.
+    """
 
     path: str
     chunk: Chunk

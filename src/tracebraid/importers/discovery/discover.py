@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from tracebraid.errors import InputError
+from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.interface import Entry, FileSystem, Kind
+from tracebraid.filesystem.paths import joined, name_of, shown, within
 from tracebraid.importers.discovery.capture_folder import choose_window
 from tracebraid.importers.discovery.pairing import pair_by_number, pair_the_only_two
 from tracebraid.importers.discovery.sniff import (
@@ -20,15 +25,18 @@ from tracebraid.importers.discovery.sniff import (
 )
 from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import open_source
-from tracebraid.importers.reading import reading
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.rank_files import RankFiles
 
 __all__ = ["find_rank_files", "trace_files"]
 
+T = TypeVar("T")
+A = TypeVar("A")
+
 _DEPTH = 2
 """Levels of folders below a folder without traces that are searched: `<run>/<kind>/`."""
+_REPORT = ".nsys-rep"
 _SHOWN = 5
 """Names in a message."""
 _EXPECTED = (
@@ -54,46 +62,54 @@ def find_rank_files(
         InputError: there is no such folder, no such window or no Kineto trace in it, or several folders inside it have
             some.
     """
-    folder = Path(path)
-    with reading(path):
-        is_there, is_folder = folder.exists(), folder.is_dir()
-    if not is_there:
-        raise InputError(str(path), "there is no such file or folder", "Check the path")
-    if not is_folder:
+    folder = str(path)
+    files = file_system_of(folder)
+    kind = files.kind(folder)
+    if kind is Kind.ABSENT:
+        raise InputError(shown(folder), "there is no such file or folder", "Check the path")
+    if kind is not Kind.FOLDER:
         return _single_file(folder)
-    traces, findings = _traces_in(_files_of(folder))
+    inside = files.entries(folder)
+    traces, findings = _traces_in(_candidates(folder, inside), files)
     if window is not None or not traces:
-        chosen, others = choose_window(folder, window)
+        chosen, others = choose_window(folder, window, inside)
         if chosen is not None:
-            files, chosen_findings = find_rank_files(chosen)
-            return files, (*others, *chosen_findings)
+            found, chosen_findings = find_rank_files(chosen)
+            return found, (*others, *chosen_findings)
     if not traces:
-        traces, more = _traces_below(folder)
+        traces, more = _traces_below(folder, inside, files)
         findings += more
-    traces, paired = pair_by_number(pair_the_only_two(_with_ranks_of_tails(traces)))
+    traces, paired = pair_by_number(pair_the_only_two(_with_ranks_of_tails(traces, files)))
     kinetos, more = _by_rank([trace for trace in traces if trace.kind == KINETO], "Kineto traces")
     ets, others = _by_rank([trace for trace in traces if trace.kind == ET], "Execution Traces")
-    findings += [*paired, *more, *others, *_without_partner(kinetos, ets), *_not_exported(folder)]
+    not_exported = _not_exported(folder, inside)
+    findings += [*paired, *more, *others, *_without_partner(kinetos, ets), *not_exported]
     if not kinetos:
-        raise _no_kineto(folder, traces)
+        raise _no_kineto(folder, traces, has_reports=bool(not_exported))
     ranks = sorted({*kinetos, *ets})
     return tuple(RankFiles(rank, kinetos.get(rank), ets.get(rank)) for rank in ranks), tuple(findings)
 
 
-def trace_files(paths: Sequence[str | Path]) -> list[Path]:
+def trace_files(paths: Sequence[str | Path]) -> list[str]:
     """The files themselves, and of each folder the files that may be traces by their names, in order.
 
     Raises:
         InputError: a folder cannot be listed, or has no such file.
     """
-    found: list[Path] = []
-    for path in map(Path, paths):
-        inside = _files_of(path) if path.is_dir() else [path]
-        if path.is_dir() and not inside:
-            inside = [file for below in _folders_below(path) for file in _files_of(below)]
+    found: list[str] = []
+    for path in map(str, paths):
+        files = file_system_of(path)
+        if files.kind(path) is not Kind.FOLDER:
+            found.append(path)
+            continue
+        entries = files.entries(path)
+        inside = _candidates(path, entries)
+        if not inside:
+            below = _folders_below(path, entries, files)
+            inside = [file for folder, entries in below for file in _candidates(folder, entries)]
         if not inside:
             raise InputError(
-                str(path),
+                path,
                 "this folder holds no .json, .json.gz or .json.zst file",
                 "Name the folder of the traces",
             )
@@ -101,56 +117,71 @@ def trace_files(paths: Sequence[str | Path]) -> list[Path]:
     return found
 
 
-def _single_file(path: Path) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
+def _single_file(path: str) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
     found, findings = sniff(path)
     if found is not None and found.kind == ET:
         advice = "Give the Kineto trace, or the folder that holds both"
-        raise InputError(str(path), "this is an Execution Trace, which has no times", advice)
+        raise InputError(shown(path), "this is an Execution Trace, which has no times", advice)
     if found is None:
         open_array(open_source(path))
-    return (RankFiles(0 if found is None or found.rank is None else found.rank, str(path), None),), tuple(
-        findings
-    )
+    return (RankFiles(0 if found is None or found.rank is None else found.rank, path, None),), tuple(findings)
 
 
-def _files_of(folder: Path) -> list[Path]:
-    with reading(folder):
-        return [
-            entry
-            for entry in sorted(folder.iterdir())
-            if not entry.name.startswith(".") and is_candidate(entry.name) and entry.is_file()
-        ]
+def _candidates(folder: str, inside: Iterable[Entry]) -> list[str]:
+    """The files of a folder that may be traces by their names."""
+    return [
+        joined(folder, entry.name)
+        for entry in inside
+        if not entry.name.startswith(".") and is_candidate(entry.name) and entry.kind is Kind.FILE
+    ]
 
 
-def _folders_below(folder: Path, depth: int = _DEPTH) -> list[Path]:
-    with reading(folder):
-        inside = [
-            entry for entry in sorted(folder.iterdir()) if entry.is_dir() and not entry.name.startswith(".")
-        ]
+def _folders_below(
+    folder: str, inside: Iterable[Entry], files: FileSystem, depth: int = _DEPTH
+) -> list[tuple[str, list[Entry]]]:
+    """The folders inside a folder and inside those, each with what lies in it."""
+    below = [
+        joined(folder, entry.name)
+        for entry in inside
+        if entry.kind is Kind.FOLDER and not entry.name.startswith(".")
+    ]
     found = []
-    for entry in inside:
-        found.append(entry)
-        found += _folders_below(entry, depth - 1) if depth > 1 else []
+    for path, entries in zip(below, _each(files.entries, below, files), strict=True):
+        found.append((path, entries))
+        found += _folders_below(path, entries, files, depth - 1) if depth > 1 else []
     return found
 
 
-def _traces_in(files: Sequence[Path]) -> tuple[list[Found], list[Finding]]:
-    sniffed = [sniff(file) for file in files]
+def _each(question: Callable[[A], T], paths: Sequence[A], files: FileSystem) -> list[T]:
+    """The answer for each path, in their order; several are asked at the same time where each has to be waited for."""
+    if files.requests_at_once == 1 or len(paths) < 2:
+        return [question(path) for path in paths]
+    with ThreadPoolExecutor(files.requests_at_once) as executor:
+        return list(executor.map(question, paths))
+
+
+def _traces_in(paths: Sequence[str], files: FileSystem) -> tuple[list[Found], list[Finding]]:
+    sniffed = _each(sniff, paths, files)
     return [found for found, _ in sniffed if found], [
         finding for _, findings in sniffed for finding in findings
     ]
 
 
-def _traces_below(folder: Path) -> tuple[list[Found], list[Finding]]:
+def _traces_below(
+    folder: str, entries: Iterable[Entry], files: FileSystem
+) -> tuple[list[Found], list[Finding]]:
     """The traces of the folders inside a folder, where they are those of one run."""
-    inside = [(below, *_traces_in(_files_of(below))) for below in _folders_below(folder)]
+    inside = [
+        (below, *_traces_in(_candidates(below, entries), files))
+        for below, entries in _folders_below(folder, entries, files)
+    ]
     with_kineto = [below for below, traces, _ in inside if any(trace.kind == KINETO for trace in traces)]
     with_et = [below for below, traces, _ in inside if any(trace.kind == ET for trace in traces)]
     if len(with_kineto) > 1:
-        names = [str(below.relative_to(folder)) for below in with_kineto]
-        shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-        what = f"it holds no trace itself, and {len(names)} folders in it do: {shown}"
-        raise InputError(str(folder), what, "Name one of them")
+        names = [within(folder, below) for below in with_kineto]
+        listed = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+        what = f"it holds no trace itself, and {len(names)} folders in it do: {listed}"
+        raise InputError(folder, what, "Name one of them")
     if len(with_et) > 1:
         with_et = [below for below in with_et if below in with_kineto]
     used = {*with_kineto, *with_et}
@@ -160,12 +191,13 @@ def _traces_below(folder: Path) -> tuple[list[Found], list[Finding]]:
     )
 
 
-def _with_ranks_of_tails(traces: list[Found]) -> list[Found]:
+def _with_ranks_of_tails(traces: list[Found], files: FileSystem) -> list[Found]:
     """Read the ranks of several Kineto traces from their tails, where neither names nor heads contain them."""
     unknown = [trace for trace in traces if trace.kind == KINETO and trace.rank is None]
     if len(unknown) < 2:
         return traces
-    return [trace.of_rank(rank_in_tail(trace.path)) if trace in unknown else trace for trace in traces]
+    ranks = dict(zip(unknown, _each(lambda trace: rank_in_tail(trace.path), unknown, files), strict=True))
+    return [trace.of_rank(ranks[trace]) if trace in ranks else trace for trace in traces]
 
 
 def _by_rank(found: list[Found], what: str) -> tuple[dict[int, str], list[Finding]]:
@@ -189,7 +221,7 @@ def _by_rank(found: list[Found], what: str) -> tuple[dict[int, str], list[Findin
     for rank, paths in sorted(by_rank.items()):
         paths.sort(key=lambda path: (path.endswith(".sqlite"), -written_at_ns(path)))
         if len(paths) > 1:
-            others = ", ".join(Path(other).name for other in paths[1:])
+            others = ", ".join(name_of(other) for other in paths[1:])
             details = {"rank": rank, "files": len(paths), "kind": what, "others": others}
             if written_at_ns(paths[0]):
                 details["case"] = FindingCase.LAST_WRITTEN
@@ -209,24 +241,24 @@ def _without_partner(kinetos: dict[int, str], ets: dict[int, str]) -> list[Findi
     return findings
 
 
-def _not_exported(folder: Path) -> list[Finding]:
-    reports = sorted(folder.glob("*.nsys-rep"))
+def _not_exported(folder: str, inside: Iterable[Entry]) -> list[Finding]:
+    names = {entry.name for entry in inside}
     return [
-        Finding(FindingCode.NSYS_NOT_EXPORTED, str(report))
-        for report in reports
-        if not report.with_suffix(".sqlite").exists()
+        Finding(FindingCode.NSYS_NOT_EXPORTED, joined(folder, name))
+        for name in sorted(names)
+        if name.endswith(_REPORT) and name.removesuffix(_REPORT) + ".sqlite" not in names
     ]
 
 
-def _no_kineto(folder: Path, traces: list[Found]) -> InputError:
+def _no_kineto(folder: str, traces: list[Found], has_reports: bool) -> InputError:
     kinds = {trace.kind for trace in traces}
     if KINETO in kinds:
         what = "it holds several Kineto traces, and neither they nor their names tell a rank"
     elif kinds:
         what = "it holds Execution Traces, but no Kineto trace"
-    elif _not_exported(folder):
+    elif has_reports:
         advice = "Run: nsys export --type sqlite FILE"
-        return InputError(str(folder), "it holds reports of Nsight Systems that are not exported", advice)
+        return InputError(folder, "it holds reports of Nsight Systems that are not exported", advice)
     else:
         what = "there is no trace in it"
-    return InputError(str(folder), what, _EXPECTED)
+    return InputError(folder, what, _EXPECTED)

@@ -6,7 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from tracebraid.importers.reading import reading
+from tracebraid.filesystem.reading import reading
 from tracebraid.model.source_file import SourceFile
 
 __all__ = ["fingerprint", "is_unchanged"]

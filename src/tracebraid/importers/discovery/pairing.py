@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+from tracebraid.filesystem.paths import name_of
 from tracebraid.importers.discovery.sniff import ET, KINETO, Found
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
@@ -48,7 +48,7 @@ def pair_by_number(traces: list[Found]) -> tuple[list[Found], list[Finding]]:
             continue
         (rank,) = own
         partner = owners[KINETO if trace.kind == ET else ET][rank][0]
-        name = Path(partner.path).name
+        name = name_of(partner.path)
         found.append(trace.of_rank(rank))
         findings.append(Finding.of(FindingCode.PAIRED_BY_NUMBER, trace.path, rank=rank, partner=name))
     return found, findings
@@ -68,4 +68,4 @@ def _owners(traces: list[Found]) -> dict[int, list[Found]]:
 def _numbers(trace: Found) -> set[int]:
     if trace.rank is not None:
         return {trace.rank}
-    return {int(text) for text in _NUMBER.findall(Path(trace.path).name) if len(text) <= _MOST_DIGITS}
+    return {int(text) for text in _NUMBER.findall(name_of(trace.path)) if len(text) <= _MOST_DIGITS}

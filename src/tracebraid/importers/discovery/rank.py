@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+
+from tracebraid.filesystem.paths import name_of, parent_of
 
 __all__ = ["as_rank", "rank_from_name"]
 
@@ -17,12 +18,8 @@ _OTHER_NAMES = (
 
 def rank_from_name(path: str) -> int | None:
     """The rank in a file's name (`torch_et_3.json`, `rank-3.pt.trace.json.gz`) or its folder's (`rank_3/`), or None."""
-    parts = Path(path)
-    for pattern, text in (
-        (_RANK, parts.name),
-        *((p, parts.name) for p in _OTHER_NAMES),
-        (_RANK, parts.parent.name),
-    ):
+    name, folder = name_of(path), name_of(parent_of(path))
+    for pattern, text in ((_RANK, name), *((p, name) for p in _OTHER_NAMES), (_RANK, folder)):
         match = pattern.search(text)
         if match:
             return int(match.group(1))

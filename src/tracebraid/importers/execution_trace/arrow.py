@@ -12,10 +12,12 @@ import msgspec
 import polars as pl
 
 from tracebraid.errors import NotATraceError
+from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.file_object import file_object
+from tracebraid.filesystem.paths import name_of
 from tracebraid.importers.execution_trace.arrow_trial import survives_decoding
 from tracebraid.importers.execution_trace.recorded_attributes import collectives_of, is_collective
 from tracebraid.importers.execution_trace.tables import Recorded, assemble
-from tracebraid.importers.reading import reading
 from tracebraid.model.column import Kind, Table
 from tracebraid.model.et_arrow import HEADER, RECORDED_TABLES, RECORDED_TENSOR_USES, is_arrow, member_of
 from tracebraid.model.execution_trace import ExecutionTrace
@@ -41,7 +43,7 @@ _DAMAGE = (
 
 def is_et_arrow(path: str | Path) -> bool:
     """Whether a path names an Execution Trace in columns."""
-    return is_arrow(Path(path).name)
+    return is_arrow(name_of(str(path)))
 
 
 def read_et_arrow(path: str | Path) -> ExecutionTrace:
@@ -51,9 +53,10 @@ def read_et_arrow(path: str | Path) -> ExecutionTrace:
         InputError: it cannot be read, or a part of it is damaged.
         NotATraceError: it is no such archive.
     """
-    name = str(path)
+    file = file_system_of(str(path)).open(str(path))
+    name = file.path
     try:
-        with reading(path), zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file_object(file)) as archive:
             recorded = _recorded(archive, name)
     except KeyError as error:
         raise NotATraceError(

@@ -254,7 +254,7 @@ def open_array(source: Source) -> ArrayFile:
     Raises:
         NotATraceError: there is no such array in it.
     """
-    whole = source.mapped() or (source.memory if source.compression is None else None)
+    whole = source.whole()
     if whole is not None:
         found = _find_array(source, whole[:_HEADER_USUAL_BYTES], final=len(whole) <= _HEADER_USUAL_BYTES)
         found = found or _find_array(source, whole[:_HEADER_LIMIT_BYTES], final=True)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import mmap
-import os
 import sys
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracebraid.errors import InputError, NotATraceError
+from tracebraid.errors import NotATraceError
+from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.interface import OpenFile
+from tracebraid.filesystem.local import MemoryFile
 from tracebraid.importers.json_stream.compression import Compression, compression_of
 from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.importers.json_stream.unpack import unpack
-from tracebraid.importers.reading import reading
 
-__all__ = ["STDIN", "Source", "open_source", "read_range"]
+__all__ = ["STDIN", "Source", "open_source"]
 
 STDIN = "-"
 """The path that means standard input."""
@@ -48,88 +48,60 @@ class Source:
     """An opened input. A file is opened once; it is closed when nothing refers to its source any more.
 
     Args:
-        path: as the caller named it.
-        size_bytes: size on disk; of the data itself for standard input.
+        file: the open file, or the data of standard input.
         compression: how it is compressed; None where it is not.
-        memory: the data, where it did not come from a file.
-        descriptor: the open file; -1 where there is none.
         damage: filled while reading: what stopped a compressed stream before its end, and after how many
             uncompressed bytes.
-        done_bytes: how far `blocks` has come in the file on disk.
+        done_bytes: how far `blocks` has come in the file as it lies.
     """
 
-    path: str
-    size_bytes: int
+    file: OpenFile
     compression: Compression | None = None
-    memory: bytes | None = None
-    descriptor: int = -1
     damage: list[Issue] = field(default_factory=list)
     done_bytes: int = 0
 
-    def __post_init__(self) -> None:
-        if self.descriptor >= 0:
-            weakref.finalize(self, os.close, self.descriptor)
+    @property
+    def path(self) -> str:
+        """As the caller named it, or as messages name it."""
+        return self.file.path
+
+    @property
+    def size_bytes(self) -> int:
+        """Size as it lies, perhaps compressed; of the data itself for standard input."""
+        return self.file.size_bytes
 
     @property
     def is_database(self) -> bool:
         """Whether it is a file that SQLite can open."""
-        return self.memory is None and self.read(0, len(_SQLITE)) == _SQLITE
+        return not isinstance(self.file, MemoryFile) and self.read(0, len(_SQLITE)) == _SQLITE
 
     def blocks(self, block_bytes: int = 1 << 22) -> Iterator[bytes]:
         """The uncompressed bytes, block by block; a damaged stream ends early and says so in `damage`."""
         if self.compression is not None:
-            return unpack(lambda: self._disk_blocks(block_bytes // 8), self.compression, self.damage)
-        return self._disk_blocks(block_bytes)
+            return unpack(lambda: self._packed_blocks(block_bytes // 8), self.compression, self.damage)
+        return self._packed_blocks(block_bytes)
 
     def read(self, start: int, stop: int) -> bytes:
-        """The bytes as they lie on disk, from `start` up to `stop`; any thread may ask.
+        """The bytes as they lie, from `start` up to `stop`; any thread may ask."""
+        return self.file.read(start, stop)
 
-        Read, not mapped: the pages of a mapped file count as resident memory, and are faulted in page by page.
-        """
-        if self.memory is not None:
-            return self.memory[start:stop]
-        with reading(self.path):
-            return _read(self.descriptor, start, stop)
+    def whole(self) -> mmap.mmap | bytes | None:
+        """The uncompressed bytes as memory, where that costs no copy; None where they are to be read by `blocks`."""
+        return None if self.compression is not None else self.file.whole()
 
-    def mapped(self) -> mmap.mmap | None:
-        """The file mapped into memory; None where it is compressed or does not lie on disk."""
-        if self.compression is not None or self.memory is not None:
-            return None
-        with reading(self.path):
-            return mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
-
-    def _disk_blocks(self, block_bytes: int) -> Iterator[bytes]:
-        start = 0
-        while block := self.read(start, start + block_bytes):
-            start += len(block)
-            self.done_bytes = start
+    def _packed_blocks(self, block_bytes: int) -> Iterator[bytes]:
+        done = 0
+        for block in self.file.blocks(block_bytes):
+            done += len(block)
+            self.done_bytes = done
             yield block
-
-
-def read_range(path: str, start: int, stop: int) -> bytes:
-    """The bytes of a file from `start` up to `stop`, for a process that has no `Source` of it."""
-    with reading(path):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            return _read(descriptor, start, stop)
-        finally:
-            os.close(descriptor)
-
-
-def _read(descriptor: int, start: int, stop: int) -> bytes:
-    data = os.pread(descriptor, stop - start, start)
-    while len(data) < stop - start and (
-        more := os.pread(descriptor, stop - start - len(data), start + len(data))
-    ):
-        data += more
-    return data
 
 
 def open_source(path: str | Path, database: bool = False) -> Source:
     """Open a file, or standard input for `-`. A pipe with a name is read whole, like standard input.
 
     Args:
-        path: the file.
+        path: the file, or its URL.
         database: whether it may be an SQLite database.
 
     Raises:
@@ -138,31 +110,14 @@ def open_source(path: str | Path, database: bool = False) -> Source:
     """
     name = str(path)
     if name == STDIN:
-        name, data = "standard input", sys.stdin.buffer.read()
-        source = Source(name, len(data), memory=data)
+        source = Source(MemoryFile("standard input", sys.stdin.buffer.read()))
     else:
-        source = _open_file(Path(path), name)
+        source = Source(file_system_of(name).open(name))
     head = source.read(0, _HEAD_BYTES)
     if not (database and source.is_database):
-        _refuse_foreign(name, head)
+        _refuse_foreign(source.path, head)
     source.compression = compression_of(head)
     return source
-
-
-def _open_file(file: Path, name: str) -> Source:
-    try:
-        with reading(name):
-            is_folder = file.is_dir()
-        if is_folder:
-            raise InputError(name, "this is a folder", "Name one trace file, or open the folder as a job")
-        with reading(name):
-            if not file.is_file() and file.exists():
-                data = file.read_bytes()
-                return Source(name, len(data), memory=data)
-            descriptor = os.open(file, os.O_RDONLY)
-            return Source(name, os.fstat(descriptor).st_size, descriptor=descriptor)
-    except ValueError as error:
-        raise InputError(name, f"this is no path ({error})", "Check the path") from None
 
 
 def _refuse_foreign(name: str, head: bytes) -> None:

@@ -10,12 +10,15 @@ import numpy as np
 import polars as pl
 
 from tracebraid.errors import InputError
+from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.interface import Kind
+from tracebraid.filesystem.local import LocalFiles
+from tracebraid.filesystem.paths import name_of, shown
 from tracebraid.importers.discovery.rank import rank_from_name
 from tracebraid.importers.kineto.clock import BASE_LIMIT_NS
 from tracebraid.importers.nsys.events import device_work, host_calls, host_ops, marks, syncs
 from tracebraid.importers.nsys.tables import EXPORT_AGAIN, Export, open_export, rows_of, with_string
 from tracebraid.importers.process_groups import process_groups
-from tracebraid.importers.reading import reading
 from tracebraid.model.column import Table
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
@@ -35,6 +38,7 @@ from tracebraid.model.timeline import Timeline
 
 __all__ = ["read_nsys", "refuse_nsys_report"]
 
+_NOT_ON_DISK = "SQLite reads an export of Nsight Systems only from a file on disk"
 _REPORTS = (".nsys-rep", ".qdrep")
 _PID = (1 << 24) - 1
 """The bits of a process or thread id in `globalTid` and `globalPid`."""
@@ -62,16 +66,12 @@ def refuse_nsys_report(path: str | Path) -> None:
     Raises:
         InputError: it is a report.
     """
-    file = Path(path)
-    if file.suffix not in _REPORTS:
-        return
-    with reading(path):
-        is_file = file.is_file()
-    if is_file:
+    name = name_of(str(path))
+    if name.endswith(_REPORTS) and file_system_of(str(path)).kind(str(path)) is Kind.FILE:
         raise InputError(
-            str(path),
+            shown(path),
             "a report of Nsight Systems can only be read by nsys itself",
-            f"Run: nsys export --type sqlite {file.name}",
+            f"Run: nsys export --type sqlite {name}",
         )
 
 
@@ -82,13 +82,15 @@ def read_nsys(path: str | Path, progress: Progress | None = None) -> Timeline:
     columns that Kineto gives them; see docs/formats.md.
 
     Args:
-        path: the file, such as `nsys_0.sqlite`.
+        path: the file, such as `nsys_0.sqlite`; it has to lie on disk.
         progress: is called with the share of the file that is read, 0 to 1.
 
     Raises:
         InputError: the file cannot be read, or is no export with events.
     """
     report = progress or (lambda _: None)
+    if not isinstance(file_system_of(str(path)), LocalFiles):
+        raise InputError(shown(path), _NOT_ON_DISK, "Copy it to this machine first, and name the copy")
     with open_export(path) as export:
         base_ns = _base_time_ns(export)
         parts = _parts(export, report)

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from tracebraid.errors import InputError, NotATraceError
-from tracebraid.importers.reading import reading
+from tracebraid.filesystem.reading import reading
 from tracebraid.model.finding import Finding, Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
 

@@ -37,7 +37,7 @@ class Family(Enum):
 
 
 class Need(Enum):
-    """What a trace may lack, and an analysis needs; `model.sentences.NEED_SENTENCES` says how to capture it."""
+    """What a trace may lack, and an analysis needs; `model.need_sentences.NEED_SENTENCES` says how to capture it."""
 
     EVENTS = "events"
     """Anything at all."""

@@ -18,9 +18,9 @@ from tracebraid.model.answer_sentences import (
 )
 from tracebraid.model.answers.columns import STEP
 from tracebraid.model.collectives.codes import UNKNOWN_GROUP
+from tracebraid.model.need_sentences import NEED_SENTENCES
 from tracebraid.model.questions.analysis import Analysis, Answer, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
-from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.answers.answer_cells import MOMENTS, cell_text, heading, is_id, least_width, ranges
 from tracebraid.reports.answers.shown_columns import CONTEXT, PICKED_BY, SHOWN
 from tracebraid.reports.bars import bar

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from tracebraid.model.need_sentences import NEED_SENTENCES
 from tracebraid.model.questions.analysis import Answer, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.report.parts import DataTable, Missing, Note, Part
 from tracebraid.model.report.run_results import RunResults
-from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.answers.answers import no_rows_line, null_text, shown_names
 from tracebraid.reports.answers.shown_columns import PICKED_BY
 from tracebraid.reports.formulas import formula

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from tracebraid.model.need_sentences import NEED_SENTENCES
 from tracebraid.model.questions.analysis import Answer, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.report.parts import DataTable, Missing
 from tracebraid.model.report.run_results import RunResults
-from tracebraid.model.sentences import NEED_SENTENCES
 
 __all__ = ["answer_table", "frame_of", "lacking", "missing"]
 

@@ -6,11 +6,11 @@ import polars as pl
 
 from tracebraid.model.answers import FLAME_FRAMES, FLAME_NAMES, FlameKind, FlameTree
 from tracebraid.model.flame_titles import FLAME_TREE_TITLES
+from tracebraid.model.need_sentences import NEED_SENTENCES
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.report.flame_views import FLAME_FRAMES_VIEW, FLAME_NAMES_VIEW
 from tracebraid.model.report.parts import Chart, ChartKind, DataTable, Missing, Part, Section
 from tracebraid.model.report.run_results import RunResults
-from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.units import duration
 
 __all__ = ["flame"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from tracebraid.model.report.parts import Report, Section
+from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.report.parts import Note, Report, Section
 from tracebraid.model.report.run_results import RunResults
 from tracebraid.reports.sections.changes import changes
 from tracebraid.reports.sections.collectives import collectives
@@ -42,7 +45,22 @@ SECTIONS: tuple[Callable[[RunResults], Section | None], ...] = (
 """Each makes one section; None where the run gives no reason for it."""
 
 
+_OVER_RANKS = (job, heat, stragglers, collectives)
+"""Sections that compare ranks."""
+
+
 def run_report(results: RunResults, title: str) -> Report:
     """The report of a run."""
-    found = (section(results) for section in SECTIONS)
-    return Report(title, tuple(section for section in found if section is not None))
+    chosen = tuple(finding for finding in results.findings if finding.code is FindingCode.RANKS_CHOSEN)
+    found = []
+    for make in SECTIONS:
+        section = make(results)
+        if section is not None:
+            found.append(_with_notes(section, chosen) if make in _OVER_RANKS else section)
+    return Report(title, tuple(found))
+
+
+def _with_notes(section: Section, findings: Sequence[Finding]) -> Section:
+    """The section, which compares ranks, with what it cannot know on top."""
+    notes = [Note(finding.message, code=finding.code.value) for finding in findings]
+    return replace(section, parts=[*notes, *section.parts])

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import polars as pl
 
 from tracebraid.model.expressions import as_text
+from tracebraid.model.need_sentences import NEED_SENTENCES
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.report.parts import Chart, ChartKind, DataTable, Level, Missing, Note, Section
 from tracebraid.model.report.run_results import RunResults
 from tracebraid.model.report.timeline_tables import TIMELINE_LONGEST, TIMELINE_TABLES, SliceKind
-from tracebraid.model.sentences import NEED_SENTENCES
 from tracebraid.reports.answers.answer_cells import ranges
 from tracebraid.reports.units import duration
 

@@ -6,10 +6,11 @@ import polars as pl
 
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.finding import Finding
+from tracebraid.model.need_sentences import NEED_SENTENCES
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.report.parts import DataTable, Facts, Level, Note, Part, Section
 from tracebraid.model.report.run_results import RunResults
-from tracebraid.model.sentences import NEED_SENTENCES, reason_sentence
+from tracebraid.model.sentences import reason_sentence
 from tracebraid.reports.answers.answers import no_rows_line
 from tracebraid.reports.findings import alike, line_of_alike
 from tracebraid.reports.sections.answer_tables import answer_table

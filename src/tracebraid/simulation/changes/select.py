@@ -16,6 +16,7 @@ from tracebraid.model.graph.change import Where
 from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.kernel_family_rules import KernelFamily
+from tracebraid.model.number_ranges import number_ranges
 from tracebraid.simulation.changes.nesting import with_nested
 
 __all__ = ["selected"]
@@ -81,12 +82,8 @@ def _of_names(names: pl.Series, text: str) -> _Bools:
 
 def _of_numbers(numbers: pl.Series, key: str, text: str) -> _Bools:
     found = np.zeros(len(numbers), dtype=np.bool_)
-    for part in text.split(","):
-        match = _RANGE.fullmatch(part.strip())
-        if match is None:
-            raise ArgumentError(f"{key}={text}: give numbers and ranges, such as {key}=0,2-5")
-        low, high = int(match[1]), int(match[2] or match[1])
-        found |= numbers.is_between(low, high).fill_null(value=False).to_numpy()
+    for asked in number_ranges(text, f"numbers for {key}="):
+        found |= numbers.is_between(asked.start, asked.stop - 1).fill_null(value=False).to_numpy()
     return found
 
 

@@ -196,7 +196,7 @@ def test_processes_are_worth_their_start_for_large_files_only(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(6), raising=False)
     file = open_array(open_source(write(tmp_path / "t.json", kineto_text(EVENTS))))
     assert parallel.worth_processes(file) == 1
-    file.source.size_bytes = 150 << 20
+    monkeypatch.setattr(Source, "size_bytes", 150 << 20)
     assert parallel.worth_processes(file) == 3
-    file.source.size_bytes = 60 << 30
+    monkeypatch.setattr(Source, "size_bytes", 60 << 30)
     assert parallel.worth_processes(file) == 6

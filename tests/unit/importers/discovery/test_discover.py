@@ -173,8 +173,8 @@ def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_the_files_of_folders_are_listed_in_order(tmp_path: Path) -> None:
     for name in ("b.json", "a.json.gz", "c.txt", "et_plus_0.json"):
         (tmp_path / name).touch()
-    single = tmp_path / "c.txt"
-    assert trace_files([single, tmp_path]) == [single, tmp_path / "a.json.gz", tmp_path / "b.json"]
+    expected = [str(tmp_path / name) for name in ("c.txt", "a.json.gz", "b.json")]
+    assert trace_files([tmp_path / "c.txt", tmp_path]) == expected
 
 
 def test_a_folder_without_trace_files_cannot_be_listed(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_torchtitan_leaves_a_folder_for_each_iteration(tmp_path: Path) -> None:
     job = put(tmp_path, {f"iteration_10/rank{rank}_trace.json": kineto() for rank in (0, 1)})
     expected = [(rank, f"iteration_10/rank{rank}_trace.json", None) for rank in (0, 1)]
     assert pairs(job) == (expected, [])
-    assert [path.name for path in trace_files([job])] == ["rank0_trace.json", "rank1_trace.json"]
+    assert [Path(path).name for path in trace_files([job])] == ["rank0_trace.json", "rank1_trace.json"]
 
 
 @pytest.mark.parametrize("names", [("iteration_10", "iteration_20"), ("first", "second")])
