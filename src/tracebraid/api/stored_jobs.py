@@ -25,12 +25,14 @@ from tracebraid.store.rank_reader import StoredTables, linked_trace_of, read_con
 
 __all__ = ["ReadStored", "is_store", "matching_of", "open_store", "stored_origins"]
 
-_PEAK_OVER_STORE = 190
-"""The memory that `importers.peak_memory` states for the trace of 54 MB, over the size of its store."""
-_S_PER_BYTE = 4e-7
-"""Time for each byte of a store: a summary of the store of the 54 MB trace takes 1.2 s for 3 MB."""
 _SHOWN = 8
 """Ranks that a finding names."""
+_PEAK_OVER_STORED = 150
+"""The most memory that a command takes for a byte of a rank's files: `report` of a stored trace of 54 MB of JSON."""
+_S_PER_BYTE = 1e-7
+"""Time for a byte of a rank's files: `summary` of the same."""
+_S_PER_RANK = 0.02
+"""Time for a rank, however small. Measured by `python -m benchmarks.scale`, with the others."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class ReadStored:
         store: the folder of the store.
         matching: how the two traces are matched; None: as when they were packed.
         errors: why ranks could not be read when they were packed.
-        sizes_bytes: of all files of each rank.
+        sizes_bytes: of the files of each rank that is packed.
     """
 
     store: str
@@ -54,10 +56,10 @@ class ReadStored:
         size_bytes = self.sizes_bytes.get(files.rank)
         if size_bytes is None:
             return None
-        return RankCost(_PEAK_OVER_STORE * size_bytes, _S_PER_BYTE * size_bytes)
+        return RankCost(_PEAK_OVER_STORED * size_bytes, _S_PER_RANK + _S_PER_BYTE * size_bytes)
 
     def with_processes(self, processes: int) -> ReadStored:
-        """See `ScalableWork`: a rank of a store is read in one process."""
+        """See `ScalableWork`; tables are read in threads of Polars."""
         return self
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
@@ -107,8 +109,8 @@ def open_store(path: str | Path, matching: Matching, window: int | None, engine:
         raise InputError(str(store), "no rank of this store is packed", advice)
     own = matching in (Matching(), matching_of(manifest.options))
     errors = {entry.rank: _error_of(store, entry) for entry in entries if entry.error is not None}
-    sizes = {entry.rank: entry.size_bytes for entry in entries if entry.size_bytes is not None}
-    load = ReadStored(str(store), None if own else matching, errors, sizes)
+    sizes_bytes = {entry.rank: entry.size_bytes for entry in entries if entry.size_bytes is not None}
+    load = ReadStored(str(store), None if own else matching, errors, sizes_bytes)
     return Job(manifest.path, tuple(map(_files_of, entries)), load, findings, engine)
 
 
