@@ -9,7 +9,7 @@ from pathlib import Path
 from tracebraid.errors import InputError
 from tracebraid.importers.sampling.rank_origins import origin_of_header
 from tracebraid.linking.link_traces import link_traces
-from tracebraid.model.engine import Engine
+from tracebraid.model.engine import Engine, RankCost
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.job import Job
@@ -27,6 +27,12 @@ __all__ = ["ReadStored", "is_store", "matching_of", "open_store", "stored_origin
 
 _SHOWN = 8
 """Ranks that a finding names."""
+_PEAK_OVER_STORED = 150
+"""The most memory that a command takes for a byte of a rank's files: `report` of a stored trace of 54 MB of JSON."""
+_S_PER_BYTE = 1e-7
+"""Time for a byte of a rank's files: `summary` of the same."""
+_S_PER_RANK = 0.02
+"""Time for a rank, however small. Measured by `python -m benchmarks.scale`, with the others."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +43,24 @@ class ReadStored:
         store: the folder of the store.
         matching: how the two traces are matched; None: as when they were packed.
         errors: why ranks could not be read when they were packed.
+        sizes_bytes: of the files of each rank that is packed.
     """
 
     store: str
     matching: Matching | None
     errors: Mapping[int, InputError]
+    sizes_bytes: Mapping[int, int]
+
+    def cost(self, files: RankFiles) -> RankCost | None:
+        """See `ScalableWork`."""
+        size_bytes = self.sizes_bytes.get(files.rank)
+        if size_bytes is None:
+            return None
+        return RankCost(_PEAK_OVER_STORED * size_bytes, _S_PER_RANK + _S_PER_BYTE * size_bytes)
+
+    def with_processes(self, processes: int) -> ReadStored:
+        """See `ScalableWork`; tables are read in threads of Polars."""
+        return self
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         """See `Load`."""
@@ -81,7 +100,8 @@ def open_store(path: str | Path, matching: Matching, window: int | None, engine:
             for entry in entries
             if entry.rank in there or entry.error is not None or entry.kineto is None
         )
-        missing = [entry.rank for entry in manifest.ranks if entry not in entries]
+        known = {entry.rank for entry in entries}
+        missing = [entry.rank for entry in manifest.ranks if entry.rank not in known]
     if missing:
         findings = (*findings, _incomplete(store, missing, len(manifest.ranks)))
     if not any(entry.kineto is not None for entry in entries):
@@ -89,7 +109,8 @@ def open_store(path: str | Path, matching: Matching, window: int | None, engine:
         raise InputError(str(store), "no rank of this store is packed", advice)
     own = matching in (Matching(), matching_of(manifest.options))
     errors = {entry.rank: _error_of(store, entry) for entry in entries if entry.error is not None}
-    load = ReadStored(str(store), None if own else matching, errors)
+    sizes_bytes = {entry.rank: entry.size_bytes for entry in entries if entry.size_bytes is not None}
+    load = ReadStored(str(store), None if own else matching, errors, sizes_bytes)
     return Job(manifest.path, tuple(map(_files_of, entries)), load, findings, engine)
 
 
