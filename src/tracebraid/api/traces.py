@@ -10,6 +10,7 @@ from pathlib import Path
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import AUTO, engine_of
+from tracebraid.api.querying.sql import sql
 from tracebraid.api.stored_jobs import is_store, open_store, stored_origins
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
@@ -89,10 +90,10 @@ def open(
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
     if is_store(path):
-        job = open_store(path, how, window, runs_in)
+        job = replace(open_store(path, how, window, runs_in), answer_sql=sql)
         return with_chosen_ranks(job, choice, partial(stored_origins, path))
     files, findings = find_rank_files(path, window)
-    job = Job(shown(path), files, _ReadAndLink(processes, how), findings, runs_in)
+    job = Job(shown(path), files, _ReadAndLink(processes, how), findings, runs_in, answer_sql=sql)
     return with_chosen_ranks(job, choice, rank_origins)
 
 
