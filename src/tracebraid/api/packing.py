@@ -10,6 +10,7 @@ import msgspec
 
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import AUTO
+from tracebraid.api.stored_questions import store_answers
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import InputError, OutputError
 from tracebraid.files import write_whole, writing
@@ -23,6 +24,7 @@ from tracebraid.model.matching import Matching
 from tracebraid.model.packed import Packed
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.source_file import SourceFile
+from tracebraid.store.answers.joined import join_answers
 from tracebraid.store.entries import whole_rank
 from tracebraid.store.findings import stored_error, stored_findings
 from tracebraid.store.layout import FORMAT_VERSION, MANIFEST, is_store
@@ -98,6 +100,7 @@ class _PackRank(LoadingWork):
         # Before they are read: a file that changes meanwhile is packed again.
         sources = fingerprint(files.kineto), _fingerprint_of_et(files.et)
         linked = self.load(files, progress)
+        store_answers(Path(self.store), files.rank, linked)
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
 
 
@@ -130,6 +133,8 @@ def _pack(job: Job, store: Path, options: PackOptions, wanted: _Wanted, progress
         else:
             errors.append((outcome.files, outcome.error))
             entries[rank] = msgspec.structs.replace(entries[rank], error=stored_error(outcome.error))
+    descriptions = {rank: entry.sha256 for rank, entry in entries.items() if entry.sha256 is not None}
+    join_answers(store, descriptions, (FORMAT_VERSION, options.writer))
     complete = all(entry.kineto is None or entry.sha256 or entry.error for entry in entries.values())
     _write_manifest(store, job, options, entries.values(), complete)
     if not packed and not kept:
