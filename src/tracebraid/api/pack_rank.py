@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracebraid.api.stored_questions import store_answers
 from tracebraid.errors import InputError
 from tracebraid.importers.discovery.fingerprint import fingerprint
 from tracebraid.model.engine import LoadingWork
@@ -34,6 +35,7 @@ class PackRank(LoadingWork):
         # Before they are read: a file that changes meanwhile is packed again.
         sources = fingerprint(files.kineto), _fingerprint_of_et(files.et)
         linked = self.load(files, progress)
+        store_answers(Path(self.store), files.rank, linked)
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
 
 
