@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # It runs work that it is handed, here or in other processes.
     "engine": {"child_process", "errors", "model"},
     # Tables and facts of the model to files and back: what they are computed by, it does not know.
-    "store": {"model", "errors", "files"},
+    "store": {"filesystem", "model", "errors", "files"},
     # It serves bytes: what a report is, and how a timeline is written, it is handed.
     "viewer": {"errors"},
     "api": {
@@ -136,6 +136,8 @@ def test_no_module_imports_an_optional_library() -> None:
     assert in_modules(optional) == {
         **{module: {"torch"} for module in KNOWS_TORCH},
         "compiled.py": {"numba"},
+        "filesystem/remote/fsspec_files.py": {"fsspec"},
+        "filesystem/remote/object_stores.py": {"obstore"},
         "reports/page/page.py": {"jinja2"},
     }
 

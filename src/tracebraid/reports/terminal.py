@@ -184,7 +184,9 @@ def breakdown_table(frame: pl.DataFrame) -> Table:
         table.add_row(*cells)
     more = [f"{frame.height - shown.height} more steps"] if shown.height < frame.height else []
     if every > _RANKS_SHOWN:
-        more += [f"{every - _RANKS_SHOWN:,} more ranks, which compute less than the most and more than the least"]
+        more += [
+            f"{every - _RANKS_SHOWN:,} more ranks, which compute less than the most and more than the least"
+        ]
     if more:
         table.caption = "; ".join((*more, "--json has all"))
     return table

@@ -6,6 +6,9 @@ import hashlib
 import os
 from pathlib import Path
 
+from tracebraid.errors import InputError
+from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.paths import is_url
 from tracebraid.filesystem.reading import reading
 from tracebraid.model.source_file import SourceFile
 
@@ -15,11 +18,13 @@ _BLOCK_BYTES = 1 << 20
 
 
 def fingerprint(path: str) -> SourceFile:
-    """Size, time of change and hash of a file.
+    """Size, time of change and hash of a file; of one behind a URL its size and what the server calls its state.
 
     Raises:
         InputError: it cannot be read.
     """
+    if is_url(path):
+        return _named_by_server(path)
     digest = hashlib.sha256()
     with reading(path), Path(path).open("rb") as file:
         status = os.fstat(file.fileno())
@@ -33,6 +38,11 @@ def is_unchanged(known: SourceFile) -> bool:
 
     A file that is not there any more, or was never read, counts as changed.
     """
+    if is_url(known.path):
+        try:
+            return known.version is not None and _named_by_server(known.path) == known
+        except InputError:
+            return False
     try:
         status = Path(known.path).stat()
     except OSError:
@@ -42,3 +52,8 @@ def is_unchanged(known: SourceFile) -> bool:
     if status.st_mtime_ns == known.mtime_ns:
         return True
     return fingerprint(known.path).sha256 == known.sha256
+
+
+def _named_by_server(url: str) -> SourceFile:
+    file = file_system_of(url).open(url)
+    return SourceFile(file.path, file.size_bytes, version=file.version or None)
