@@ -64,6 +64,8 @@ class CachedLoad(LoadingWork):
             known = _sources(in_archive(self.archive, files))
         except InputError:
             # Reading it says what is wrong, or reads it without its Execution Trace.
+            known = None
+        if known is None:
             return self._read(files, progress)
         kept = self.cache.take(known.key(files.rank, self.options), files.rank)
         if kept is not None:
@@ -100,16 +102,21 @@ class _Sources:
 
     def key(self, rank: int, options: PackOptions) -> str:
         """Tells what is in the cache of these files, linked with these options."""
-        files = [None if file is None else (file.path, file.sha256) for file in (self.kineto, self.et)]
+        files = [
+            None if file is None else (file.path, file.size_bytes, file.sha256, file.version)
+            for file in (self.kineto, self.et)
+        ]
         told = [FORMAT_VERSION, rank, files, self.recorder, msgspec.to_builtins(options)]
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
-def _sources(files: RankFiles) -> _Sources:
+def _sources(files: RankFiles) -> _Sources | None:
+    """What the files hold; None where a server does not tell one state of a file from another."""
     assert files.kineto is not None, "a job opens only ranks that have a Kineto trace"
-    if files.et is None:
-        return _Sources(fingerprint(files.kineto), None, "")
-    return _Sources(fingerprint(files.kineto), fingerprint(files.et), recorder_of(files.et))
+    kineto, et = fingerprint(files.kineto), None if files.et is None else fingerprint(files.et)
+    if any(file is not None and file.sha256 is None and not file.version for file in (kineto, et)):
+        return None
+    return _Sources(kineto, et, "" if files.et is None else recorder_of(files.et))
 
 
 def cache_for(path: str) -> tuple[Cache | None, bool, list[Finding]]:

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.caching import CachedLoad, cache_for
@@ -40,6 +43,7 @@ from tracebraid.version import __version__
 
 __all__ = [
     "Progress",
+    "ReadAndLink",
     "demo_path",
     "info",
     "link",
@@ -97,21 +101,28 @@ def open(
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
     if is_store(path):
-        job = open_store(path, how, window, runs_in)
+        job = replace(open_store(path, how, window, runs_in), answer_sql=_answer_sql)
         return with_chosen_ranks(job, choice, partial(stored_origins, path))
     place = with_files(path)
     archive = archive_of(place)
     files, findings = find_rank_files(place, window)
-    load: Load = _ReadAndLink(processes, how, archive)
+    load: Load = ReadAndLink(processes, how, archive)
     if cache:
         load, noticed = _cached(load, place, how)
         findings = (*findings, *noticed)
-    job = Job(shown(path), files, load, findings, runs_in)
+    job = Job(shown(path), files, load, findings, runs_in, answer_sql=_answer_sql)
     return with_chosen_ranks(job, choice, partial(rank_origins, archive=archive))
 
 
+def _answer_sql(job: Job, query: str, **options: Any) -> pl.DataFrame:
+    """See `tracebraid.sql`; what it needs, such as every analysis, is loaded for a query alone."""
+    from tracebraid.api.querying.sql import sql
+
+    return sql(job, query, **options)
+
+
 @dataclass(frozen=True)
-class _ReadAndLink:
+class ReadAndLink:
     """Opens a rank of a folder of traces."""
 
     processes: int | None
@@ -123,11 +134,12 @@ class _ReadAndLink:
         located = in_archive(self.archive, files)
         return reading_cost(located.kineto, located.et)
 
-    def with_processes(self, processes: int) -> _ReadAndLink:
+    def with_processes(self, processes: int) -> ReadAndLink:
         """See `ScalableWork`; what the caller asked for stays."""
         return replace(self, processes=self.processes or processes)
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        """See `Load`."""
         located = in_archive(self.archive, files)
         assert located.kineto is not None, "a job opens only ranks that have a Kineto trace"
         kineto, et_path = located.kineto, located.et
@@ -144,9 +156,9 @@ def _cached(load: Load, place: str, matching: Matching) -> tuple[Load, list[Find
     return CachedLoad(load, kept, options, archive_of(place), adds), findings
 
 
-def archive_of_job(job: Job) -> ArchiveFiles | None:
-    """The archive that a job was opened from; None where it was none."""
-    return job.load.archive if isinstance(job.load, _ReadAndLink | CachedLoad) else None
+def archive_of_load(load: object) -> ArchiveFiles | None:
+    """The archive that a job's loader reads; None where it is none."""
+    return load.archive if isinstance(load, ReadAndLink | CachedLoad) else None
 
 
 def link(

@@ -9,6 +9,7 @@ from tracebraid.filesystem.archives.archive_files import ArchiveFiles, open_arch
 from tracebraid.filesystem.interface import FileSystem, Kind
 from tracebraid.filesystem.local import LocalFiles
 from tracebraid.filesystem.paths import KnownPath, is_url, parent_of, text_of
+from tracebraid.filesystem.remote.choose import remote_files_of
 from tracebraid.model.rank_files import RankFiles
 
 __all__ = ["archive_of", "file_system_of", "in_archive", "with_files"]
@@ -66,7 +67,7 @@ def in_archive(archive: ArchiveFiles | None, files: RankFiles) -> RankFiles:
 
 
 def _holder_of(path: str) -> FileSystem:
-    return LocalFiles()
+    return remote_files_of(path) if is_url(path) else LocalFiles()
 
 
 def _archive_around(files: FileSystem, path: str) -> ArchiveFiles | None:

@@ -36,6 +36,11 @@ class MemberFile:
     damage: list[Issue] = field(default_factory=list)
 
     @property
+    def version(self) -> str:
+        """See `OpenFile`: that of the archive."""
+        return self.archive.version
+
+    @property
     def size_bytes(self) -> int:
         """Its size unpacked, as the archive states it; of one that is cut off, no more than there is of it."""
         if self.member.packing:

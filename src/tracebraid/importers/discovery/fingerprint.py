@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
+from pathlib import Path
 
 from tracebraid.errors import InputError
 from tracebraid.filesystem.choose import archive_of, file_system_of
-from tracebraid.filesystem.interface import OpenFile
-from tracebraid.filesystem.local import LocalFile
+from tracebraid.filesystem.paths import is_url
 from tracebraid.model.source_file import SourceFile
 
 __all__ = ["fingerprint", "is_unchanged"]
@@ -17,14 +16,18 @@ _BLOCK_BYTES = 1 << 20
 
 
 def fingerprint(path: str) -> SourceFile:
-    """Size, time of change and hash of a file; the time is that of its archive where it lies in one.
+    """Size, time of change and hash of a file; of one behind a URL its size and what the server calls its state.
+
+    The time of a member of an archive is that of the archive.
 
     Raises:
         InputError: it cannot be read.
     """
+    if _is_of_server(path):
+        return _named_by_server(path)
+    mtime_ns = _mtime_ns(path)
     file = file_system_of(path).open(path)
     digest = hashlib.sha256()
-    mtime_ns = _mtime_ns(path, file)
     for block in file.blocks(_BLOCK_BYTES):
         digest.update(block)
     return SourceFile(str(path), file.size_bytes, mtime_ns, digest.hexdigest())
@@ -40,23 +43,30 @@ def is_unchanged(known: SourceFile, path: str) -> bool:
         path: its path, which may know the archive that it lies in.
     """
     try:
-        file = file_system_of(path).open(path)
-        if file.size_bytes != known.size_bytes:
+        if _is_of_server(path):
+            return known.version is not None and _named_by_server(path) == known
+        mtime_ns = _mtime_ns(path)
+        if known.sha256 is None or file_system_of(path).open(path).size_bytes != known.size_bytes:
             return False
-        mtime_ns = _mtime_ns(path, file)
-        return (mtime_ns is not None and mtime_ns == known.mtime_ns) or (
-            fingerprint(path).sha256 == known.sha256
-        )
+        return mtime_ns == known.mtime_ns is not None or fingerprint(path).sha256 == known.sha256
     except InputError:
         return False
 
 
-def _mtime_ns(path: str, file: OpenFile) -> int | None:
-    """When a file was changed last; None where that is unknown."""
+def _is_of_server(path: str) -> bool:
+    """Whether a file itself lies behind a URL; a member of an archive there is read to know its content."""
+    return is_url(path) and archive_of(path) is None
+
+
+def _mtime_ns(path: str) -> int | None:
+    """When a file was changed last; None where it is none of the disk."""
     archive = archive_of(path)
     try:
-        if isinstance(file, LocalFile):
-            return os.fstat(file.descriptor).st_mtime_ns
-        return None if archive is None else os.stat(archive.path).st_mtime_ns  # noqa: PTH116 - it may be a URL
+        return Path(path if archive is None else archive.path).stat().st_mtime_ns
     except OSError:
         return None
+
+
+def _named_by_server(url: str) -> SourceFile:
+    file = file_system_of(url).open(url)
+    return SourceFile(file.path, file.size_bytes, version=file.version or None)
