@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from tracebraid.errors import InputError
-from tracebraid.importers.discovery.fingerprint import fingerprint
+from tracebraid.importers.discovery.fingerprint import fingerprint, unless_changed
 from tracebraid.model.engine import LoadingWork
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.source_file import SourceFile
@@ -31,9 +32,11 @@ class PackRank(LoadingWork):
     def __call__(self, files: RankFiles, progress: Progress | None) -> RankEntry:
         """See `RankWork`."""
         assert files.kineto is not None, "only ranks that have a Kineto trace are packed"
-        # Before they are read: a file that changes meanwhile is packed again.
-        sources = fingerprint(files.kineto), _fingerprint_of_et(files.et)
-        linked = self.load(files, progress)
+        with ThreadPoolExecutor(1) as beside:
+            kineto = beside.submit(fingerprint, files.kineto)
+            linked = self.load(files, progress)
+        # A file that was changed while it was read is packed again by the next pack.
+        sources = unless_changed(kineto.result()), _fingerprint_of_et(files.et)
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
 
 

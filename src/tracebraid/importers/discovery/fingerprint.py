@@ -10,7 +10,7 @@ from tracebraid.filesystem.choose import file_system_of
 from tracebraid.filesystem.paths import is_url
 from tracebraid.model.source_file import SourceFile
 
-__all__ = ["fingerprint", "is_unchanged"]
+__all__ = ["fingerprint", "is_unchanged", "unless_changed"]
 
 _BLOCK_BYTES = 1 << 20
 
@@ -43,6 +43,11 @@ def is_unchanged(known: SourceFile) -> bool:
         return mtime_ns == known.mtime_ns is not None or fingerprint(known.path).sha256 == known.sha256
     except InputError:
         return False
+
+
+def unless_changed(known: SourceFile) -> SourceFile:
+    """A fingerprint, if the file was not changed since; else its path alone, which counts as changed later."""
+    return known if _mtime_ns(known.path) == known.mtime_ns else SourceFile(known.path)
 
 
 def _mtime_ns(path: str) -> int | None:
