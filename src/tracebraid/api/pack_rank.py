@@ -8,13 +8,17 @@ from pathlib import Path
 
 from tracebraid.errors import InputError
 from tracebraid.importers.discovery.fingerprint import fingerprint, unless_changed
+from tracebraid.linking.cut_steps import cut_to_steps
+from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.engine import LoadingWork
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.matching import Matching
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.source_file import SourceFile
 from tracebraid.store.manifest import PackOptions, RankEntry
 from tracebraid.store.rank_writer import write_rank
 
-__all__ = ["PackRank"]
+__all__ = ["LoadSteps", "PackRank"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,25 @@ class PackRank(LoadingWork):
         # A file that was changed while it was read is packed again by the next pack.
         sources = unless_changed(kineto.result()), _fingerprint_of_et(files.et)
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
+
+
+@dataclass(frozen=True)
+class LoadSteps(LoadingWork):
+    """Opens a rank, cut to some steps.
+
+    Args:
+        matching: how its two traces are matched.
+        steps: the numbers of the steps.
+    """
+
+    matching: Matching
+    steps: tuple[range, ...]
+
+    def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        """See `Load`."""
+        whole: LinkedTrace = self.load(files, progress)
+        timeline = cut_to_steps(whole.timeline, whole.launches, self.steps)
+        return link_traces(timeline, whole.stages.et, self.matching)
 
 
 def _fingerprint_of_et(path: str | None) -> SourceFile | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from tracebraid.api.capture_facts import capture_facts
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import AUTO
-from tracebraid.api.pack_rank import PackRank
+from tracebraid.api.pack_rank import LoadSteps, PackRank
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import InputError, OutputError
 from tracebraid.files import write_whole, writing
@@ -21,6 +22,7 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.job import Job
 from tracebraid.model.matching import Matching
+from tracebraid.model.number_ranges import number_ranges
 from tracebraid.model.packed import Packed
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.source_file import SourceFile
@@ -47,6 +49,7 @@ def pack(
     engine: Engine | str = AUTO,
     matching: Matching | str = "auto",
     window: int | None = None,
+    steps: str | None = None,
     ranks: str | Iterable[int] | None = None,
     sample: int | None = None,
     from_scratch: bool = False,
@@ -63,6 +66,8 @@ def pack(
         engine: how the work over the ranks runs, see `engine_of`.
         matching: as in `link`.
         window: which window of a capture, from 0; None for the last one.
+        steps: numbers of the profiler's steps, such as `3,5-8`: only what belongs to them is packed, and the store says
+            so; None for all that there is. See docs/store.md.
         ranks: only these are packed now; the store says that the others are missing, until they are packed, too.
         sample: only so many are packed now, as in `open`.
         from_scratch: whether ranks that are there already are packed again, and those forgotten whose traces are gone.
@@ -83,7 +88,9 @@ def pack(
         raise InputError(str(path), "this is a store already", "Pack the folder of the traces")
     _refuse_target(store, Path(path))
     job = open_job(path, matching=how, window=window, engine=engine)
-    options = PackOptions(__version__, how.match, how.annotation, how.iteration, window)
+    if steps is not None:
+        job = replace(job, load=LoadSteps(job.load, how, number_ranges(steps, "steps")))
+    options = PackOptions(__version__, how.match, how.annotation, how.iteration, window, steps)
     with writing(store):
         store.mkdir(parents=True, exist_ok=True)
     with locked(store):

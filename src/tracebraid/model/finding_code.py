@@ -34,6 +34,8 @@ class FindingCode(str, Enum):
     DEVICE_WORK_UNREAD = "device-work-unread"
     HOST_OPS_MISSING = "host-ops-missing"
     DEVICE_WORK_MISSING = "device-work-missing"
+    STEPS_CHOSEN = "steps-chosen"
+    """Found by `tracebraid pack --steps`."""
     STORE_DAMAGED = "store-damaged"
     STORE_INCOMPLETE = "store-incomplete"
     NAME_ESCAPED = "name-escaped"
