@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracebraid.api.stored_questions import store_answers
 from tracebraid.errors import InputError
 from tracebraid.importers.discovery.fingerprint import fingerprint, unless_changed
 from tracebraid.linking.cut_steps import cut_to_steps
@@ -41,6 +42,7 @@ class PackRank(LoadingWork):
             linked = self.load(files, progress)
         # A file that was changed while it was read is packed again by the next pack.
         sources = unless_changed(kineto.result()), _fingerprint_of_et(files.et)
+        store_answers(Path(self.store), files.rank, linked)
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
 
 

@@ -26,6 +26,7 @@ from tracebraid.model.number_ranges import number_ranges
 from tracebraid.model.packed import Packed
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.source_file import SourceFile
+from tracebraid.store.answers.joined import join_answers
 from tracebraid.store.entries import whole_rank
 from tracebraid.store.findings import stored_error, stored_findings
 from tracebraid.store.layout import CAPTURE, FORMAT_VERSION, MANIFEST, is_store
@@ -125,6 +126,8 @@ def _pack(
             forget_rank(store, rank)
             errors.append((outcome.files, outcome.error))
             entries[rank] = msgspec.structs.replace(entries[rank], error=stored_error(outcome.error))
+    descriptions = {rank: entry.sha256 for rank, entry in entries.items() if entry.sha256 is not None}
+    join_answers(store, descriptions, (FORMAT_VERSION, options.writer))
     complete = all(entry.kineto is None or entry.sha256 or entry.error for entry in entries.values())
     _write_manifest(store, job, options, entries.values(), complete)
     if errors and not packed and not kept:
