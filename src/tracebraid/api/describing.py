@@ -10,14 +10,12 @@ from typing import TypeAlias
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.stored_jobs import is_store, open_store
 from tracebraid.api.traces import info, trace_files
-from tracebraid.errors import InputError
 from tracebraid.model.engine import InProcess
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.job import Job
 from tracebraid.model.matching import Matching
-from tracebraid.model.rank_files import Progress
-from tracebraid.store.manifest import RankEntry
-from tracebraid.store.opening import read_manifest
+from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.store.rank_reader import read_content
 
 __all__ = ["AskInfo", "infos"]
 
@@ -37,31 +35,22 @@ def infos(path: str | Path) -> list[AskInfo]:
     if not is_store(path):
         return [partial(info, file) for file in trace_files([path])]
     job = open_store(path, Matching(), None, InProcess())
-    packed = {files.rank for files in job.files if files.kineto is not None}
-    entries = [entry for entry in read_manifest(Path(path)).ranks if entry.rank in packed]
     found: list[tuple[str, AskInfo]] = []
-    for entry in entries:
-        if entry.kineto is not None:
-            found.append((entry.kineto.path, partial(_of_timeline, job, entry)))
-        if entry.et is not None:
-            found.append((entry.et.path, partial(_of_execution_trace, job, entry)))
+    for files in job.files:
+        if files.kineto is not None:
+            found.append((files.kineto, partial(_of_timeline, Path(path), job, files)))
+        if files.kineto is not None and files.et is not None:
+            found.append((files.et, partial(_of_execution_trace, Path(path), job, files)))
     return [ask for _, ask in sorted(found, key=lambda named: Path(named[0]))]
 
 
-def _of_timeline(job: Job, entry: RankEntry, _: Progress | None) -> FileInfo:
-    linked = job[entry.rank]
-    return timeline_info(linked.timeline, _size(entry, of_et=False))
+def _of_timeline(store: Path, job: Job, files: RankFiles, _: Progress | None) -> FileInfo:
+    linked = job.load(files, None)
+    return timeline_info(linked.timeline, read_content(store, files.rank).kineto.size_bytes or 0)
 
 
-def _of_execution_trace(job: Job, entry: RankEntry, _: Progress | None) -> FileInfo:
-    et = job[entry.rank].et
+def _of_execution_trace(store: Path, job: Job, files: RankFiles, _: Progress | None) -> FileInfo:
+    et, source = job.load(files, None).et, read_content(store, files.rank).et
     assert et is not None, "the rank has an Execution Trace"
-    return execution_trace_info(et, _size(entry, of_et=True))
-
-
-def _size(entry: RankEntry, of_et: bool) -> int:
-    source = entry.et if of_et else entry.kineto
-    if source is None or source.size_bytes is None:
-        advice = "Pack it again: what is there already is kept"
-        raise InputError(source.path if source else "", "its size is not known: it was never read", advice)
-    return source.size_bytes
+    assert source is not None, "it was read from a file"
+    return execution_trace_info(et, source.size_bytes or 0)

@@ -28,7 +28,7 @@ from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.source_file import SourceFile
 from tracebraid.store.answers.joined import join_answers
 from tracebraid.store.entries import whole_rank
-from tracebraid.store.findings import stored_error, stored_findings
+from tracebraid.store.findings import error_of, stored_error, stored_findings
 from tracebraid.store.layout import CAPTURE, FORMAT_VERSION, MANIFEST, is_store
 from tracebraid.store.leftovers import is_other, remove_parts
 from tracebraid.store.lock import locked
@@ -138,7 +138,11 @@ def _pack(
         kept=tuple(sorted(kept)),
         failed=tuple(files.rank for files, _ in errors),
         size_bytes=sum(entry.size_bytes or 0 for entry in entries.values()),
-        findings=(*job.findings, *(_unreadable(files.rank, error) for files, error in errors)),
+        findings=(
+            *job.findings,
+            *(_unreadable(files.rank, error) for files, error in errors),
+            *(_unlinked(entries[rank]) for rank in packed if entries[rank].link_error is not None),
+        ),
     )
 
 
@@ -189,6 +193,13 @@ def _write_manifest(
 def _unreadable(rank: int, error: InputError) -> Finding:
     details = {"case": FindingCase.RANK_LEFT_OUT, "rank": rank, "problem": error.problem}
     return Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details)
+
+
+def _unlinked(entry: RankEntry) -> Finding:
+    assert entry.link_error is not None, "only entries with an error are asked"
+    error = error_of(entry.link_error)
+    path, problem = (error.path, error.problem) if isinstance(error, InputError) else ("", str(error))
+    return Finding.of(FindingCode.STORE_UNLINKED, path, rank=entry.rank, problem=problem)
 
 
 def _refuse_target(store: Path, path: Path) -> None:

@@ -38,6 +38,8 @@ class FindingCode(str, Enum):
     """Found by `tracebraid pack --steps`."""
     STORE_DAMAGED = "store-damaged"
     STORE_INCOMPLETE = "store-incomplete"
+    STORE_UNLINKED = "store-unlinked"
+    """Found by `tracebraid pack`."""
     NAME_ESCAPED = "name-escaped"
     """Found by a capture in its own files; it stands in the manifest."""
     # Structure of the Execution Trace
