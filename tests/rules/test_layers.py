@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # It is handed files of tables and runs queries over them: how a table is made, or where it lies, is not its matter.
     "queries": {"model", "errors"},
     # Tables and facts of the model to files and back: what they are computed by, it does not know.
-    "store": {"model", "errors", "files"},
+    "store": {"filesystem", "model", "errors", "files"},
     # It serves bytes: what a report is, and how a timeline is written, it is handed.
     "viewer": {"errors"},
     "api": {
@@ -141,6 +141,8 @@ def test_no_module_imports_an_optional_library() -> None:
         "compiled.py": {"numba"},
         "engine/cluster/library.py": {"ray"},
         "engine/cluster/rank_task.py": {"ray"},
+        "filesystem/remote/fsspec_files.py": {"fsspec"},
+        "filesystem/remote/object_stores.py": {"obstore"},
         "reports/page/page.py": {"jinja2"},
         "queries/database.py": {"duckdb"},
     }

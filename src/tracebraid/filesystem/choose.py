@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tracebraid.filesystem.interface import FileSystem
 from tracebraid.filesystem.local import LocalFiles
+from tracebraid.filesystem.paths import is_url
+from tracebraid.filesystem.remote.choose import remote_files_of
 
 __all__ = ["file_system_of"]
 
@@ -18,4 +20,4 @@ def file_system_of(path: str) -> FileSystem:
         InputError: a URL whose scheme is not taken.
         MissingLibraryError: the library that reads URLs of this scheme is not installed.
     """
-    return LocalFiles()
+    return remote_files_of(path) if is_url(path) else LocalFiles()

@@ -12,7 +12,8 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _WEB = ("http", "https")
 _WITHOUT_QUERY = ("s3", "s3a", "gs", "gcs", "memory")
 """Schemes in whose keys `?` and `#` are letters like others."""
-_USER = re.compile(r"(?<=://)[^/@]*@")
+_USER = re.compile(r"(?<=://)[^/@]*:[^/@]*@")
+_ANY_USER = re.compile(r"(?<=://)[^/@]*@")
 
 
 def is_url(path: str | Path) -> bool:
@@ -69,10 +70,15 @@ def shown(path: str | Path) -> str:
     if not is_url(path):
         return str(path)
     url = str(path)
-    body = _body(url)
-    return _USER.sub("***@", body, count=1) + ("?..." if len(body) < len(url) else "")
+    body, user = _public(url), _ANY_USER if scheme_of(url) in _WEB else _USER
+    return user.sub("***@", body, count=1) + ("?..." if len(body) < len(url) else "")
 
 
 def _body(url: str) -> str:
     """A URL without query and fragment."""
     return url if scheme_of(url) in _WITHOUT_QUERY else re.split(r"[?#]", url, maxsplit=1)[0]
+
+
+def _public(url: str) -> str:
+    """A URL up to where a signature may begin, also where a query is no part of its scheme."""
+    return re.split(r"\?(?=[^/]*=)", _body(url), maxsplit=1)[0]

@@ -16,11 +16,13 @@ _BLOCK_BYTES = 1 << 20
 
 
 def fingerprint(path: str) -> SourceFile:
-    """Size, time of change and hash of a file.
+    """Size, time of change and hash of a file; of one behind a URL its size and what the server calls its state.
 
     Raises:
         InputError: it cannot be read.
     """
+    if is_url(path):
+        return _named_by_server(path)
     mtime_ns = _mtime_ns(path)
     file = file_system_of(path).open(path)
     digest = hashlib.sha256()
@@ -34,11 +36,11 @@ def is_unchanged(known: SourceFile) -> bool:
 
     A file that is not there any more, or was never read, counts as changed.
     """
-    if known.sha256 is None:
-        return False
-    mtime_ns = _mtime_ns(known.path)
     try:
-        if file_system_of(known.path).open(known.path).size_bytes != known.size_bytes:
+        if is_url(known.path):
+            return known.version is not None and _named_by_server(known.path) == known
+        mtime_ns = _mtime_ns(known.path)
+        if known.sha256 is None or file_system_of(known.path).open(known.path).size_bytes != known.size_bytes:
             return False
         return mtime_ns == known.mtime_ns is not None or fingerprint(known.path).sha256 == known.sha256
     except InputError:
@@ -46,8 +48,13 @@ def is_unchanged(known: SourceFile) -> bool:
 
 
 def _mtime_ns(path: str) -> int | None:
-    """When a file was changed last; None for a URL, and where there is none."""
+    """When a file was changed last; None where it is none of the disk."""
     try:
-        return None if is_url(path) else Path(path).stat().st_mtime_ns
+        return Path(path).stat().st_mtime_ns
     except OSError:
         return None
+
+
+def _named_by_server(url: str) -> SourceFile:
+    file = file_system_of(url).open(url)
+    return SourceFile(file.path, file.size_bytes, version=file.version or None)
