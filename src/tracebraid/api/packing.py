@@ -32,7 +32,7 @@ from tracebraid.model.source_file import SourceFile
 from tracebraid.store.answers.joined import join_answers
 from tracebraid.store.entries import whole_rank
 from tracebraid.store.findings import error_of, stored_error, stored_findings
-from tracebraid.store.layout import CAPTURE, FORMAT_VERSION, MANIFEST, is_store
+from tracebraid.store.layout import CAPTURE, FORMAT_VERSION, MANIFEST, is_store, rank_file
 from tracebraid.store.leftovers import is_other, remove_parts
 from tracebraid.store.lock import locked
 from tracebraid.store.manifest import Manifest, PackOptions, RankEntry
@@ -125,6 +125,7 @@ def _pack(
         rank = outcome.files.rank
         if outcome.error is None:
             entries[rank] = outcome.value()
+            _check_visible(store, rank)
             packed.append(rank)
         else:
             forget_rank(store, rank)
@@ -148,6 +149,17 @@ def _pack(
             *(_unlinked(entries[rank]) for rank in packed if entries[rank].link_error is not None),
         ),
     )
+
+
+def _check_visible(store: Path, rank: int) -> None:
+    """Check that what a worker wrote is here: a node of a cluster may have a folder of that name of its own.
+
+    Raises:
+        OutputError: it is not.
+    """
+    if not rank_file(store, rank).exists():
+        problem = f"rank {rank} was packed on a node that does not share this folder"
+        raise OutputError(str(store), problem, "Name a folder on a file system that all nodes share")
 
 
 def _kept(store: Path, job: Job, options: PackOptions) -> dict[int, RankEntry]:
