@@ -18,6 +18,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.inputs import Inputs, find_real_traces
@@ -66,8 +67,14 @@ def rows_of(runs: dict[int, Measured]) -> list[Row]:
     return [*rows, Row("whole_job", "peak memory", figures=peaks)]
 
 
-def write_job(trace: Path, folder: Path, ranks: int) -> None:
+def write_job(trace: Path, folder: Path, ranks: int, packed: bool = True) -> None:
     """Write a trace for each rank: gzip members for what is the rank's own and for the rest, which is packed once.
+
+    Args:
+        trace: the trace of which each rank gets a copy.
+        folder: where to write them.
+        ranks: how many there are.
+        packed: whether they are gzip; else plain text.
 
     Raises:
         ValueError: the trace has no `distributedInfo`.
@@ -77,12 +84,13 @@ def write_job(trace: Path, folder: Path, ranks: int) -> None:
     found = _RANK.search(text)
     if found is None:
         raise ValueError(f"{trace} has no distributedInfo with rank and world_size")
-    before, after = (gzip.compress(part, 1) for part in (text[: found.start()], text[found.end() :]))
+    pack = partial(gzip.compress, compresslevel=1) if packed else bytes
+    before, after = (pack(part) for part in (text[: found.start()], text[found.end() :]))
     for rank in range(ranks):
         clock = b'"baseTimeNanoseconds": %d, ' % (rank // RANKS_PER_HOST * SKEW_NS)
         own = clock + found[1] + b"%d" % rank + found[2] + b"%d" % ranks
-        packed = before + gzip.compress(own) + after
-        (folder / f"kineto_trace_{rank}.json.gz").write_bytes(packed)
+        name = f"kineto_trace_{rank}.json" + (".gz" if packed else "")
+        (folder / name).write_bytes(before + pack(own) + after)
 
 
 def _commands(trace: Path, folder: Path, numbers: Sequence[int]) -> list[Row]:

@@ -20,7 +20,8 @@ from tracebraid.model.column import Table
 from tracebraid.model.questions.analysis import Analysis, Family, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.questions.metric import Metric
-from tracebraid.model.schema import ledger
+from tracebraid.model.schema import context, ledger
+from tracebraid.queries.views import VIEWS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -38,6 +39,7 @@ PARTS = (
     ("Ranks of a job: `LinkedRanks`", schema.ranks),
     ("Dependency graph: `DependencyGraph`", schema.graph),
     ("Beside the tables of an export", ledger),
+    ("Context of events, in SQL", context),
 )
 
 
@@ -61,6 +63,7 @@ def render() -> str:
     parts = [HEAD]
     for title, module in PARTS:
         parts += _part(title, _tables(module))
+    parts += _part("Views, in SQL", [view.table for view in VIEWS])
     answered = _tables(answers)
     for family in Family:
         of_family = [analysis.table for analysis in _analyses() if analysis.family is family]

@@ -94,6 +94,7 @@ if _TYPE_CHECKING:
         report,
         roofline,
         short_kernels,
+        sql,
         step_spread,
         step_times,
         steps,
@@ -117,11 +118,14 @@ if _TYPE_CHECKING:
         CaptureError,
         CaptureWarning,
         CoverageError,
+        EngineError,
         InputError,
+        LostWorkerError,
         MissingLibraryError,
         NotATraceError,
         OutputError,
         ProgramError,
+        QueryError,
         TracebraidError,
         WrongTraceError,
     )
@@ -176,6 +180,7 @@ __all__ = [
     "DependencyGraph",
     "Detector",
     "Diagnosis",
+    "EngineError",
     "ExecutionTrace",
     "ExecutionTraceObserver",
     "ExportFormat",
@@ -189,6 +194,7 @@ __all__ = [
     "Job",
     "JobDetector",
     "LinkedTrace",
+    "LostWorkerError",
     "Matched",
     "Matching",
     "Metric",
@@ -201,6 +207,7 @@ __all__ = [
     "OverRanks",
     "Packed",
     "ProgramError",
+    "QueryError",
     "Repair",
     "ReplayError",
     "Report",
@@ -295,6 +302,7 @@ __all__ = [
     "report",
     "roofline",
     "short_kernels",
+    "sql",
     "step_spread",
     "step_times",
     "steps",
@@ -325,13 +333,13 @@ _HOMES = {
         "matched_groups memory_at_peak memory_growth memory_kept memory_peak memory_timeline metric metrics "
         "mfu modules op_costs op_kernel_sequences open ops overlap pack python_frames queue_lengths queue_series "
         "rank_steps rank_waits read_execution_trace read_timeline recomputation repair report roofline "
-        "short_kernels step_spread step_times steps straggler_metrics stragglers stream_idle sweep "
+        "short_kernels sql step_spread step_times steps straggler_metrics stragglers stream_idle sweep "
         "sync_calls syncs token_times user_annotations validity what_if write_et_plus write_path_overlay "
         "write_report"
     ),
     "tracebraid.errors": (
-        "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
-        "OutputError ProgramError TracebraidError WrongTraceError"
+        "ArgumentError CaptureError CaptureWarning CoverageError EngineError InputError LostWorkerError "
+        "MissingLibraryError NotATraceError OutputError ProgramError QueryError TracebraidError WrongTraceError"
     ),
     "tracebraid.recorders.observer": "ExecutionTraceObserver",
     "tracebraid.recorders.session.capture": "Capture",

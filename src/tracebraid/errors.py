@@ -9,6 +9,7 @@
     │   ├── ProgramError      an Execution Trace of another program than the Kineto trace
     │   └── LostWorkerError   a rank whose worker was lost each time that it was tried
     ├── OutputError           a file or folder that cannot be written
+    ├── QueryError            a query in SQL that cannot be answered, with the location of the problem
     ├── ArgumentError         an argument whose value makes no sense
     ├── EngineError           an engine that cannot work: no worker process or cluster can be had
     ├── CaptureError          a recorder that is used in a way that cannot work
@@ -32,6 +33,7 @@ __all__ = [
     "NotATraceError",
     "OutputError",
     "ProgramError",
+    "QueryError",
     "TracebraidError",
     "WrongTraceError",
 ]
@@ -112,6 +114,26 @@ class OutputError(TracebraidError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.problem, self.advice)
+
+
+class QueryError(TracebraidError):
+    """A query in SQL that cannot be answered: it is wrong, asks for what it may not have, or needs too much.
+
+    Args:
+        problem: what is wrong with it, in a few words.
+        advice: what to do next.
+        where: the location in the query ("line 1, column 8"); "" where there is none.
+    """
+
+    def __init__(self, problem: str, advice: str, where: str = "") -> None:
+        self.problem = problem
+        self.advice = advice
+        self.where = where
+        location = f", {where}" if where else ""
+        super().__init__(f"query{location}: {problem}. {advice}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.problem, self.advice, self.where)
 
 
 class ArgumentError(TracebraidError):

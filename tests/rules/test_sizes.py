@@ -25,6 +25,7 @@ EXCEPTIONS: set[str] = {
     "metrics.metrics",
     "packing.pack",
     "report.report",
+    "sql.sql",
     "summary.summary",
     "trace_link.trace_link",
     "traces.open",

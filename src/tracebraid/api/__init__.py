@@ -114,6 +114,8 @@ from tracebraid.api.judging import judge
 from tracebraid.api.measuring import chosen_metrics, metrics
 from tracebraid.api.packing import pack
 from tracebraid.api.predicting import what_if
+from tracebraid.api.querying.listing import query_functions, query_table, query_tables
+from tracebraid.api.querying.sql import QueryOptions, answer_query, sql
 from tracebraid.api.repairing import repair
 from tracebraid.api.reporting import ReportOptions, comparison_report, report, report_of, write_report
 from tracebraid.api.straggling import straggler_metrics
@@ -131,6 +133,7 @@ from tracebraid.api.traces import (
     write_trace_link_et,
 )
 from tracebraid.api.user_metrics import metric
+from tracebraid.queries.limits import QUERY_MEMORY_BYTES, QueryLimits
 
 __all__ = [
     "AUTO",
@@ -138,12 +141,15 @@ __all__ = [
     "DEFAULT_REPLAYS",
     "ENGINES",
     "IN_PROCESS",
+    "QUERY_MEMORY_BYTES",
     "ExportOptions",
     "Exported",
     "KnownDetectors",
     "Measured",
     "PathOptions",
     "Progress",
+    "QueryLimits",
+    "QueryOptions",
     "RankAdvice",
     "RankOfGraph",
     "RankOfJob",
@@ -160,6 +166,7 @@ __all__ = [
     "analyze",
     "annotation_kernels",
     "answer_of_ranks",
+    "answer_query",
     "batch_sizes",
     "breakdown",
     "build_recorder",
@@ -237,6 +244,9 @@ __all__ = [
     "pack",
     "profile_of_rank",
     "python_frames",
+    "query_functions",
+    "query_table",
+    "query_tables",
     "queue_lengths",
     "queue_series",
     "rank_advice",
@@ -256,6 +266,7 @@ __all__ = [
     "run_captured",
     "settings_of",
     "short_kernels",
+    "sql",
     "step_spread",
     "step_times",
     "steps",

@@ -42,6 +42,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "report": {},
     "view": {},
     "export": {},
+    "sql": {},
     "pack": {},
     "demo": {},
     "trace-link": {},

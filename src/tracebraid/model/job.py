@@ -11,7 +11,6 @@ import polars as pl
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model import notebook
-from tracebraid.model.compact import compact
 from tracebraid.model.engine import Engine, InProcess, LoadingWork, Outcome
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
@@ -21,7 +20,7 @@ from tracebraid.model.number_ranges import numbers_text
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.stage import Stage
 
-__all__ = ["Job", "Load", "Questions", "answers_in_order", "answers_of"]
+__all__ = ["AnswerSql", "Job", "Load", "Questions", "answers_in_order", "answers_of"]
 
 T = TypeVar("T")
 
@@ -41,7 +40,9 @@ def answers_in_order(
     which it was sent.
     """
     answers = [ask(linked) for ask in questions]
-    return tuple(compact(answer) if isinstance(answer, pl.DataFrame) else answer for answer in answers)
+    return tuple(
+        linked.compacted(answer) if isinstance(answer, pl.DataFrame) else answer for answer in answers
+    )
 
 
 Load: TypeAlias = Callable[[RankFiles, Progress | None], LinkedTrace]
@@ -69,6 +70,10 @@ class _Ask(LoadingWork, Generic[T]):
         return _Ask, (self.load, self.question, {})
 
 
+AnswerSql: TypeAlias = Callable[..., pl.DataFrame]
+"""Answers a query in SQL about a job: called with the job, the query, and options by keyword."""
+
+
 @dataclass(frozen=True)
 class Job:
     """A run's ranks. `job[rank]` reads that rank and keeps it; `ask` and `each` read all, and keep none.
@@ -81,6 +86,7 @@ class Job:
         load: opens one rank: reads its Kineto trace, and reports its progress.
         findings: what was noticed about the files.
         engine: how questions to many ranks run.
+        answer_sql: answers queries; None: only functions do. `tracebraid.open` gives one.
     """
 
     path: str
@@ -88,6 +94,7 @@ class Job:
     load: Load
     findings: tuple[Finding, ...] = ()
     engine: Engine = field(default_factory=InProcess, repr=False)
+    answer_sql: AnswerSql | None = field(default=None, repr=False)
     _kept: dict[int, Stage[LinkedTrace]] = field(default_factory=dict, repr=False)
     _taken: dict[tuple[int, Hashable], Any] = field(default_factory=dict, repr=False)
 
@@ -222,6 +229,26 @@ class Job:
             self._taken.update({(rank, key): answers[key] for key in new})
             kept = {key: self._taken[rank, key] for key in questions}
             yield {**kept, **{key: answers[key] for key in once or {}}}
+
+    def sql(self, query: str, **options: Any) -> pl.DataFrame:
+        """The answer of a query in SQL over the tables of all ranks, see `tracebraid.sql`.
+
+        Args:
+            query: one `select`.
+            options: those of `tracebraid.sql`.
+
+        Raises:
+            QueryError: it is wrong, or asks for what it may not have.
+            InputError: a file cannot be read.
+            MissingLibraryError: duckdb is not installed.
+
+        Example::
+
+            job.sql("select rank, name, sum(dur_ns) as ns from kernels group by all order by ns desc")
+        """
+        if self.answer_sql is None:
+            raise ArgumentError("this job was not opened by tracebraid.open: give it to tracebraid.sql")
+        return self.answer_sql(self, query, **options)
 
     def derived(self, key: Hashable, compute: Callable[[], T]) -> T:
         """What is made of the answers of all ranks, computed when it is first asked for, and kept.

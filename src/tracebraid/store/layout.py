@@ -8,6 +8,7 @@ from tracebraid.filesystem.paths import is_url
 
 __all__ = [
     "ANSWERS",
+    "CAPTURE",
     "FORMAT_VERSION",
     "LOCK",
     "MANIFEST",
@@ -24,6 +25,7 @@ FORMAT_VERSION = 1
 """What a reader must know to read a store; it grows when older readers would misread it."""
 
 MANIFEST = "store.json"
+CAPTURE = "capture.json"
 RANKS, TABLES, ANSWERS = "ranks", "tables", "answers"
 LOCK = ".lock"
 

@@ -1,0 +1,1 @@
+"""Queries in SQL over the tables of a job."""
