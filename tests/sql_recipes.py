@@ -67,6 +67,9 @@ def rendered() -> str:
 
 
 def _with_outputs(text: str, job: Job) -> str:
+    for rank in job.ranks:
+        # What is open is not read again by each query.
+        assert job[rank].rank == rank
     return _BLOCK.sub(
         lambda match: f"```sql\n{match[1]}\n```\n\n```text\n{_printed(job, match[1])}```\n", text
     )
