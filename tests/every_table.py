@@ -20,7 +20,7 @@ __all__ = ["every_table"]
 def every_table(job: Job, folder: Path) -> Iterator[Database]:
     """A database in which every table and view of the catalog is defined."""
     question = TablesOfRank.of(CATALOG.tables)
-    files = write_files(question, job.each(question), folder / "tables")
+    files = write_files(question, job.each(question), folder / "tables").files
     with database(QueryLimits(), folder / "scratch", [folder / "tables"]) as engine:
         engine.define(definitions(CATALOG, everything(CATALOG), files))
         yield engine

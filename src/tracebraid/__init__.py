@@ -118,7 +118,9 @@ if _TYPE_CHECKING:
         CaptureError,
         CaptureWarning,
         CoverageError,
+        EngineError,
         InputError,
+        LostWorkerError,
         MissingLibraryError,
         NotATraceError,
         OutputError,
@@ -178,6 +180,7 @@ __all__ = [
     "DependencyGraph",
     "Detector",
     "Diagnosis",
+    "EngineError",
     "ExecutionTrace",
     "ExecutionTraceObserver",
     "ExportFormat",
@@ -191,6 +194,7 @@ __all__ = [
     "Job",
     "JobDetector",
     "LinkedTrace",
+    "LostWorkerError",
     "Matched",
     "Matching",
     "Metric",
@@ -334,8 +338,8 @@ _HOMES = {
         "write_report"
     ),
     "tracebraid.errors": (
-        "ArgumentError CaptureError CaptureWarning CoverageError InputError MissingLibraryError NotATraceError "
-        "OutputError ProgramError QueryError TracebraidError WrongTraceError"
+        "ArgumentError CaptureError CaptureWarning CoverageError EngineError InputError LostWorkerError "
+        "MissingLibraryError NotATraceError OutputError ProgramError QueryError TracebraidError WrongTraceError"
     ),
     "tracebraid.recorders.observer": "ExecutionTraceObserver",
     "tracebraid.recorders.session.capture": "Capture",

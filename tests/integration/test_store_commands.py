@@ -22,6 +22,8 @@ COMMANDS = [
     ("critical-path", "--json"),
     ("report", "--json"),
     ("link", "--json"),
+    ("check", "--json"),
+    ("check",),
     ("what-if", "bandwidth 2", "--json"),
     ("analyze", "kernels", "--rank", "7"),
 ]

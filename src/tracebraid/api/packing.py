@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from tracebraid.api.capture_facts import capture_facts
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import AUTO
+from tracebraid.api.pack_rank import PackRank
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import InputError, OutputError
 from tracebraid.files import write_whole, writing
-from tracebraid.importers.discovery.fingerprint import fingerprint, is_unchanged
+from tracebraid.importers.discovery.fingerprint import is_unchanged
 from tracebraid.importers.sampling.rank_origins import rank_origins
-from tracebraid.model.engine import Engine, LoadingWork
+from tracebraid.model.engine import Engine
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.job import Job
@@ -23,16 +24,21 @@ from tracebraid.model.matching import Matching
 from tracebraid.model.packed import Packed
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.source_file import SourceFile
+from tracebraid.store.answers.joined import join_answers
 from tracebraid.store.entries import whole_rank
 from tracebraid.store.findings import stored_error, stored_findings
-from tracebraid.store.layout import FORMAT_VERSION, MANIFEST, is_store
+from tracebraid.store.layout import CAPTURE, FORMAT_VERSION, MANIFEST, is_store
+from tracebraid.store.leftovers import is_other, remove_parts
 from tracebraid.store.lock import locked
 from tracebraid.store.manifest import Manifest, PackOptions, RankEntry
-from tracebraid.store.rank_writer import write_rank
+from tracebraid.store.opening import packed_ranks, read_manifest
+from tracebraid.store.rank_writer import forget_rank
 from tracebraid.store.sealed_json import sealed
 from tracebraid.version import __version__
 
 __all__ = ["pack"]
+
+_ANOTHER = "Name another path; or pack all of it again (--from-scratch, from_scratch=True)"
 
 
 def pack(
@@ -60,12 +66,12 @@ def pack(
         window: which window of a capture, from 0; None for the last one.
         ranks: only these are packed now; the store says that the others are missing, until they are packed, too.
         sample: only so many are packed now, as in `open`.
-        from_scratch: whether ranks that are there already are packed again.
+        from_scratch: whether ranks that are there already are packed again, and those forgotten whose traces are gone.
         progress: is called with the share of all ranks that is packed, 0 to 1.
 
     Raises:
         InputError: there is no Kineto trace, or no rank can be read.
-        OutputError: the store cannot be written, is being written by another process, or is something else.
+        OutputError: the store cannot be written, is being written by another process, or is of something else.
         ArgumentError: there is no such matching, engine or rank.
 
     Example::
@@ -76,68 +82,53 @@ def pack(
     store, how = Path(out), Matching(matching) if isinstance(matching, str) else matching
     if is_store(path):
         raise InputError(str(path), "this is a store already", "Pack the folder of the traces")
-    _refuse_other(store, Path(path))
+    _refuse_target(store, Path(path))
     job = open_job(path, matching=how, window=window, engine=engine)
     options = PackOptions(__version__, how.match, how.annotation, how.iteration, window)
     with writing(store):
         store.mkdir(parents=True, exist_ok=True)
     with locked(store):
-        chosen = with_chosen_ranks(job, RankChoice(ranks, sample), rank_origins)
-        return _pack(job, store, options, _Wanted(frozenset(chosen.ranks), from_scratch), progress)
+        remove_parts(store)
+        chosen = frozenset(with_chosen_ranks(job, RankChoice(ranks, sample), rank_origins).ranks)
+        if from_scratch:
+            for rank in packed_ranks(store) - (set(job.ranks) - chosen):
+                forget_rank(store, rank)
+        else:
+            _refuse_other_job(store, job, options)
+        return _pack(job, store, options, chosen, progress)
 
 
-@dataclass(frozen=True)
-class _PackRank(LoadingWork):
-    """Reads a rank and writes it into the store: the work that an engine runs."""
-
-    store: str
-    options: PackOptions
-
-    def __call__(self, files: RankFiles, progress: Progress | None) -> RankEntry:
-        assert files.kineto is not None, "only ranks that have a Kineto trace are packed"
-        # Before they are read: a file that changes meanwhile is packed again.
-        sources = fingerprint(files.kineto), _fingerprint_of_et(files.et)
-        linked = self.load(files, progress)
-        return write_rank(Path(self.store), linked, files.rank, sources, self.options)
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """Which ranks are packed, and whether those are packed again that are there already."""
-
-    ranks: frozenset[int]
-    from_scratch: bool
-
-
-def _pack(job: Job, store: Path, options: PackOptions, wanted: _Wanted, progress: Progress | None) -> Packed:
-    expected = {files.rank: files for files in job.files}
-    kept = {
-        rank: entry
-        for rank, entry in _kept(store, job, options).items()
-        if not (wanted.from_scratch and rank in wanted.ranks)
-    }
-    entries = {rank: kept.get(rank) or _expected(files) for rank, files in expected.items()}
+def _pack(
+    job: Job, store: Path, options: PackOptions, chosen: frozenset[int], progress: Progress | None
+) -> Packed:
+    kept = _kept(store, job, options)
+    entries = {files.rank: _expected(files) for files in job.files} | kept
     _write_manifest(store, job, options, entries.values(), complete=False)
-    missing = [files for files in job.files if files.rank in wanted.ranks and files.rank not in kept]
-    work = _PackRank(job.load, str(store), options)
+    capture = capture_facts(job)
+    if capture is not None:
+        write_whole(store / CAPTURE, [sealed(capture)], overwrite=True)
+    missing = [files for files in job.files if files.rank in chosen and files.rank not in kept]
     errors: list[tuple[RankFiles, InputError]] = []
     packed = []
-    for outcome in job.engine.outcomes(work, missing, progress):
+    for outcome in job.engine.outcomes(PackRank(job.load, str(store), options), missing, progress):
         rank = outcome.files.rank
         if outcome.error is None:
             entries[rank] = outcome.value()
             packed.append(rank)
         else:
+            forget_rank(store, rank)
             errors.append((outcome.files, outcome.error))
             entries[rank] = msgspec.structs.replace(entries[rank], error=stored_error(outcome.error))
+    descriptions = {rank: entry.sha256 for rank, entry in entries.items() if entry.sha256 is not None}
+    join_answers(store, descriptions, (FORMAT_VERSION, options.writer))
     complete = all(entry.kineto is None or entry.sha256 or entry.error for entry in entries.values())
     _write_manifest(store, job, options, entries.values(), complete)
-    if not packed and not kept:
+    if errors and not packed and not kept:
         raise errors[0][1]
     return Packed(
         path=str(store),
         packed=tuple(packed),
-        kept=tuple(kept),
+        kept=tuple(sorted(kept)),
         failed=tuple(files.rank for files, _ in errors),
         size_bytes=sum(entry.size_bytes or 0 for entry in entries.values()),
         findings=(*job.findings, *(_unreadable(files.rank, error) for files, error in errors)),
@@ -145,12 +136,15 @@ def _pack(job: Job, store: Path, options: PackOptions, wanted: _Wanted, progress
 
 
 def _kept(store: Path, job: Job, options: PackOptions) -> dict[int, RankEntry]:
-    """The ranks that are packed already, of the same files and with the same options."""
+    """The ranks that are packed already with these options, whose files have not changed, or are not there any more."""
+    paths = {files.rank: files for files in job.files}
     found = {}
-    for files in job.files:
-        entry = None if files.kineto is None else whole_rank(store, files.rank, options)
-        if entry is not None and _is_of(entry, files):
-            found[files.rank] = entry
+    for rank in packed_ranks(store):
+        entry = whole_rank(store, rank, options)
+        if entry is not None and (rank not in paths or _is_of(entry, paths[rank])):
+            found[rank] = entry
+        elif rank not in paths:
+            forget_rank(store, rank)
     return found
 
 
@@ -180,7 +174,7 @@ def _write_manifest(
         path=job.path,
         complete=complete,
         findings=stored_findings(job.findings),
-        ranks=tuple(entries),
+        ranks=tuple(sorted(entries, key=lambda entry: entry.rank)),
     )
     write_whole(store / MANIFEST, [sealed(manifest)], overwrite=True)
 
@@ -190,26 +184,36 @@ def _unreadable(rank: int, error: InputError) -> Finding:
     return Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details)
 
 
-def _fingerprint_of_et(path: str | None) -> SourceFile | None:
-    """Of an Execution Trace that cannot be read only the path: the rank is packed without, and tried again."""
-    if path is None:
-        return None
-    try:
-        return fingerprint(path)
-    except InputError:
-        return SourceFile(path)
-
-
-def _refuse_other(store: Path, path: Path) -> None:
+def _refuse_target(store: Path, path: Path) -> None:
     """Refuse a target that is something else than a store, or lies among the traces.
 
     Raises:
         OutputError: it is.
     """
     with writing(store):
-        is_other = store.exists() and not is_store(store) and (not store.is_dir() or any(store.iterdir()))
+        other = is_other(store)
         inside = path.is_dir() and store.resolve().is_relative_to(path.resolve())
-    if is_other:
+    if other:
         raise OutputError(str(store), "this is there already, and is no store", "Name another path")
     if inside:
         raise OutputError(str(store), "it lies in the folder of the traces", "Name a path outside of it")
+
+
+def _refuse_other_job(store: Path, job: Job, options: PackOptions) -> None:
+    """Refuse to go on with the store of another job, or with other options: what is there would be lost.
+
+    Ranks that another version of Tracebraid packed are packed again.
+
+    Raises:
+        OutputError: it is one.
+    """
+    try:
+        known = read_manifest(store)
+    except InputError as error:
+        if (store / MANIFEST).exists():
+            raise OutputError(error.path, error.problem, _ANOTHER) from None
+        return
+    if known.path != job.path:
+        raise OutputError(str(store), f"this is the store of {known.path}", _ANOTHER)
+    if msgspec.structs.replace(known.options, writer=options.writer) != options:
+        raise OutputError(str(store), "it was packed with other options", _ANOTHER)

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import AUTO, engine_of
-from tracebraid.api.querying.sql import sql
 from tracebraid.api.stored_jobs import is_store, open_store, stored_origins
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
@@ -35,6 +37,7 @@ from tracebraid.model.timeline import Timeline
 
 __all__ = [
     "Progress",
+    "ReadAndLink",
     "demo_path",
     "info",
     "link",
@@ -90,15 +93,22 @@ def open(
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
     if is_store(path):
-        job = replace(open_store(path, how, window, runs_in), answer_sql=sql)
+        job = replace(open_store(path, how, window, runs_in), answer_sql=_answer_sql)
         return with_chosen_ranks(job, choice, partial(stored_origins, path))
     files, findings = find_rank_files(path, window)
-    job = Job(shown(path), files, _ReadAndLink(processes, how), findings, runs_in, answer_sql=sql)
+    job = Job(shown(path), files, ReadAndLink(processes, how), findings, runs_in, answer_sql=_answer_sql)
     return with_chosen_ranks(job, choice, rank_origins)
 
 
+def _answer_sql(job: Job, query: str, **options: Any) -> pl.DataFrame:
+    """See `tracebraid.sql`; what it needs, such as every analysis, is loaded for a query alone."""
+    from tracebraid.api.querying.sql import sql
+
+    return sql(job, query, **options)
+
+
 @dataclass(frozen=True)
-class _ReadAndLink:
+class ReadAndLink:
     """Opens a rank of a folder of traces."""
 
     processes: int | None
@@ -108,11 +118,12 @@ class _ReadAndLink:
         """See `ScalableWork`."""
         return reading_cost(files.kineto, files.et)
 
-    def with_processes(self, processes: int) -> _ReadAndLink:
+    def with_processes(self, processes: int) -> ReadAndLink:
         """See `ScalableWork`; what the caller asked for stays."""
         return replace(self, processes=self.processes or processes)
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        """See `Load`."""
         assert files.kineto is not None, "a job opens only ranks that have a Kineto trace"
         et = None if files.et is None else Stage(partial(_read_with_recorder, files.et, self.processes))
         return link_traces(read_timeline(files.kineto, self.processes, progress), et, self.matching)

@@ -13,8 +13,8 @@ _PEAK_OVER_JSON = 11
 _JSON_OVER_PACKED = 20
 """Uncompressed over compressed size: 13 to 27 for our test traces."""
 _PACKED = (".gz", ".zst", ".zip")
-_S_PER_BYTE = 4e-8
-"""Time for a byte of JSON: `summary` of a trace of 54 MB takes 2 s. Measured by `python -m benchmarks.engine`."""
+_S_PER_BYTE = 3e-8
+"""Time for a byte of JSON: of 54 MB `summary` takes 0.8 s and `report` 2.2 s. See `python -m benchmarks.engine`."""
 _S_PER_RANK = 0.03
 """Time for a rank, however small; the same measurement."""
 

@@ -34,6 +34,7 @@ class FindingCode(str, Enum):
     DEVICE_WORK_UNREAD = "device-work-unread"
     HOST_OPS_MISSING = "host-ops-missing"
     DEVICE_WORK_MISSING = "device-work-missing"
+    STORE_DAMAGED = "store-damaged"
     STORE_INCOMPLETE = "store-incomplete"
     NAME_ESCAPED = "name-escaped"
     """Found by a capture in its own files; it stands in the manifest."""

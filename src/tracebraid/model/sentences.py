@@ -92,6 +92,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.DEVICE_WORK_MISSING: (
         "calls launch work on a device, and the trace has no work of a device: the answers are the host's alone"
     ),
+    _CODE.STORE_DAMAGED: "{problem}",
     _CODE.STORE_INCOMPLETE: "of {ranks:,} ranks, these are not packed yet: {missing}",
     _CODE.NAME_ESCAPED: "names held quotes, backslashes, control characters or bytes that are no UTF-8; escaped",
     # Structure of the Execution Trace

@@ -6,6 +6,7 @@ from pathlib import Path
 
 __all__ = [
     "ANSWERS",
+    "CAPTURE",
     "FORMAT_VERSION",
     "LOCK",
     "MANIFEST",
@@ -22,6 +23,7 @@ FORMAT_VERSION = 1
 """What a reader must know to read a store; it grows when older readers would misread it."""
 
 MANIFEST = "store.json"
+CAPTURE = "capture.json"
 RANKS, TABLES, ANSWERS = "ranks", "tables", "answers"
 LOCK = ".lock"
 

@@ -15,7 +15,7 @@ from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.rank_files import Progress
 
-__all__ = ["UNREADABLE", "ReadableRanks", "ask_ranks", "ask_ranks_silently"]
+__all__ = ["UNREADABLE", "ReadableRanks", "ask_ranks", "ask_ranks_silently", "left_out"]
 
 T = TypeVar("T")
 
@@ -126,11 +126,16 @@ class ReadableRanks:
 
     def _leave_out(self, rank: int, error: InputError) -> None:
         self._failed.append(error)
-        details = {"case": FindingCase.RANK_LEFT_OUT, "rank": rank, "problem": error.problem}
-        self.findings.append(Finding(UNREADABLE, error.path, error.where, details=details))
+        self.findings.append(left_out(rank, error))
 
     def _report(self, done: int, ranks: int, share: float) -> None:
         self.update((done + share * ranks) / max(1, len(self.ranks)))
+
+
+def left_out(rank: int, error: InputError) -> Finding:
+    """The finding that a rank is left out, since it cannot be read."""
+    details = {"case": FindingCase.RANK_LEFT_OUT, "rank": rank, "problem": error.problem}
+    return Finding(UNREADABLE, error.path, error.where, details=details)
 
 
 def _claimed(path: str, rank: int) -> InputError:

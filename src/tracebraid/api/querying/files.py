@@ -12,6 +12,8 @@ import polars as pl
 
 from tracebraid.api.job.taking import gather_questions, parts_of
 from tracebraid.api.querying.tables import LINKED_RANKS_TABLES, OF_JOB, OF_RANK
+from tracebraid.errors import InputError
+from tracebraid.files import writing
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.job import answers_of
 from tracebraid.model.linked_ranks import Gather
@@ -19,7 +21,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.queries.catalog import SourceTable
 
-__all__ = ["OfRank", "TablesOfRank", "write_files"]
+__all__ = ["OfRank", "TablesOfRank", "WrittenFiles", "write_files"]
 
 _PARQUET_SUFFIX = "parquet"
 
@@ -30,11 +32,13 @@ class OfRank:
 
     Args:
         rank: the rank.
+        path: its Kineto trace.
         tables: by their full names, as Parquet.
         taken: what is needed to link it with the other ranks; empty: nothing is.
     """
 
     rank: int
+    path: str
     tables: Mapping[str, bytes]
     taken: Mapping[Hashable, Any]
 
@@ -62,7 +66,8 @@ class TablesOfRank:
         """The answer of a rank."""
         tables = {name: _parquet(_BY_NAME[name], linked) for name in self.names}
         taken = answers_of(linked, gather_questions(PROFILER_STEP, self.gathers)) if self.job_names else {}
-        return OfRank(linked.rank, {name: data for name, data in tables.items() if data is not None}, taken)
+        there = {name: data for name, data in tables.items() if data is not None}
+        return OfRank(linked.rank, linked.timeline.path, there, taken)
 
     @property
     def gathers(self) -> tuple[Gather, ...]:
@@ -71,31 +76,50 @@ class TablesOfRank:
         return tuple(dict.fromkeys(gather for analysis in analyses for gather in analysis.gathers))
 
 
-def write_files(
-    question: TablesOfRank, answers: Iterable[OfRank], folder: Path
-) -> dict[SourceTable, Sequence[Path]]:
-    """Write what ranks answered, and what is made of all of them, as Parquet; returns the files of each table.
+@dataclass(frozen=True, eq=False)
+class WrittenFiles:
+    """Tables as Parquet files.
+
+    Args:
+        files: of each table.
+        ranks: the ranks that answered.
+    """
+
+    files: Mapping[SourceTable, Sequence[Path]]
+    ranks: frozenset[int]
+
+
+def write_files(question: TablesOfRank, answers: Iterable[OfRank], folder: Path) -> WrittenFiles:
+    """Write what ranks answered, and what is made of all of them, as Parquet.
 
     Args:
         question: what they were asked.
         answers: their answers, one after the other.
         folder: an empty folder.
+
+    Raises:
+        InputError: two traces are of the same rank.
+        OutputError: a file cannot be written.
     """
     files: dict[SourceTable, list[Path]] = {
         _BY_NAME[name]: [] for name in (*question.names, *question.job_names)
     }
-    taken = []
-    for of_rank in answers:
-        for name, data in of_rank.tables.items():
-            path = _path(folder, name, f"rank_{of_rank.rank:06}")
-            path.write_bytes(data)
+    taken: dict[int, Mapping[Hashable, Any]] = {}
+    with writing(folder):
+        for of_rank in answers:
+            if of_rank.rank in taken:
+                problem = f"it is of rank {of_rank.rank}, as is another file here"
+                raise InputError(of_rank.path, problem, "Keep the traces of each rank once")
+            taken[of_rank.rank] = of_rank.taken
+            for name, data in of_rank.tables.items():
+                path = _path(folder, name, f"rank_{of_rank.rank:06}")
+                path.write_bytes(data)
+                files[_BY_NAME[name]].append(path)
+        for name, frame in _job_frames(question, list(taken.values())):
+            path = _path(folder, name, "all")
+            path.write_bytes(_bytes_of(frame))
             files[_BY_NAME[name]].append(path)
-        taken.append(of_rank.taken)
-    for name, frame in _job_frames(question, taken):
-        path = _path(folder, name, "all")
-        frame.write_parquet(path)
-        files[_BY_NAME[name]].append(path)
-    return dict(files)
+    return WrittenFiles(files, frozenset(taken))
 
 
 def _job_frames(
@@ -117,9 +141,13 @@ def _parquet(table: SourceTable, linked: LinkedTrace) -> bytes | None:
     frame = OF_RANK[table](linked)
     if frame is None:
         return None
-    buffer = io.BytesIO()
     # The name of the file says the rank.
-    frame.select(column.name for column in table.columns[1:]).write_parquet(buffer, compression="lz4")
+    return _bytes_of(frame.select(column.name for column in table.columns[1:]))
+
+
+def _bytes_of(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="lz4")
     return buffer.getvalue()
 
 

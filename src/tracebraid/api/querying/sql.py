@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
 from tracebraid.api.job.readable_ranks import ask_ranks
-from tracebraid.api.querying.files import OfRank, TablesOfRank, write_files
+from tracebraid.api.querying.files import OfRank, TablesOfRank, WrittenFiles, write_files
+from tracebraid.api.querying.stored import StoredFiles, damaged_ranks, stored_files
 from tracebraid.api.querying.tables import CATALOG
-from tracebraid.errors import ArgumentError
+from tracebraid.errors import ArgumentError, QueryError
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.rank_files import Progress
+from tracebraid.queries.catalog import SourceTable
 from tracebraid.queries.limits import QUERY_MEMORY_BYTES, QueryLimits
 from tracebraid.queries.query import answer, check
 
@@ -90,29 +92,67 @@ def answer_query(
         MissingLibraryError: duckdb is not installed.
     """
     with tempfile.TemporaryDirectory(prefix="tracebraid-sql-") as name:
-        scratch, tables = Path(name) / "scratch", Path(name) / "tables"
+        scratch = Path(name) / "scratch"
         checked = check(query, CATALOG, options.limits, scratch)
-        question = TablesOfRank.of(checked.named.tables)
-        files = write_files(question, _answers(traces, question, options, findings), tables)
-        return answer(checked, files, scratch, options.limit)
+        stored = stored_files(traces, checked.named.tables)
+        asking = _Asking(traces, Path(name) / "tables", options.progress, findings)
+        files = asking.files(checked.named.tables, stored)
+        try:
+            return answer(checked, files, scratch, options.limit)
+        except QueryError:
+            for error in damaged_ranks(stored).values() if stored is not None else ():
+                raise error from None
+            raise
 
 
-def _answers(
-    traces: Job | LinkedTrace,
-    question: TablesOfRank,
-    options: QueryOptions,
-    findings: list[Finding] | None,
-) -> Iterator[OfRank]:
-    if not question.names and not question.job_names:
-        return
-    if isinstance(traces, LinkedTrace):
-        yield question(traces)
-        return
-    ranks = traces.ranks
-    if findings is None:
-        yield from traces.each(question, ranks, options.progress)
-    else:
-        yield from ask_ranks(traces, ranks, question, options.progress or _silent, findings)
+@dataclass(frozen=True, eq=False)
+class _Asking:
+    """How the files of tables are come by.
+
+    Args:
+        traces: a job, or a linked trace.
+        folder: where files are written.
+        progress: is called with the share of the ranks that is read, 0 to 1; None: nobody asks.
+        findings: see `answer_query`.
+    """
+
+    traces: Job | LinkedTrace
+    folder: Path
+    progress: Progress | None
+    findings: list[Finding] | None
+
+    def files(
+        self, tables: Iterable[SourceTable], stored: StoredFiles | None
+    ) -> Mapping[SourceTable, Sequence[Path]]:
+        """The files of tables: those of the store, and what it has not, written."""
+        if stored is None:
+            return self._written(tables, None).files
+        if self.findings is not None:
+            self.findings.extend(stored.left_out)
+        else:
+            for error in stored.unreadable.values():
+                raise error
+        left = [table for table in tables if table not in stored.files]
+        if left:
+            written = self._written(left, list(stored.ranks))
+            return {**stored.paths(written.ranks), **written.files}
+        if self.findings is not None:
+            self.findings.extend(stored.noticed)
+        return stored.paths(stored.ranks)
+
+    def _written(self, tables: Iterable[SourceTable], ranks: list[int] | None) -> WrittenFiles:
+        question = TablesOfRank.of(tables)
+        answers = self._answers(question, ranks) if question.names or question.job_names else ()
+        return write_files(question, answers, self.folder)
+
+    def _answers(self, question: TablesOfRank, ranks: list[int] | None) -> Iterator[OfRank]:
+        if isinstance(self.traces, LinkedTrace):
+            yield question(self.traces)
+        elif self.findings is None:
+            yield from self.traces.each(question, ranks, self.progress)
+        else:
+            wanted = self.traces.ranks if ranks is None else ranks
+            yield from ask_ranks(self.traces, wanted, question, self.progress or _silent, self.findings)
 
 
 def _silent(_: float) -> None:

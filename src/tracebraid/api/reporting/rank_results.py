@@ -150,7 +150,7 @@ def _answer(linked: LinkedTrace, asked: Asked, views: ViewOptions) -> RankAnswer
     if "annotation" in analysis.options:
         options["annotation"] = views.annotation
     lacks = lacking(analysis, linked, views.annotation)
-    frame = analysis.answer(linked, **options)
+    frame = analysis.answer_of(linked, **options)
     kept = frame
     if asked.rows is not None:
         rows = max(1, asked.rows // views.ranks)

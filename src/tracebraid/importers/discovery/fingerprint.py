@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
-from tracebraid.filesystem.reading import reading
+from tracebraid.errors import InputError
+from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.paths import is_url
 from tracebraid.model.source_file import SourceFile
 
 __all__ = ["fingerprint", "is_unchanged"]
@@ -20,12 +21,12 @@ def fingerprint(path: str) -> SourceFile:
     Raises:
         InputError: it cannot be read.
     """
+    mtime_ns = _mtime_ns(path)
+    file = file_system_of(path).open(path)
     digest = hashlib.sha256()
-    with reading(path), Path(path).open("rb") as file:
-        status = os.fstat(file.fileno())
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-    return SourceFile(path, status.st_size, status.st_mtime_ns, digest.hexdigest())
+    for block in file.blocks(_BLOCK_BYTES):
+        digest.update(block)
+    return SourceFile(path, file.size_bytes, mtime_ns, digest.hexdigest())
 
 
 def is_unchanged(known: SourceFile) -> bool:
@@ -33,12 +34,20 @@ def is_unchanged(known: SourceFile) -> bool:
 
     A file that is not there any more, or was never read, counts as changed.
     """
+    if known.sha256 is None:
+        return False
+    mtime_ns = _mtime_ns(known.path)
     try:
-        status = Path(known.path).stat()
+        if file_system_of(known.path).open(known.path).size_bytes != known.size_bytes:
+            return False
+        return mtime_ns == known.mtime_ns is not None or fingerprint(known.path).sha256 == known.sha256
+    except InputError:
+        return False
+
+
+def _mtime_ns(path: str) -> int | None:
+    """When a file was changed last; None for a URL, and where there is none."""
+    try:
+        return None if is_url(path) else Path(path).stat().st_mtime_ns
     except OSError:
-        return False
-    if status.st_size != known.size_bytes:
-        return False
-    if status.st_mtime_ns == known.mtime_ns:
-        return True
-    return fingerprint(known.path).sha256 == known.sha256
+        return None
