@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from tracebraid import api
-from tracebraid.cli.job_options import EngineName, engine_named
+from tracebraid.cli.job_options import EngineName, engine_named, path_or_url
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import progress, say, say_json
 from tracebraid.reports.check import (
@@ -26,7 +25,10 @@ __all__ = ["check"]
 
 
 def check(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of traces, or one trace.")],
+    path: Annotated[
+        str,
+        typer.Argument(metavar="PATH", help="A folder of traces, or one trace.", parser=path_or_url),
+    ],
     repair: Annotated[
         bool,
         typer.Option("--repair", help="Restore the parents in Execution Traces first; keeps <name>.orig."),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tracebraid.filesystem.paths import is_url
+
 __all__ = [
     "ANSWERS",
     "CAPTURE",
@@ -31,6 +33,8 @@ LOCK = ".lock"
 def is_store(path: str | Path) -> bool:
     """Whether a path is a store: a folder with a manifest, or with the suffix of stores."""
     folder = Path(path)
+    if is_url(str(path)):
+        return False
     return (folder / MANIFEST).is_file() or (folder.suffix == SUFFIX and folder.is_dir())
 
 
