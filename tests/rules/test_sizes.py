@@ -23,6 +23,7 @@ EXCEPTIONS: set[str] = {
     "link.link",
     "measuring.metrics",
     "metrics.metrics",
+    "pack.pack",
     "packing.pack",
     "report.report",
     "sql.sql",

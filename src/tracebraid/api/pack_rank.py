@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracebraid.api.stored_questions import store_answers
+from tracebraid.api.traces import archive_of_load
 from tracebraid.errors import InputError
+from tracebraid.filesystem.choose import in_archive
 from tracebraid.importers.discovery.fingerprint import fingerprint, unless_changed
 from tracebraid.linking.cut_steps import cut_to_steps
 from tracebraid.linking.link_traces import link_traces
@@ -36,12 +38,13 @@ class PackRank(LoadingWork):
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> RankEntry:
         """See `RankWork`."""
-        assert files.kineto is not None, "only ranks that have a Kineto trace are packed"
+        located = in_archive(archive_of_load(self.load), files)
+        assert located.kineto is not None, "only ranks that have a Kineto trace are packed"
         with ThreadPoolExecutor(1) as beside:
-            kineto = beside.submit(fingerprint, files.kineto)
+            kineto = beside.submit(fingerprint, located.kineto)
             linked = self.load(files, progress)
         # A file that was changed while it was read is packed again by the next pack.
-        sources = unless_changed(kineto.result()), _fingerprint_of_et(files.et)
+        sources = unless_changed(kineto.result()), _fingerprint_of_et(located.et)
         store_answers(Path(self.store), files.rank, linked)
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
 
@@ -72,4 +75,4 @@ def _fingerprint_of_et(path: str | None) -> SourceFile | None:
     try:
         return fingerprint(path)
     except InputError:
-        return SourceFile(path)
+        return SourceFile(str(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -12,9 +13,11 @@ from tracebraid.api.capture_facts import capture_facts
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import AUTO
 from tracebraid.api.pack_rank import LoadSteps, PackRank
+from tracebraid.api.traces import archive_of_load
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import InputError, OutputError
 from tracebraid.files import write_whole, writing
+from tracebraid.filesystem.choose import in_archive
 from tracebraid.importers.discovery.fingerprint import is_unchanged
 from tracebraid.importers.sampling.rank_origins import rank_origins
 from tracebraid.model.engine import Engine
@@ -29,7 +32,7 @@ from tracebraid.model.source_file import SourceFile
 from tracebraid.store.answers.joined import join_answers
 from tracebraid.store.entries import whole_rank
 from tracebraid.store.findings import error_of, stored_error, stored_findings
-from tracebraid.store.layout import CAPTURE, FORMAT_VERSION, MANIFEST, is_store
+from tracebraid.store.layout import CAPTURE, FORMAT_VERSION, MANIFEST, is_store, rank_file
 from tracebraid.store.leftovers import is_other, remove_parts
 from tracebraid.store.lock import locked
 from tracebraid.store.manifest import Manifest, PackOptions, RankEntry
@@ -96,7 +99,8 @@ def pack(
         store.mkdir(parents=True, exist_ok=True)
     with locked(store):
         remove_parts(store)
-        chosen = frozenset(with_chosen_ranks(job, RankChoice(ranks, sample), rank_origins).ranks)
+        origins = partial(rank_origins, archive=archive_of_load(job.load))
+        chosen = frozenset(with_chosen_ranks(job, RankChoice(ranks, sample), origins).ranks)
         if from_scratch:
             for rank in packed_ranks(store) - (set(job.ranks) - chosen):
                 forget_rank(store, rank)
@@ -121,6 +125,7 @@ def _pack(
         rank = outcome.files.rank
         if outcome.error is None:
             entries[rank] = outcome.value()
+            _check_visible(store, rank)
             packed.append(rank)
         else:
             forget_rank(store, rank)
@@ -146,13 +151,24 @@ def _pack(
     )
 
 
+def _check_visible(store: Path, rank: int) -> None:
+    """Check that what a worker wrote is here: a node of a cluster may have a folder of that name of its own.
+
+    Raises:
+        OutputError: it is not.
+    """
+    if not rank_file(store, rank).exists():
+        problem = f"rank {rank} was packed on a node that does not share this folder"
+        raise OutputError(str(store), problem, "Name a folder on a file system that all nodes share")
+
+
 def _kept(store: Path, job: Job, options: PackOptions) -> dict[int, RankEntry]:
     """The ranks that are packed already with these options, whose files have not changed, or are not there any more."""
-    paths = {files.rank: files for files in job.files}
+    paths, archive = {files.rank: files for files in job.files}, archive_of_load(job.load)
     found = {}
     for rank in packed_ranks(store):
         entry = whole_rank(store, rank, options)
-        if entry is not None and (rank not in paths or _is_of(entry, paths[rank])):
+        if entry is not None and (rank not in paths or _is_of(entry, in_archive(archive, paths[rank]))):
             found[rank] = entry
         elif rank not in paths:
             forget_rank(store, rank)
@@ -163,7 +179,8 @@ def _is_of(entry: RankEntry, files: RankFiles) -> bool:
     """Whether an entry is of these files, and they have not changed."""
     pairs = ((entry.kineto, files.kineto), (entry.et, files.et))
     return all(
-        (known is None) == (path is None) and (known is None or (known.path == path and is_unchanged(known)))
+        (known is None) == (path is None)
+        and (known is None or (known.path == path and is_unchanged(known, path)))
         for known, path in pairs
     )
 

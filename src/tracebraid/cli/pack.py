@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
+from tracebraid.cli.job_options import JobOptions, TracePath, engine_named, with_job_options
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import note, progress, say_findings
 from tracebraid.errors import ArgumentError
@@ -42,7 +42,7 @@ def pack(
             packed = api.pack(
                 path,
                 out,
-                engine=job_options.engine,
+                engine=engine_named(job_options.engine, job_options.address),
                 matching=matching,
                 window=job_options.window,
                 steps=steps,
