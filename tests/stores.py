@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -11,7 +12,7 @@ import polars as pl
 from tracebraid.errors import TracebraidError
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["differences"]
+__all__ = ["content_of", "differences"]
 
 _OF_ET = (
     "nodes",
@@ -79,3 +80,10 @@ def _equal(first: Any, second: Any) -> bool:
             _equal(getattr(first, member.name), getattr(second, member.name)) for member in fields(first)
         )
     return bool(first == second) and repr(first) == repr(second)
+
+
+def content_of(store: Path) -> dict[str, bytes]:
+    """The bytes of every file of a store."""
+    return {
+        str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()
+    }

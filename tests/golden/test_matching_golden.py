@@ -74,7 +74,7 @@ def test_members_of_real_traces_have_types_bytes_and_groups(real_traces: Path) -
 def test_arguments_of_nccl_say_bytes_groups_and_launches(real_traces: Path) -> None:
     found = members(tracebraid.link(None, real_traces / "kineto/a100_ddp_nccl_rank0of2.json.gz"))
     assert found.height == 21
-    assert found.get_column("group_ranks").to_list() == [[0, 1]] * 21
+    assert found.get_column("group_ranks").to_list() == ["[0,1]"] * 21
     assert found.filter(pl.col("type") == "all_reduce").get_column("in_bytes").min() == 8_196_000
     assert (found.get_column("issued_ns") < found.get_column("start_ns")).all()
     assert found.get_column("algorithm").unique().to_list() == ["RING"]

@@ -22,6 +22,10 @@ COMMANDS = [
     ("critical-path", "--json"),
     ("report", "--json"),
     ("link", "--json"),
+    ("check", "--json"),
+    ("info", "--json"),
+    ("info",),
+    ("check",),
     ("what-if", "bandwidth 2", "--json"),
     ("analyze", "kernels", "--rank", "7"),
 ]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tests.planted.hosts import BASE_NS, Host
 from tracebraid.model.collectives.codes import CollectiveType, MatchMethod
+from tracebraid.model.collectives.group_ranks import text_of_ranks
 from tracebraid.model.linked_ranks import RankParts
 from tracebraid.model.schema.ranks import MATCHED_COLLECTIVES, MEMBERS, RANKS
 
@@ -154,6 +155,7 @@ def _members(
     recorded: NDArray[np.bool_],
 ) -> pl.DataFrame:
     groups = plan.groups or (tuple(range(plan.ranks)),)
+    texts = [text_of_ranks(ranks) for ranks in groups]
     number = np.arange(plan.collectives)
     types = np.array([kind.value for kind in plan.types])[number % len(plan.types)]
     frames = []
@@ -171,7 +173,7 @@ def _members(
                     "name": types[rows],
                     "communicator": (1000 + group).astype(str),
                     "process_group": group.astype(str),
-                    "group_ranks": pl.Series([list(groups[g]) for g in group], dtype=pl.List(pl.Int64)),
+                    "group_ranks": pl.Series([texts[g] for g in group], dtype=pl.Categorical),
                     "group_size": pl.Series([len(groups[g]) for g in group], dtype=pl.Int64),
                     "sequence": rows // len(groups),
                     "in_bytes": 4096 * (1 + rows % 7),

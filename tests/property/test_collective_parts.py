@@ -35,7 +35,7 @@ def members(draw: st.DrawFn) -> dict[str, object]:
         source=draw(ranks_of),
         destination=draw(ranks_of),
         group_size=draw(st.one_of(st.none(), st.integers(-1, 5))),
-        group_ranks=draw(st.sampled_from([None, [], [0, 1], [0, 1, 2, 3, 4]])),
+        group_ranks=draw(st.sampled_from([None, "[]", "[0,1]", "[0,1,2,3,4]"])),
         in_bytes=draw(sizes),
         out_bytes=draw(sizes),
         in_split=draw(splits),

@@ -20,7 +20,7 @@ from tracebraid.model.questions.analysis import Analysis, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["HAS", "lacking", "lacking_of"]
+__all__ = ["HAS", "has_key", "lacking", "lacking_of"]
 
 _COUNTER_CATEGORIES = ["cuda_profiler_range", "hardware_counters"]
 
@@ -51,11 +51,18 @@ def lacking_of(
         linked: one rank.
         annotation: what marks a step.
     """
-    return tuple(
-        need
-        for need in needs
-        if not (bool(step_windows(linked, annotation).height) if need is Need.STEPS else HAS[need](linked))
-    )
+    return tuple(need for need in needs if not _has(need, linked, annotation))
+
+
+def has_key(need: Need) -> str:
+    """The name of the question whether a rank has what may be needed."""
+    return f"has.{need.name.lower()}"
+
+
+def _has(need: Need, linked: LinkedTrace, annotation: str) -> bool:
+    if need is Need.STEPS and annotation != PROFILER_STEP:
+        return bool(step_windows(linked, annotation).height)
+    return linked.answered(has_key(need), HAS[need])
 
 
 def _has_shapes(linked: LinkedTrace) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,14 +14,16 @@ from tracebraid.analysis.antipatterns.asking import (
     evidence_of_rank,
     gathered_of,
 )
+from tracebraid.analysis.antipatterns.catalog import DETECTORS
 from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors, known_detectors
+from tracebraid.analysis.antipatterns.ranking.in_steps import windows_to_save_in
 from tracebraid.analysis.antipatterns.ranking.min_saving import DEFAULT_MIN_SAVING, min_saving_of
 from tracebraid.analysis.antipatterns.ranking.ranked import ranked
+from tracebraid.analysis.needs import lacking_of
 from tracebraid.api.graphing import dependency_graph
 from tracebraid.api.job.aligning import rank_parts
 from tracebraid.api.job.taking import take
 from tracebraid.linking.ranks.link_ranks import link_ranks
-from tracebraid.model.compact import compact
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.job import Job
 from tracebraid.model.linked_ranks import Gather, RankParts
@@ -120,15 +122,39 @@ def check_min_saving(min_saving: str | float) -> None:
 
 def rank_advice(linked: LinkedTrace, known: KnownDetectors, annotation: str = PROFILER_STEP) -> RankAdvice:
     """What is kept of a rank for advice."""
-    found = evidence_of_rank(linked, annotation, known)
-    found = replace(found, evidence=compact(found.evidence), windows=compact(found.windows))
+    found = _evidence(linked, annotation, known)
+    found = replace(found, evidence=linked.compacted(found.evidence), windows=linked.compacted(found.windows))
     if not known.of_job:
         return RankAdvice(linked.rank, found, None)
     taken, findings = gathered_of(linked, annotation, known)
-    kept = {gather: compact(frame) for gather, frame in taken.items()}
+    kept = {gather: linked.compacted(frame) for gather, frame in taken.items()}
     found = replace(found, findings=(*found.findings, *findings))
     gathered = tuple(kept.get(gather) for gather in known.gathers)
     return RankAdvice(linked.rank, found, rank_parts(linked, annotation), gathered)
+
+
+def _evidence(linked: LinkedTrace, annotation: str, known: KnownDetectors) -> RankEvidence:
+    """What detectors found on a rank: what those of this package found, a store may have already."""
+    if annotation != PROFILER_STEP or known.of_ranks != DETECTORS:
+        return evidence_of_rank(linked, annotation, known)
+    lacks = {detector.name: lacking_of(detector.needs, linked, annotation) for detector in DETECTORS}
+    evidence, windows = (linked.answered(key, ask) for key, ask in ADVICE_QUESTIONS.items())
+    return RankEvidence(evidence, windows, lacks)
+
+
+def _found(linked: LinkedTrace) -> pl.DataFrame:
+    return evidence_of_rank(linked, PROFILER_STEP, KnownDetectors(DETECTORS)).evidence
+
+
+def _windows(linked: LinkedTrace) -> pl.DataFrame:
+    return windows_to_save_in(linked, PROFILER_STEP)
+
+
+ADVICE_QUESTIONS: Mapping[str, Callable[[LinkedTrace], pl.DataFrame]] = {
+    "advice.evidence": _found,
+    "advice.windows": _windows,
+}
+"""What the detectors of this package find on a rank, by the usual annotation."""
 
 
 def advice_of_ranks(

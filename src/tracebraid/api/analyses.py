@@ -178,13 +178,17 @@ def _over_ranks(
 ) -> Callable[Concatenate[LinkedTrace | Job, _P], pl.DataFrame]:
     """A question about one rank, as one that may be asked of a job, too: the rows of all ranks, in one pass."""
 
+    analysis = next(analysis for analysis in ANALYSES if analysis.answer is question)
+    _, *options = inspect.signature(question).parameters.values()
+    taken = inspect.Signature(options)
+
     @wraps(question)
     def ask(traces: LinkedTrace | Job, /, *args: _P.args, **kwargs: _P.kwargs) -> pl.DataFrame:
+        given = taken.bind(*args, **kwargs).arguments
         if isinstance(traces, LinkedTrace):
-            return question(traces, *args, **kwargs)
-        return traces.ask(lambda linked: question(linked, *args, **kwargs))[0]
+            return analysis.answer_of(traces, **given)
+        return traces.ask(partial(analysis.answer_of, **given))[0]
 
-    _, *options = inspect.signature(question).parameters.values()
     traces = inspect.Parameter("traces", inspect.Parameter.POSITIONAL_ONLY, annotation="LinkedTrace | Job")
     ask.__signature__ = inspect.Signature([traces, *options], return_annotation="pl.DataFrame")  # type: ignore[attr-defined]
     ask.__module__ = __name__
@@ -328,7 +332,7 @@ def _answer_of_rank(
     missing = lacking(analysis, linked, str(options.get("annotation", PROFILER_STEP)))
     given = {Need.DEVICE_PEAKS} if options.keys() & _PEAKS else set()
     lacks = tuple(need for need in missing if need not in given)
-    return linked.rank, lacks, analysis.answer(linked, **options)
+    return linked.rank, lacks, analysis.answer_of(linked, **options)
 
 
 def check_options(analysis: Analysis | JobAnalysis, options: Mapping[str, object]) -> None:

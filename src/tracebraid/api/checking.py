@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,23 +12,34 @@ import polars as pl
 from tracebraid.api.checking_rank import CheckRank, RankChecked
 from tracebraid.api.engines import AUTO, engine_of
 from tracebraid.api.judging import judge
-from tracebraid.api.traces import Progress, link
+from tracebraid.api.stored_jobs import is_store, open_store
+from tracebraid.api.traces import Progress, ReadAndLink, link
 from tracebraid.errors import InputError
-from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.choose import archive_of, file_system_of, with_files
 from tracebraid.filesystem.interface import Entry, Kind
 from tracebraid.filesystem.paths import shown
+from tracebraid.importers.discovery.archive_findings import with_text_path
 from tracebraid.importers.discovery.capture_folder import manifests_of, size_beside, windows_of
 from tracebraid.importers.discovery.discover import find_rank_files
 from tracebraid.importers.discovery.sniff import is_candidate
 from tracebraid.importers.trace import read_trace
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.check import Check, CheckedRank, Severity
-from tracebraid.model.engine import Engine, Outcome
+from tracebraid.model.engine import Engine, LoadingWork, Outcome
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.job import Load
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts
+from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
+from tracebraid.model.rank_files import RankFiles
+from tracebraid.store.findings import findings_of
+from tracebraid.store.layout import CAPTURE
+from tracebraid.store.manifest import CaptureFacts
+from tracebraid.store.opening import read_manifest
+from tracebraid.store.sealed_json import read_sealed
+from tracebraid.store.verifying import damage
 from tracebraid.validation.advice import diagnose, diagnosis_of
 from tracebraid.validation.clocks import clock_findings
 from tracebraid.validation.consequences import without_consequences
@@ -48,8 +59,9 @@ __all__ = ["check", "faults", "is_note"]
 
 @dataclass(frozen=True)
 class _Run:
-    """How the ranks are matched and run."""
+    """How the ranks are opened, matched and run."""
 
+    load: Load
     matching: Matching
     engine: Engine
     progress: Progress | None
@@ -70,6 +82,14 @@ class _Window:
 
 
 @dataclass(frozen=True)
+class _Found:
+    """The files of the ranks of a window, and what was noticed about them."""
+
+    files: tuple[RankFiles, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
 class _Folder:
     """The folder of a capture, with what lies in it."""
 
@@ -87,7 +107,8 @@ def check(
     """Check a capture: each file, each pair, all ranks against each other, and what the manifests say.
 
     Args:
-        path: a folder of traces, of windows (`window_<n>/`), or one trace, which is checked on its own.
+        path: a folder of traces, of windows (`window_<n>/`), or one trace, which is checked on its own; or a store,
+            of which each file is compared with its hash, too.
         progress: is called with the share of the ranks of each window that is checked, 0 to 1.
         only_rank: of a folder only this rank; then others are not missed.
         matching: as in `link`; where alignment links what ids do not, that is no fault.
@@ -97,9 +118,12 @@ def check(
         InputError: there is nothing to check.
         ArgumentError: there is no such matching or engine.
     """
-    where = str(path)
+    where = with_files(path)
     how = Matching(matching) if isinstance(matching, str) else matching
-    run = _Run(how, engine_of(engine) if isinstance(engine, str) else engine, progress)
+    runs_in = engine_of(engine) if isinstance(engine, str) else engine
+    run = _Run(ReadAndLink(None, how, archive_of(where)), how, runs_in, progress)
+    if is_store(where):
+        return _check_store(Path(where), only_rank, run)
     files = file_system_of(where)
     kind = files.kind(where)
     if kind is Kind.FILE:
@@ -121,7 +145,7 @@ def _check_folder(folder: _Folder, only_rank: int | None, run: _Run) -> Check:
     for name, path in windows:
         window = _Window(name, path)
         try:
-            _check_window(window, only_rank, run)
+            _check_window(window, _found_in(path), only_rank, run)
         except InputError as error:
             if not manifests and len(windows) == 1:
                 raise
@@ -135,7 +159,7 @@ def _check_folder(folder: _Folder, only_rank: int | None, run: _Run) -> Check:
         ranks += window.ranks
     if only_rank is not None and not ranks and not manifests:
         raise InputError(where, f"it has no rank {only_rank}", "Check the folder")
-    return Check(where, tuple(ranks), diagnose(findings))
+    return Check(str(where), tuple(ranks), diagnose([with_text_path(finding) for finding in findings]))
 
 
 def faults(findings: Iterable[Finding]) -> list[Finding]:
@@ -148,24 +172,63 @@ def is_note(finding: Finding) -> bool:
     return diagnosis_of(finding).severity is Severity.NOTE
 
 
-def _check_window(window: _Window, only_rank: int | None, run: _Run) -> None:
-    """Check the pairs of a folder.
+def _check_store(store: Path, only_rank: int | None, run: _Run) -> Check:
+    """Check that each file of a store is whole, and what it holds, as the folder that it was packed from."""
+    job, manifest = open_store(store, run.matching, None, run.engine), read_manifest(store)
+    errors = list(damage(store, manifest))
+    damaged = [
+        Finding.of(FindingCode.STORE_DAMAGED, error.path, error.where, problem=error.problem)
+        for _, error in errors
+    ]
+    run = replace(run, load=_Undamaged(job.load, dict(errors)))
+    if not (store / CAPTURE).exists():
+        ranks, findings = _checked_alone(job.path, run.load(job.files[0], run.progress))
+        return Check(job.path, ranks, diagnose([*findings, *damaged]))
+    capture, _ = read_sealed(store / CAPTURE, CaptureFacts)
+    window = _Window(capture.window, capture.folder)
+    found = _Found(job.files, (*job.findings, *findings_of(capture.leftovers)))
+    _check_window(window, found, only_rank, run)
+    for file, content in capture.manifests:
+        window.findings += manifest_process_findings(content, file, window.processes)
+    noticed = [*findings_of(capture.findings), *window.findings, *damaged]
+    return Check(job.path, tuple(window.ranks), diagnose(noticed))
+
+
+@dataclass(frozen=True)
+class _Undamaged(LoadingWork):
+    """Opens a rank of a store; one with a damaged file is not."""
+
+    damaged: Mapping[int, InputError]
+
+    def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        if files.rank in self.damaged:
+            raise self.damaged[files.rank]
+        linked: LinkedTrace = self.load(files, progress)
+        return linked
+
+
+def _found_in(folder: str) -> _Found:
+    """The pairs of a folder.
 
     Raises:
         InputError: it has no Kineto trace.
     """
-    found, unpaired = find_rank_files(window.path)
-    if only_rank is not None:
-        found = tuple(files for files in found if files.rank == only_rank)
-    for outcome in run.engine.outcomes(CheckRank(run.matching), found, run.progress):
+    found, unpaired = find_rank_files(folder)
+    names = [entry.name for entry in file_system_of(folder).entries(folder)]
+    return _Found(found, (*unpaired, *leftover_findings(folder, names)))
+
+
+def _check_window(window: _Window, found: _Found, only_rank: int | None, run: _Run) -> None:
+    """Check the pairs of a folder."""
+    chosen = [files for files in found.files if only_rank is None or files.rank == only_rank]
+    for outcome in run.engine.outcomes(CheckRank(run.load, run.matching), chosen, run.progress):
         _add_rank(window, outcome)
     window.findings = located_findings(window.findings, window.processes)
     if only_rank is None:
         path = window.path
         mixed = run_findings(window.processes, path)
         window.findings += mixed
-        names = [entry.name for entry in file_system_of(path).entries(path)]
-        window.findings += [*unpaired, *leftover_findings(path, names), *rank_findings(window.worlds, path)]
+        window.findings += [*found.findings, *rank_findings(window.worlds, path)]
         # Ranks of two runs share neither collectives nor clocks.
         across = _step_findings(window, None) if mixed else _clock_and_step_findings(window)
         window.findings = [*window.findings, *across]
@@ -238,9 +301,15 @@ def _check_file(path: str, progress: Progress | None) -> Check:
     trace, _ = read_trace(path, progress)
     if isinstance(trace, ExecutionTrace):
         return Check(shown(path), (), diagnose([*trace.findings, *et_findings(trace)]))
-    linked = link(None, trace)
+    ranks, findings = _checked_alone(shown(path), link(None, trace))
+    return Check(shown(path), ranks, diagnose(findings))
+
+
+def _checked_alone(path: str, linked: LinkedTrace) -> tuple[tuple[CheckedRank, ...], list[Finding]]:
+    """A Kineto trace without its folder, and what was noticed."""
+    linked.stages.host_links()
+    trace = linked.timeline
     steps = steps_of(trace)
     findings = [*judge(linked).findings, *recording_findings(linked), *window_findings(trace, steps)]
     names = tuple(step.name for step in steps)
-    rank = CheckedRank(trace.rank, "", None, shown(path), names, linked.coverage)
-    return Check(shown(path), (rank,), diagnose(findings))
+    return (CheckedRank(trace.rank, "", None, path, names, linked.coverage),), findings

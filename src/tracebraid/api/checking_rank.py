@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tracebraid.api.job.aligning import rank_parts
 from tracebraid.api.judging import link_and_judge
-from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.importers.reading_cost import reading_cost
 from tracebraid.model.coverage import Coverage
-from tracebraid.model.engine import RankCost
+from tracebraid.model.engine import LoadingWork
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_ranks import RankParts
 from tracebraid.model.linked_trace import LinkedTrace
@@ -47,24 +45,15 @@ class RankChecked:
 
 
 @dataclass(frozen=True)
-class CheckRank:
+class CheckRank(LoadingWork):
     """Checks the pair of a rank: the work that an engine runs. A rank without Kineto trace has nothing to check.
 
     Args:
+        load: opens a rank.
         matching: how the two traces are matched.
-        processes: how many processes may decode a file; None: as many as its size is worth.
     """
 
     matching: Matching
-    processes: int | None = None
-
-    def cost(self, files: RankFiles) -> RankCost | None:
-        """See `ScalableWork`."""
-        return reading_cost(files.kineto, files.et)
-
-    def with_processes(self, processes: int) -> CheckRank:
-        """See `ScalableWork`."""
-        return replace(self, processes=processes)
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> RankChecked | None:
         """What was found; None where there is no Kineto trace.
@@ -74,8 +63,7 @@ class CheckRank:
         """
         if files.kineto is None:
             return None
-        timeline = read_timeline(files.kineto, self.processes, progress)
-        linked, judgement = link_and_judge(files.et, timeline, self.matching)
+        linked, judgement = link_and_judge(self.load(files, progress), self.matching)
         steps = steps_of(linked.timeline)
         return RankChecked(
             steps=steps,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tracebraid.api.traces import link
 from tracebraid.errors import ProgramError
-from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.judgement import Judgement
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
-from tracebraid.model.timeline import Timeline
 from tracebraid.validation.identity import pair_findings
 
 __all__ = ["judge", "link_and_judge"]
@@ -27,19 +25,22 @@ def judge(linked: LinkedTrace) -> Judgement:
     return Judgement.of(linked, [*linked.known_findings, *judged])
 
 
-def link_and_judge(
-    et: ExecutionTrace | str | None, timeline: Timeline, matching: Matching
-) -> tuple[LinkedTrace, Judgement]:
-    """As `link`; where that refuses two programs, what ids link, with the refusal as the finding `another-program`.
+def link_and_judge(linked: LinkedTrace, matching: Matching) -> tuple[LinkedTrace, Judgement]:
+    """A rank with all of its stages; where two programs are refused, what ids link, with that as a finding.
+
+    Args:
+        linked: a rank.
+        matching: how its two traces are matched.
 
     Raises:
         InputError: the Execution Trace cannot be read.
         ArgumentError: there is not the annotation or iteration that `matching` asks for.
     """
     try:
-        linked = link(et, timeline, matching=matching)
+        linked.stages.host_links()
     except ProgramError as error:
-        linked = link(et, timeline, matching=replace(matching, match="exact"))
+        linked = link_traces(linked.timeline, linked.stages.et, replace(matching, match="exact"))
+        linked.stages.host_links()
         refusal = Finding.of(FindingCode.ANOTHER_PROGRAM, error.path, problem=error.problem)
         return linked, Judgement.of(linked, [*linked.all_findings, refusal])
     return linked, judge(linked.compute_all())

@@ -3,36 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from tracebraid.api.capture_facts import capture_facts
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import AUTO
+from tracebraid.api.pack_rank import LoadSteps, PackRank
+from tracebraid.api.traces import archive_of_load
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import InputError, OutputError
 from tracebraid.files import write_whole, writing
-from tracebraid.importers.discovery.fingerprint import fingerprint, is_unchanged
+from tracebraid.filesystem.choose import in_archive
+from tracebraid.importers.discovery.fingerprint import is_unchanged
 from tracebraid.importers.sampling.rank_origins import rank_origins
-from tracebraid.model.engine import Engine, LoadingWork
+from tracebraid.model.engine import Engine
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.job import Job
 from tracebraid.model.matching import Matching
+from tracebraid.model.number_ranges import number_ranges
 from tracebraid.model.packed import Packed
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.source_file import SourceFile
+from tracebraid.store.answers.joined import join_answers
 from tracebraid.store.entries import whole_rank
-from tracebraid.store.findings import stored_error, stored_findings
-from tracebraid.store.layout import FORMAT_VERSION, MANIFEST, is_store
+from tracebraid.store.findings import error_of, stored_error, stored_findings
+from tracebraid.store.layout import CAPTURE, FORMAT_VERSION, MANIFEST, is_store, rank_file
+from tracebraid.store.leftovers import is_other, remove_parts
 from tracebraid.store.lock import locked
 from tracebraid.store.manifest import Manifest, PackOptions, RankEntry
-from tracebraid.store.rank_writer import write_rank
+from tracebraid.store.opening import packed_ranks, read_manifest
+from tracebraid.store.rank_writer import forget_rank
 from tracebraid.store.sealed_json import sealed
 from tracebraid.version import __version__
 
 __all__ = ["pack"]
+
+_ANOTHER = "Name another path; or pack all of it again (--from-scratch, from_scratch=True)"
 
 
 def pack(
@@ -42,6 +53,7 @@ def pack(
     engine: Engine | str = AUTO,
     matching: Matching | str = "auto",
     window: int | None = None,
+    steps: str | None = None,
     ranks: str | Iterable[int] | None = None,
     sample: int | None = None,
     from_scratch: bool = False,
@@ -58,14 +70,16 @@ def pack(
         engine: how the work over the ranks runs, see `engine_of`.
         matching: as in `link`.
         window: which window of a capture, from 0; None for the last one.
+        steps: numbers of the profiler's steps, such as `3,5-8`: only what belongs to them is packed, and the store says
+            so; None for all that there is. See docs/store.md.
         ranks: only these are packed now; the store says that the others are missing, until they are packed, too.
         sample: only so many are packed now, as in `open`.
-        from_scratch: whether ranks that are there already are packed again.
+        from_scratch: whether ranks that are there already are packed again, and those forgotten whose traces are gone.
         progress: is called with the share of all ranks that is packed, 0 to 1.
 
     Raises:
         InputError: there is no Kineto trace, or no rank can be read.
-        OutputError: the store cannot be written, is being written by another process, or is something else.
+        OutputError: the store cannot be written, is being written by another process, or is of something else.
         ArgumentError: there is no such matching, engine or rank.
 
     Example::
@@ -76,81 +90,88 @@ def pack(
     store, how = Path(out), Matching(matching) if isinstance(matching, str) else matching
     if is_store(path):
         raise InputError(str(path), "this is a store already", "Pack the folder of the traces")
-    _refuse_other(store, Path(path))
+    _refuse_target(store, Path(path))
     job = open_job(path, matching=how, window=window, engine=engine)
-    options = PackOptions(__version__, how.match, how.annotation, how.iteration, window)
+    if steps is not None:
+        job = replace(job, load=LoadSteps(job.load, how, number_ranges(steps, "steps")))
+    options = PackOptions(__version__, how.match, how.annotation, how.iteration, window, steps)
     with writing(store):
         store.mkdir(parents=True, exist_ok=True)
     with locked(store):
-        chosen = with_chosen_ranks(job, RankChoice(ranks, sample), rank_origins)
-        return _pack(job, store, options, _Wanted(frozenset(chosen.ranks), from_scratch), progress)
+        remove_parts(store)
+        origins = partial(rank_origins, archive=archive_of_load(job.load))
+        chosen = frozenset(with_chosen_ranks(job, RankChoice(ranks, sample), origins).ranks)
+        if from_scratch:
+            for rank in packed_ranks(store) - (set(job.ranks) - chosen):
+                forget_rank(store, rank)
+        else:
+            _refuse_other_job(store, job, options)
+        return _pack(job, store, options, chosen, progress)
 
 
-@dataclass(frozen=True)
-class _PackRank(LoadingWork):
-    """Reads a rank and writes it into the store: the work that an engine runs."""
-
-    store: str
-    options: PackOptions
-
-    def __call__(self, files: RankFiles, progress: Progress | None) -> RankEntry:
-        assert files.kineto is not None, "only ranks that have a Kineto trace are packed"
-        # Before they are read: a file that changes meanwhile is packed again.
-        sources = fingerprint(files.kineto), _fingerprint_of_et(files.et)
-        linked = self.load(files, progress)
-        return write_rank(Path(self.store), linked, files.rank, sources, self.options)
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """Which ranks are packed, and whether those are packed again that are there already."""
-
-    ranks: frozenset[int]
-    from_scratch: bool
-
-
-def _pack(job: Job, store: Path, options: PackOptions, wanted: _Wanted, progress: Progress | None) -> Packed:
-    expected = {files.rank: files for files in job.files}
-    kept = {
-        rank: entry
-        for rank, entry in _kept(store, job, options).items()
-        if not (wanted.from_scratch and rank in wanted.ranks)
-    }
-    entries = {rank: kept.get(rank) or _expected(files) for rank, files in expected.items()}
+def _pack(
+    job: Job, store: Path, options: PackOptions, chosen: frozenset[int], progress: Progress | None
+) -> Packed:
+    kept = _kept(store, job, options)
+    entries = {files.rank: _expected(files) for files in job.files} | kept
     _write_manifest(store, job, options, entries.values(), complete=False)
-    missing = [files for files in job.files if files.rank in wanted.ranks and files.rank not in kept]
-    work = _PackRank(job.load, str(store), options)
+    capture = capture_facts(job)
+    if capture is not None:
+        write_whole(store / CAPTURE, [sealed(capture)], overwrite=True)
+    missing = [files for files in job.files if files.rank in chosen and files.rank not in kept]
     errors: list[tuple[RankFiles, InputError]] = []
     packed = []
-    for outcome in job.engine.outcomes(work, missing, progress):
+    for outcome in job.engine.outcomes(PackRank(job.load, str(store), options), missing, progress):
         rank = outcome.files.rank
         if outcome.error is None:
             entries[rank] = outcome.value()
+            _check_visible(store, rank)
             packed.append(rank)
         else:
+            forget_rank(store, rank)
             errors.append((outcome.files, outcome.error))
             entries[rank] = msgspec.structs.replace(entries[rank], error=stored_error(outcome.error))
+    descriptions = {rank: entry.sha256 for rank, entry in entries.items() if entry.sha256 is not None}
+    join_answers(store, descriptions, (FORMAT_VERSION, options.writer))
     complete = all(entry.kineto is None or entry.sha256 or entry.error for entry in entries.values())
     _write_manifest(store, job, options, entries.values(), complete)
-    if not packed and not kept:
+    if errors and not packed and not kept:
         raise errors[0][1]
     return Packed(
         path=str(store),
         packed=tuple(packed),
-        kept=tuple(kept),
+        kept=tuple(sorted(kept)),
         failed=tuple(files.rank for files, _ in errors),
         size_bytes=sum(entry.size_bytes or 0 for entry in entries.values()),
-        findings=(*job.findings, *(_unreadable(files.rank, error) for files, error in errors)),
+        findings=(
+            *job.findings,
+            *(_unreadable(files.rank, error) for files, error in errors),
+            *(_unlinked(entries[rank]) for rank in packed if entries[rank].link_error is not None),
+        ),
     )
 
 
+def _check_visible(store: Path, rank: int) -> None:
+    """Check that what a worker wrote is here: a node of a cluster may have a folder of that name of its own.
+
+    Raises:
+        OutputError: it is not.
+    """
+    if not rank_file(store, rank).exists():
+        problem = f"rank {rank} was packed on a node that does not share this folder"
+        raise OutputError(str(store), problem, "Name a folder on a file system that all nodes share")
+
+
 def _kept(store: Path, job: Job, options: PackOptions) -> dict[int, RankEntry]:
-    """The ranks that are packed already, of the same files and with the same options."""
+    """The ranks that are packed already with these options, whose files have not changed, or are not there any more."""
+    paths, archive = {files.rank: files for files in job.files}, archive_of_load(job.load)
     found = {}
-    for files in job.files:
-        entry = None if files.kineto is None else whole_rank(store, files.rank, options)
-        if entry is not None and _is_of(entry, files):
-            found[files.rank] = entry
+    for rank in packed_ranks(store):
+        entry = whole_rank(store, rank, options)
+        if entry is not None and (rank not in paths or _is_of(entry, in_archive(archive, paths[rank]))):
+            found[rank] = entry
+        elif rank not in paths:
+            forget_rank(store, rank)
     return found
 
 
@@ -158,7 +179,8 @@ def _is_of(entry: RankEntry, files: RankFiles) -> bool:
     """Whether an entry is of these files, and they have not changed."""
     pairs = ((entry.kineto, files.kineto), (entry.et, files.et))
     return all(
-        (known is None) == (path is None) and (known is None or (known.path == path and is_unchanged(known)))
+        (known is None) == (path is None)
+        and (known is None or (known.path == path and is_unchanged(known, path)))
         for known, path in pairs
     )
 
@@ -180,7 +202,7 @@ def _write_manifest(
         path=job.path,
         complete=complete,
         findings=stored_findings(job.findings),
-        ranks=tuple(entries),
+        ranks=tuple(sorted(entries, key=lambda entry: entry.rank)),
     )
     write_whole(store / MANIFEST, [sealed(manifest)], overwrite=True)
 
@@ -190,26 +212,43 @@ def _unreadable(rank: int, error: InputError) -> Finding:
     return Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details)
 
 
-def _fingerprint_of_et(path: str | None) -> SourceFile | None:
-    """Of an Execution Trace that cannot be read only the path: the rank is packed without, and tried again."""
-    if path is None:
-        return None
-    try:
-        return fingerprint(path)
-    except InputError:
-        return SourceFile(path)
+def _unlinked(entry: RankEntry) -> Finding:
+    assert entry.link_error is not None, "only entries with an error are asked"
+    error = error_of(entry.link_error)
+    path, problem = (error.path, error.problem) if isinstance(error, InputError) else ("", str(error))
+    return Finding.of(FindingCode.STORE_UNLINKED, path, rank=entry.rank, problem=problem)
 
 
-def _refuse_other(store: Path, path: Path) -> None:
+def _refuse_target(store: Path, path: Path) -> None:
     """Refuse a target that is something else than a store, or lies among the traces.
 
     Raises:
         OutputError: it is.
     """
     with writing(store):
-        is_other = store.exists() and not is_store(store) and (not store.is_dir() or any(store.iterdir()))
+        other = is_other(store)
         inside = path.is_dir() and store.resolve().is_relative_to(path.resolve())
-    if is_other:
+    if other:
         raise OutputError(str(store), "this is there already, and is no store", "Name another path")
     if inside:
         raise OutputError(str(store), "it lies in the folder of the traces", "Name a path outside of it")
+
+
+def _refuse_other_job(store: Path, job: Job, options: PackOptions) -> None:
+    """Refuse to go on with the store of another job, or with other options: what is there would be lost.
+
+    Ranks that another version of Tracebraid packed are packed again.
+
+    Raises:
+        OutputError: it is one.
+    """
+    try:
+        known = read_manifest(store)
+    except InputError as error:
+        if (store / MANIFEST).exists():
+            raise OutputError(error.path, error.problem, _ANOTHER) from None
+        return
+    if known.path != job.path:
+        raise OutputError(str(store), f"this is the store of {known.path}", _ANOTHER)
+    if msgspec.structs.replace(known.options, writer=options.writer) != options:
+        raise OutputError(str(store), "it was packed with other options", _ANOTHER)

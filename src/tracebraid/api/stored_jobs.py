@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tracebraid.errors import InputError
@@ -17,11 +18,14 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.rank_origin import RankOrigin
+from tracebraid.store.answers.answered_trace import AnsweredTrace
+from tracebraid.store.answers.stored_answers import StoredAnswers, read_index
 from tracebraid.store.findings import error_of, findings_of
 from tracebraid.store.layout import is_store
-from tracebraid.store.manifest import PackOptions, RankEntry
+from tracebraid.store.manifest import Manifest, PackOptions, RankEntry
 from tracebraid.store.opening import packed_ranks, read_manifest
 from tracebraid.store.rank_reader import StoredTables, linked_trace_of, read_content
+from tracebraid.version import __version__
 
 __all__ = ["ReadStored", "is_store", "matching_of", "open_store", "stored_origins"]
 
@@ -44,12 +48,14 @@ class ReadStored:
         matching: how the two traces are matched; None: as when they were packed.
         errors: why ranks could not be read when they were packed.
         sizes_bytes: of the files of each rank that is packed.
+        answers: what was answered while they were packed; None where nothing of it holds.
     """
 
     store: str
     matching: Matching | None
     errors: Mapping[int, InputError]
     sizes_bytes: Mapping[int, int]
+    answers: StoredAnswers | None = None
 
     def cost(self, files: RankFiles) -> RankCost | None:
         """See `ScalableWork`."""
@@ -66,13 +72,18 @@ class ReadStored:
         """See `Load`."""
         if files.rank in self.errors:
             raise self.errors[files.rank]
-        store = Path(self.store)
-        linked = linked_trace_of(StoredTables(store, read_content(store, files.rank)))
         if progress is not None:
             progress(1.0)
+        if self.answers is not None and files.rank in self.answers.places:
+            return AnsweredTrace.of(files.rank, self.answers, partial(self._read, files.rank))
+        linked = self._read(files.rank)
         if self.matching is None:
             return linked
         return link_traces(linked.timeline, linked.stages.et, self.matching)
+
+    def _read(self, rank: int) -> LinkedTrace:
+        store = Path(self.store)
+        return linked_trace_of(StoredTables(store, read_content(store, rank)))
 
 
 def open_store(path: str | Path, matching: Matching, window: int | None, engine: Engine) -> Job:
@@ -110,7 +121,8 @@ def open_store(path: str | Path, matching: Matching, window: int | None, engine:
     own = matching in (Matching(), matching_of(manifest.options))
     errors = {entry.rank: _error_of(store, entry) for entry in entries if entry.error is not None}
     sizes_bytes = {entry.rank: entry.size_bytes for entry in entries if entry.size_bytes is not None}
-    load = ReadStored(str(store), None if own else matching, errors, sizes_bytes)
+    answers = _answers(store, manifest) if own else None
+    load = ReadStored(str(store), None if own else matching, errors, sizes_bytes, answers)
     return Job(manifest.path, tuple(map(_files_of, entries)), load, findings, engine)
 
 
@@ -130,6 +142,12 @@ def _origin(store: Path, files: RankFiles) -> RankOrigin:
 def matching_of(options: PackOptions) -> Matching:
     """How the traces of a store were matched."""
     return Matching(options.match, options.annotation, options.iteration)
+
+
+def _answers(store: Path, manifest: Manifest) -> StoredAnswers | None:
+    index = read_index(store, __version__)
+    descriptions = {entry.rank: entry.sha256 for entry in manifest.ranks if entry.sha256 is not None}
+    return None if index is None else StoredAnswers.of(store, index, descriptions)
 
 
 def _files_of(entry: RankEntry) -> RankFiles:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tracebraid import api
+from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import OfAll, progress, say, say_error, say_findings, say_json
 from tracebraid.errors import InputError
 from tracebraid.model.file_info import FileInfo
@@ -18,18 +18,23 @@ __all__ = ["info"]
 
 
 def info(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Trace files, or folders of them.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH...", help="Trace files, folders of them, or stores.", parser=path_or_url
+        ),
+    ],
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Say what each file is: kind, schema, torch, device, rank, time span, steps, counts by category."""
     infos: list[FileInfo] = []
     failed = False
     with progress("reading") as update:
-        files = api.trace_files(paths)
-        whole = OfAll(update, len(files))
-        for path in files:
+        asked = [ask for path in paths for ask in api.infos(path)]
+        whole = OfAll(update, len(asked))
+        for ask in asked:
             try:
-                infos.append(api.info(path, whole))
+                infos.append(ask(whole))
             except InputError as error:
                 say_error(str(error))
                 failed = True

@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tracebraid import api
-from tracebraid.cli.job_options import JobOptions, with_job_options
+from tracebraid.cli.job_options import JobOptions, path_or_url, with_job_options
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks_silently
@@ -54,8 +54,12 @@ Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for ma
 @with_job_options
 def link(
     paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="ET KINETO | DIR", help="An Execution Trace and a Kineto trace, or a folder."),
+        list[str],
+        typer.Argument(
+            metavar="ET KINETO | DIR",
+            help="An Execution Trace and a Kineto trace, or a folder.",
+            parser=path_or_url,
+        ),
     ],
     job_options: JobOptions,
     out: Annotated[
@@ -158,7 +162,7 @@ class Pairs:
         align_clocks: whether ET+ is on the clock of the lowest rank; of ranks whose clock is unknown on their own.
     """
 
-    paths: list[Path]
+    paths: list[str]
     out: Path | None
     matching: Matching = Matching()  # noqa: RUF009 - it is frozen
     write: Write = api.write_et_plus
@@ -200,7 +204,7 @@ def _ranks(pairs: Pairs, update: api.Progress, findings: list[Finding]) -> Itera
     """What is to be kept of each rank, one after the other."""
     paths, out = pairs.paths, pairs.out
     if len(paths) == 2:
-        if out is not None and out.exists() and any(path.exists() and out.samefile(path) for path in paths):
+        if out is not None and out.exists() and any(_is_same(out, path) for path in paths):
             raise OutputError(str(out), "this is one of the traces to read", "Write the ET+ to another file")
         timeline = api.read_timeline(paths[1], progress=update)
         yield _link_rank(api.link(paths[0], timeline, matching=pairs.matching), out, pairs.write)
@@ -223,6 +227,10 @@ def _ranks(pairs: Pairs, update: api.Progress, findings: list[Finding]) -> Itera
         lambda share: update(0.5 + share / 2),
         findings,
     )
+
+
+def _is_same(out: Path, path: str) -> bool:
+    return Path(path).exists() and out.samefile(path)
 
 
 def link_into(linked: LinkedTrace, folder: Path | None) -> LinkedRank:

@@ -29,4 +29,4 @@ def trace_link(
 
 def pairs_of(call: LinkCall, matching: Matching) -> Pairs:
     """What a peer's command line asks to link."""
-    return Pairs([call.et, call.kineto], call.out, matching, call.write)
+    return Pairs([str(call.et), str(call.kineto)], call.out, matching, call.write)

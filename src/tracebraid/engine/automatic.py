@@ -17,8 +17,8 @@ __all__ = ["Automatic"]
 
 T = TypeVar("T")
 
-_WORTH_S = 1.5
-"""Work that takes less is done here: a pool takes 0.5 s until its workers have loaded their libraries."""
+_WORTH_S = 2.5
+"""Work that takes less is done here: a worker takes a second of a core until it has loaded its libraries."""
 
 
 @dataclass(frozen=True)

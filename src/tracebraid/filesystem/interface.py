@@ -42,6 +42,11 @@ class OpenFile(Protocol):
         """Its size when it was opened."""
         ...
 
+    @property
+    def version(self) -> str:
+        """What a server calls this state of the file, such as its ETag; "" where nothing does."""
+        ...
+
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from `start` up to `stop`; fewer where the file ends before.
 

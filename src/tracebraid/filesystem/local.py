@@ -61,6 +61,7 @@ class LocalFile:
     path: str
     size_bytes: int
     descriptor: int
+    version: str = ""
 
     def __post_init__(self) -> None:
         weakref.finalize(self, os.close, self.descriptor)
@@ -92,6 +93,7 @@ class MemoryFile:
 
     path: str
     data: bytes
+    version: str = ""
 
     @property
     def size_bytes(self) -> int:

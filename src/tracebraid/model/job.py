@@ -11,7 +11,6 @@ import polars as pl
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model import notebook
-from tracebraid.model.compact import compact
 from tracebraid.model.engine import Engine, InProcess, LoadingWork, Outcome
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
@@ -41,7 +40,9 @@ def answers_in_order(
     which it was sent.
     """
     answers = [ask(linked) for ask in questions]
-    return tuple(compact(answer) if isinstance(answer, pl.DataFrame) else answer for answer in answers)
+    return tuple(
+        linked.compacted(answer) if isinstance(answer, pl.DataFrame) else answer for answer in answers
+    )
 
 
 Load: TypeAlias = Callable[[RankFiles, Progress | None], LinkedTrace]

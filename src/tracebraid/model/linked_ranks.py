@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import FunctionType
 from typing import TypeAlias, TypeVar
 
 import polars as pl
@@ -12,13 +13,28 @@ import polars as pl
 from tracebraid.model.finding import Finding
 from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["Gather", "LinkedRanks", "RankParts"]
+__all__ = ["Gather", "LinkedRanks", "RankParts", "gather_key", "gather_of"]
 
 T = TypeVar("T")
 
 Gather: TypeAlias = Callable[[LinkedTrace, str], pl.DataFrame]
 """Takes of a linked trace, whose steps an annotation marks, a small table: with `rank`, on the rank's own clock."""
+
+
+def gather_key(gather: Gather) -> str | None:
+    """The name of what a function of this package takes of a rank, by the usual annotation; None of others."""
+    is_ours = isinstance(gather, FunctionType) and gather.__module__.startswith("tracebraid.")
+    return f"gather.{gather.__name__}" if is_ours and gather.__qualname__ == gather.__name__ else None
+
+
+def gather_of(linked: LinkedTrace, gather: Gather, annotation: str) -> pl.DataFrame:
+    """What a function takes of a linked trace, which a rank of a store may have already."""
+    key = gather_key(gather)
+    if key is None or annotation != PROFILER_STEP:
+        return gather(linked, annotation)
+    return linked.answered(key, lambda unanswered: gather(unanswered, annotation))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from tracebraid.model import notebook
+from tracebraid.model.compact import compact
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
@@ -95,6 +96,19 @@ class LinkedTrace:
             arguments: hashable.
         """
         return self._derived.get((compute, *arguments), partial(compute, self, *arguments))
+
+    def answered(self, key: str, question: Callable[[LinkedTrace], T]) -> T:
+        """The answer to a question that has a name; a rank of a store may have the answer already.
+
+        Args:
+            key: the question's name, the same in every process; what is answered depends on nothing else.
+            question: answers it.
+        """
+        return question(self)
+
+    def compacted(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """A small table of this rank, in memory of its own, so that it does not hold the trace."""
+        return compact(frame)
 
     @property
     def rank(self) -> int:

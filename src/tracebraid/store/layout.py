@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tracebraid.filesystem.paths import is_url
+
 __all__ = [
     "ANSWERS",
+    "CAPTURE",
     "FORMAT_VERSION",
     "LOCK",
     "MANIFEST",
@@ -22,6 +25,7 @@ FORMAT_VERSION = 1
 """What a reader must know to read a store; it grows when older readers would misread it."""
 
 MANIFEST = "store.json"
+CAPTURE = "capture.json"
 RANKS, TABLES, ANSWERS = "ranks", "tables", "answers"
 LOCK = ".lock"
 
@@ -29,6 +33,8 @@ LOCK = ".lock"
 def is_store(path: str | Path) -> bool:
     """Whether a path is a store: a folder with a manifest, or with the suffix of stores."""
     folder = Path(path)
+    if is_url(str(path)):
+        return False
     return (folder / MANIFEST).is_file() or (folder.suffix == SUFFIX and folder.is_dir())
 
 

@@ -10,6 +10,7 @@ from tracebraid.model.coverage import Coverage
 from tracebraid.model.source_file import SourceFile
 
 __all__ = [
+    "CaptureFacts",
     "ExecutionTraceFacts",
     "Manifest",
     "MatchedFacts",
@@ -162,6 +163,7 @@ class RankEntry(Struct, frozen=True):
         max_ns: see `TimelineFacts`.
         world_size: number of ranks; None where the trace does not say.
         coverage: how much of it was linked; None where it is not packed, or could not be linked.
+        link_error: why its two traces could not be linked, or one of them not be read.
         error: why it could not be read; it is tried again.
     """
 
@@ -174,7 +176,28 @@ class RankEntry(Struct, frozen=True):
     max_ns: int | None = None
     world_size: int | None = None
     coverage: Coverage | None = None
+    link_error: StoredError | None = None
     error: StoredError | None = None
+
+
+class CaptureFacts(Struct, frozen=True):
+    """What lay beside the traces in the folder of a capture: `check` asks it.
+
+    Args:
+        format: the version of the store's format.
+        folder: the folder of the traces.
+        window: its name, where it is that of a window; else "".
+        manifests: path and content of each manifest of the capture.
+        findings: what was noticed about these, when they were packed.
+        leftovers: what was noticed about other files.
+    """
+
+    format: int
+    folder: str
+    window: str
+    manifests: tuple[tuple[str, dict[str, Any]], ...]
+    findings: tuple[StoredFinding, ...]
+    leftovers: tuple[StoredFinding, ...]
 
 
 class Manifest(Struct, frozen=True):

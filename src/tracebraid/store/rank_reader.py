@@ -26,11 +26,11 @@ from tracebraid.store.sealed_json import read_sealed, sha256_of
 from tracebraid.store.stored_execution_trace import StoredExecutionTrace
 from tracebraid.store.tables import ET_TABLES, STORED_TABLES, TIMELINE_TABLES
 
-__all__ = ["StoredTables", "linked_trace_of", "read_content"]
+__all__ = ["AGAIN", "StoredTables", "linked_trace_of", "read_content"]
 
 T = TypeVar("T")
 
-_AGAIN = "Pack this rank again: tracebraid pack PATH -o STORE"
+AGAIN = "Pack this rank again: tracebraid pack PATH -o STORE"
 
 
 def read_content(store: Path, rank: int) -> RankContent:
@@ -42,7 +42,7 @@ def read_content(store: Path, rank: int) -> RankContent:
     path = rank_file(store, rank)
     content, _ = read_sealed(path, RankContent)
     if content.rank != rank:
-        raise InputError(str(path), f"this is the file of rank {content.rank}", _AGAIN)
+        raise InputError(str(path), f"this is the file of rank {content.rank}", AGAIN)
     return content
 
 
@@ -65,24 +65,33 @@ class StoredTables:
             InputError: its file is not there, or is not the one that was written.
         """
         name = self.content.same.get(name, name)
-        table, stated = STORED_TABLES[name], self.content.tables.get(name)
-        if stated is None:
+        table = STORED_TABLES[name]
+        if name not in self.content.tables:
             return table.empty()
-        path = table_file(self.store, name, self.content.rank)
+        try:
+            return decoded(name, table, self.content_of(name))
+        except ValueError as error:
+            path = table_file(self.store, name, self.content.rank)
+            raise InputError(str(path), f"this file of the store is damaged: {error}", AGAIN) from None
+
+    def content_of(self, name: str) -> bytes:
+        """The file of a table that has one, proven to be the one that was written.
+
+        Raises:
+            InputError: it is not there, or is another one.
+        """
+        path, stated = table_file(self.store, name, self.content.rank), self.content.tables[name]
         try:
             content = path.read_bytes()
         except FileNotFoundError:
-            raise InputError(str(path), "this file of the store is not there", _AGAIN) from None
+            raise InputError(str(path), "this file of the store is not there", AGAIN) from None
         except OSError as error:
             problem = f"it cannot be read ({error.strerror or error})"
             raise InputError(str(path), problem, "Check the file and its rights") from None
         if len(content) != stated.size_bytes or sha256_of(content) != stated.sha256:
             problem = "this file of the store is damaged, or another one"
-            raise InputError(str(path), problem, _AGAIN)
-        try:
-            return decoded(name, table, content)
-        except ValueError as error:
-            raise InputError(str(path), f"this file of the store is damaged: {error}", _AGAIN) from None
+            raise InputError(str(path), problem, AGAIN)
+        return content
 
 
 class _LazyTables(Mapping[str, pl.DataFrame]):
@@ -115,7 +124,7 @@ def linked_trace_of(tables: StoredTables) -> LinkedTrace:
         return LinkedTrace(_timeline(tables), _stages(tables))
     except ValueError as error:
         path = str(rank_file(tables.store, content.rank))
-        raise InputError(path, f"this file of the store is damaged: {error}", _AGAIN) from None
+        raise InputError(path, f"this file of the store is damaged: {error}", AGAIN) from None
 
 
 def _timeline(tables: StoredTables) -> Timeline:
@@ -169,9 +178,9 @@ def _stages(tables: StoredTables) -> LinkStages:
         dependencies=after("dependencies", dependencies),
         coverage=Stage(partial(_after, partial(_coverage, content), (links, tree))),
         findings=(
-            StageFindings(tree, Stage(lambda: of_tree)),
-            StageFindings(links, Stage(lambda: of_links)),
-            StageFindings(dependencies, Stage(lambda: of_dependencies)),
+            StageFindings(tree, Stage(partial(_after, lambda: of_tree, (tree,)))),
+            StageFindings(links, Stage(partial(_after, lambda: of_links, (links,)))),
+            StageFindings(dependencies, Stage(partial(_after, lambda: of_dependencies, (dependencies,)))),
         ),
     )
 

@@ -12,7 +12,7 @@ from tracebraid.analysis.antipatterns.ranking.in_steps import windows_to_save_in
 from tracebraid.analysis.needs import lacking_of
 from tracebraid.model.answers import EVIDENCE
 from tracebraid.model.finding import Finding
-from tracebraid.model.linked_ranks import Gather, LinkedRanks
+from tracebraid.model.linked_ranks import Gather, LinkedRanks, gather_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.analysis import Need
 
@@ -93,10 +93,10 @@ def gathered_of(
             if gather in found:
                 continue
             if detector.name not in known.packages:
-                found[gather] = gather(linked, annotation)
+                found[gather] = gather_of(linked, gather, annotation)
                 continue
             try:
-                found[gather] = gather(linked, annotation)
+                found[gather] = gather_of(linked, gather, annotation)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - As in `_asked`.
                 findings.append(failure(known.packages[detector.name], detector.name, error))
     return found, tuple(findings)

@@ -9,6 +9,7 @@ import polars as pl
 from tracebraid.analysis.collectives.transfers.transfers import members_with_waits, transfers
 from tracebraid.model.answers import COLLECTIVE_IMBALANCE
 from tracebraid.model.collectives.codes import CollectiveType
+from tracebraid.model.collectives.group_ranks import ranks_listed
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.step import PROFILER_STEP
 
@@ -74,17 +75,27 @@ def _of_peers(members: pl.DataFrame, split: str, size: str) -> pl.DataFrame:
             pl.col("_parts").list.sum().alias("_sum"),
         )
     )
-    of_group = pl.col("group_ranks").list.get(pl.col("index"), null_on_oob=True)
     share = pl.when(pl.col("_sum") > 0).then(pl.col("_parts") / pl.col("_sum")).otherwise(0.0)
     return (
         found.explode("_parts", "index")
         .with_columns(
-            (share * pl.col("_bytes")).round().cast(pl.Int64).alias("bytes"), of_group.alias("rank")
+            (share * pl.col("_bytes")).round().cast(pl.Int64).alias("bytes"), pl.col("index").cast(pl.Int64)
         )
+        .join(_ranks_of_groups(members), on=["group_ranks", "index"], how="left", maintain_order="left")
         .group_by("_key", "index")
         .agg(pl.col("bytes").sum(), pl.col("rank").drop_nulls().first())
         .sort("_key", "index")
     )
+
+
+def _ranks_of_groups(members: pl.DataFrame) -> pl.DataFrame:
+    """Each rank of each group, by its place in it: `group_ranks`, `index`, `rank`."""
+    groups = members.select("group_ranks").unique().drop_nulls()
+    ranks = ranks_listed(groups.with_columns(pl.col("group_ranks").alias("_of"))).rename(
+        {"group_ranks": "rank"}
+    )
+    places = ranks.with_columns(pl.int_ranges(pl.col("rank").list.len()).alias("index"))
+    return places.rename({"_of": "group_ranks"}).explode("rank", "index")
 
 
 def _extremes(peers: pl.DataFrame, prefix: str) -> pl.DataFrame:

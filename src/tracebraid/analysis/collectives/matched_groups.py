@@ -6,6 +6,7 @@ import polars as pl
 
 from tracebraid.model.answers import MATCHED_GROUPS
 from tracebraid.model.collectives.codes import CollectiveType, MatchMethod
+from tracebraid.model.collectives.group_ranks import ranks_listed
 from tracebraid.model.linked_ranks import LinkedRanks
 
 __all__ = ["matched_groups"]
@@ -48,7 +49,9 @@ def matched_groups(ranks: LinkedRanks) -> pl.DataFrame:
             (pl.col("collective").is_null() & pl.col("several")).sum().alias("open"),
         )
     )
-    found = frame.join(_collectives(ranks), on=_KEY, how="left", nulls_equal=True, maintain_order="left")
+    found = ranks_listed(frame).join(
+        _collectives(ranks), on=_KEY, how="left", nulls_equal=True, maintain_order="left"
+    )
     counts = ["collectives", "complete", "disagreeing", *_METHODS]
     found = found.with_columns(
         pl.col(counts).fill_null(0),

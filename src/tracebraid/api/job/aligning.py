@@ -8,9 +8,8 @@ from dataclasses import replace
 import polars as pl
 
 from tracebraid.analysis.collectives.members.members import members
-from tracebraid.analysis.ranks.rank_facts import rank_facts
+from tracebraid.api.job.taking import facts_of_rank, gathering
 from tracebraid.linking.ranks.link_ranks import link_ranks
-from tracebraid.model.compact import compact
 from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -30,8 +29,9 @@ def rank_parts(
         annotation: what marks a step.
         gathered: what else was taken of it.
     """
-    kept = {gather: compact(frame) for gather, frame in (gathered or {}).items()}
-    return RankParts(compact(rank_facts(linked)), compact(members(linked, annotation)), kept)
+    kept = {gather: linked.compacted(frame) for gather, frame in (gathered or {}).items()}
+    own_members = gathering(members, annotation)(linked)
+    return RankParts(linked.compacted(facts_of_rank(linked)), linked.compacted(own_members), kept)
 
 
 def linked_parts(parts: Sequence[RankParts]) -> LinkedRanks:

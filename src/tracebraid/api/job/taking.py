@@ -14,12 +14,20 @@ from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.api.job.readable_ranks import ask_ranks_silently
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job, Questions, answers_in_order, answers_of
-from tracebraid.model.linked_ranks import Gather, RankParts
+from tracebraid.model.linked_ranks import Gather, RankParts, gather_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.rank_files import Progress
 
-__all__ = ["gather_questions", "gathering", "lacking_questions", "parts_of", "take", "take_readable"]
+__all__ = [
+    "facts_of_rank",
+    "gather_questions",
+    "gathering",
+    "lacking_questions",
+    "parts_of",
+    "take",
+    "take_readable",
+]
 
 
 def gathering(gather: Gather, annotation: str) -> Callable[[LinkedTrace], pl.DataFrame]:
@@ -35,7 +43,12 @@ def gather_questions(annotation: str, gathers: Iterable[Gather]) -> Questions:
         gathers: what is taken beside its members.
     """
     asked = {(gather, annotation): gathering(gather, annotation) for gather in (members, *gathers)}
-    return {rank_facts: rank_facts, **asked}
+    return {rank_facts: facts_of_rank, **asked}
+
+
+def facts_of_rank(linked: LinkedTrace) -> pl.DataFrame:
+    """`rank_facts` of a rank, which a store may have already."""
+    return linked.answered("rank_facts", rank_facts)
 
 
 def lacking_questions(annotation: str, needs: tuple[Need, ...]) -> Questions:
@@ -81,7 +94,7 @@ def take_readable(
 
 
 def _gathered(gather: Gather, annotation: str, linked: LinkedTrace) -> pl.DataFrame:
-    return gather(linked, annotation)
+    return gather_of(linked, gather, annotation)
 
 
 def _lacking(needs: tuple[Need, ...], annotation: str, linked: LinkedTrace) -> tuple[Need, ...]:

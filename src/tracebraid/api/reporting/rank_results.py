@@ -21,6 +21,8 @@ from tracebraid.api.job.whole_job import RankOfJob, ranks_of_job
 from tracebraid.api.reporting.asked import ASKED, ASKED_OF_JOB, Asked
 from tracebraid.api.reporting.views import RANK_VIEWS, ViewOptions
 from tracebraid.errors import InputError, MissingLibraryError
+from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.paths import is_url
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.compact import compact
 from tracebraid.model.coverage import Coverage
@@ -150,7 +152,7 @@ def _answer(linked: LinkedTrace, asked: Asked, views: ViewOptions) -> RankAnswer
     if "annotation" in analysis.options:
         options["annotation"] = views.annotation
     lacks = lacking(analysis, linked, views.annotation)
-    frame = analysis.answer(linked, **options)
+    frame = analysis.answer_of(linked, **options)
     kept = frame
     if asked.rows is not None:
         rows = max(1, asked.rows // views.ranks)
@@ -184,6 +186,6 @@ def _infos(linked: LinkedTrace) -> tuple[FileInfo, ...]:
 def _size(path: str) -> int:
     """Of a file that is not there any more, as in a pipe, 0."""
     try:
-        return Path(path).stat().st_size
-    except OSError:
+        return file_system_of(path).open(path).size_bytes if is_url(path) else Path(path).stat().st_size
+    except (OSError, InputError):
         return 0

@@ -3,42 +3,75 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
-from tracebraid.filesystem.reading import reading
+from tracebraid.errors import InputError
+from tracebraid.filesystem.choose import archive_of, file_system_of
+from tracebraid.filesystem.paths import is_url
 from tracebraid.model.source_file import SourceFile
 
-__all__ = ["fingerprint", "is_unchanged"]
+__all__ = ["fingerprint", "is_unchanged", "unless_changed"]
 
 _BLOCK_BYTES = 1 << 20
 
 
 def fingerprint(path: str) -> SourceFile:
-    """Size, time of change and hash of a file.
+    """Size, time of change and hash of a file; of one behind a URL its size and what the server calls its state.
+
+    The time of a member of an archive is that of the archive.
 
     Raises:
         InputError: it cannot be read.
     """
+    if _is_of_server(path):
+        return _named_by_server(path)
+    mtime_ns = _mtime_ns(path)
+    file = file_system_of(path).open(path)
     digest = hashlib.sha256()
-    with reading(path), Path(path).open("rb") as file:
-        status = os.fstat(file.fileno())
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-    return SourceFile(path, status.st_size, status.st_mtime_ns, digest.hexdigest())
+    for block in file.blocks(_BLOCK_BYTES):
+        digest.update(block)
+    return SourceFile(str(path), file.size_bytes, mtime_ns, digest.hexdigest())
 
 
-def is_unchanged(known: SourceFile) -> bool:
+def is_unchanged(known: SourceFile, path: str) -> bool:
     """Whether a file is still what it was; its content is read only where its time of change says nothing.
 
     A file that is not there any more, or was never read, counts as changed.
+
+    Args:
+        known: what it was.
+        path: its path, which may know the archive that it lies in.
     """
     try:
-        status = Path(known.path).stat()
+        if _is_of_server(path):
+            return known.version is not None and _named_by_server(path) == known
+        mtime_ns = _mtime_ns(path)
+        if known.sha256 is None or file_system_of(path).open(path).size_bytes != known.size_bytes:
+            return False
+        return mtime_ns == known.mtime_ns is not None or fingerprint(path).sha256 == known.sha256
+    except InputError:
+        return False
+
+
+def _is_of_server(path: str) -> bool:
+    """Whether a file itself lies behind a URL; a member of an archive there is read to know its content."""
+    return is_url(path) and archive_of(path) is None
+
+
+def unless_changed(known: SourceFile) -> SourceFile:
+    """A fingerprint, if the file was not changed since; else its path alone, which counts as changed later."""
+    return known if _mtime_ns(known.path) == known.mtime_ns else SourceFile(known.path)
+
+
+def _mtime_ns(path: str) -> int | None:
+    """When a file was changed last; None where it is none of the disk."""
+    archive = archive_of(path)
+    try:
+        return Path(path if archive is None else archive.path).stat().st_mtime_ns
     except OSError:
-        return False
-    if status.st_size != known.size_bytes:
-        return False
-    if status.st_mtime_ns == known.mtime_ns:
-        return True
-    return fingerprint(known.path).sha256 == known.sha256
+        return None
+
+
+def _named_by_server(url: str) -> SourceFile:
+    file = file_system_of(url).open(url)
+    return SourceFile(file.path, file.size_bytes, version=file.version or None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +15,7 @@ from tracebraid.model.questions.asked import options_of, question_of
 if TYPE_CHECKING:
     import polars as pl
 
+    from tracebraid.model.linked_trace import LinkedTrace
     from tracebraid.model.questions.job_analysis import JobAnalysis
 
 __all__ = ["Analysis", "Answer", "Family", "Need"]
@@ -86,6 +88,23 @@ class Analysis:
     table: Table
     needs: tuple[Need, ...] = ()
     uses: tuple[Need, ...] = ()
+
+    def answer_of(self, linked: LinkedTrace, **options: object) -> pl.DataFrame:
+        """Its answer of a rank; with the defaults of all options a rank of a store may have it already.
+
+        Args:
+            linked: the rank.
+            options: those of the analysis.
+        """
+        defaults = inspect.signature(self.answer).parameters
+        if any(value != defaults[name].default for name, value in options.items()):
+            return self.answer(linked, **options)
+        return linked.answered(self.key, self.answer)
+
+    @property
+    def key(self) -> str:
+        """The name of the question, with the defaults of all options."""
+        return f"analysis.{self.name}"
 
     @property
     def question(self) -> str:

@@ -86,7 +86,7 @@ MEMBERS = Table(
         ),
         Column("process_group", _TEXT, "name of the process group; ranks may name a group differently"),
         Column("description", _TEXT, "description of the process group"),
-        Column("group_ranks", _INTS, "ranks of the process group; null: unknown"),
+        Column("group_ranks", _JSON, "ranks of the process group, as a list; null: unknown"),
         Column("group_size", _INT, "ranks of the process group; null: unknown"),
         Column("sequence", _INT, "number of the collective in its group, as the trace says; null: unknown"),
         Column("source", _INT, "global rank of the sender or root; null: unknown, or there is none"),

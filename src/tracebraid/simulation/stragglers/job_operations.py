@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.model.collectives.group_ranks import ranks_listed
 from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.model.linked_ranks import LinkedRanks
@@ -98,8 +99,7 @@ def stages_of_ranks(ranks: LinkedRanks) -> pl.DataFrame:
         pl.col("description").str.contains(_PIPELINE) & pl.col("group_ranks").is_not_null()
     )
     found = (
-        pipelines.select("group_ranks")
-        .unique(maintain_order=True)
+        ranks_listed(pipelines.select("group_ranks").unique(maintain_order=True))
         .with_columns(stage=pl.int_ranges(pl.col("group_ranks").list.len()))
         .explode("group_ranks", "stage")
         .select(pl.col("group_ranks").cast(pl.Int64).alias("rank"), pl.col("stage").cast(pl.Int64))

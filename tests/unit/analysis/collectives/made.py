@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from tracebraid.model.collectives.codes import ClockMethod, CollectiveType, MatchMethod
+from tracebraid.model.collectives.group_ranks import ranks_listed
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.schema.ranks import CLOCKS, MATCHED_COLLECTIVES, MEMBERS, RANKS
 
@@ -65,12 +66,12 @@ def _collectives(members: pl.DataFrame) -> pl.DataFrame:
             pl.col("dtype").first(),
             pl.col("group_size").max(),
             pl.col("rank").sort().alias("ranks"),
-            every.alias("_every"),
+            every,
         )
         .sort("collective")
     )
-    rows = found.with_columns(
-        pl.col("_every").list.set_difference("ranks").alias("missing"),
+    rows = ranks_listed(found).with_columns(
+        pl.col("group_ranks").list.set_difference("ranks").alias("missing"),
         pl.lit(MatchMethod.GROUP_SEQUENCE.value).alias("method"),
         pl.lit(1.0).alias("confidence"),
         pl.lit(value=True).alias("agrees"),

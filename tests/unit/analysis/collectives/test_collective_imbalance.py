@@ -20,7 +20,7 @@ def exchange(rank: int, given: str | None, got: str | None, **columns: object) -
         100,
         type="all_to_all",
         group_size=3,
-        group_ranks=[10, 11, 12],
+        group_ranks="[10,11,12]",
         **{"in_split": given, "out_split": got, "in_bytes": in_bytes, "out_bytes": out_bytes, **columns},
     )
 

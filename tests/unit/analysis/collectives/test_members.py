@@ -91,7 +91,7 @@ def test_a_member_has_group_bytes_and_the_moment_of_its_launch(name: str, given:
         kernel = host.collective(stream, 5_000, name, given // 4, "7")
     (row,) = members(scene.linked()).to_dicts()
     assert row["event_id"] == kernel.event_id
-    assert (row["group_ranks"], row["group_size"], row["process_group"]) == ([1, 3], 2, "7")
+    assert (row["group_ranks"], row["group_size"], row["process_group"]) == ("[1,3]", 2, "7")
     assert (row["in_bytes"], row["out_bytes"], row["dtype"]) == (given, got, "Float")
     assert kernel.call is not None
     assert (row["issued_ns"], row["start_ns"], row["end_ns"]) == (kernel.call.ts, kernel.ts, kernel.end)
@@ -106,7 +106,7 @@ def test_ranks_of_a_group_come_from_the_header_or_from_start_and_stride() -> Non
         for args in (kernel.args, *(event.args for event in kernel.ancestors())):
             for argument in gone:
                 args.pop(argument, None)
-        assert members(scene.linked()).get_column("group_ranks").to_list() == [[1, 3]]
+        assert members(scene.linked()).get_column("group_ranks").to_list() == ["[1,3]"]
 
 
 def test_peers_are_global_ranks_in_arguments_and_numbers_of_the_group_in_names() -> None:
@@ -135,7 +135,7 @@ def test_on_the_host_the_range_of_the_backend_is_the_member() -> None:
     event.args |= {"Input Dims": [[8]], "Input type": ["float"]}
     (row,) = members(scene.linked()).to_dicts()
     assert (row["event_id"], row["library"], row["device"]) == (event.event_id, "gloo", "cpu")
-    assert (row["in_bytes"], row["out_bytes"], row["group_ranks"]) == (32, 32, [0, 1])
+    assert (row["in_bytes"], row["out_bytes"], row["group_ranks"]) == (32, 32, "[0,1]")
 
 
 def test_gloo_beside_a_device_counts_too() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from tracebraid.model.collectives.group_ranks import text_of_ranks
 from tracebraid.model.schema.ranks import MEMBERS, RANKS
 
 __all__ = ["MadeJob", "agreement", "all_reduces", "facts"]
@@ -68,7 +69,7 @@ class MadeJob:
                     "name": kind,
                     "process_group": f"{group} on {rank}" if renamed and rank % 3 == 0 else group,
                     "communicator": f"comm-{group}" if self.communicators else None,
-                    "group_ranks": of,
+                    "group_ranks": text_of_ranks(of),
                     "group_size": len(of),
                     "sequence": number if self.sequences else None,
                     "dtype": "float",

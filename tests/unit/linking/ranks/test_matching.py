@@ -159,7 +159,7 @@ def test_a_name_that_more_ranks_have_than_the_group_is_large_joins_none() -> Non
         job.collective(group="tp", ranks=[0, 1])
         job.numbers["tp"] -= 1
         job.collective(group="tp", ranks=[2, 3])
-    frame = job.frame().with_columns(pl.lit(None, dtype=pl.List(pl.Int64)).alias("group_ranks"))
+    frame = job.frame().with_columns(pl.lit(None, dtype=pl.Categorical).alias("group_ranks"))
     assert matched(job, frame)[1][0] == 0
 
 
@@ -252,7 +252,7 @@ def of_all_types(world: int, count: int, gap_ns: int | None = None, sequences: b
 
 def without_groups(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(
-        pl.lit(None, pl.String).alias("process_group"), pl.lit(None, pl.List(pl.Int64)).alias("group_ranks")
+        pl.lit(None, pl.String).alias("process_group"), pl.lit(None, pl.Categorical).alias("group_ranks")
     )
 
 
@@ -350,7 +350,7 @@ def two_by_two(communicators: bool, whole: bool) -> pl.DataFrame:
     frame = job.frame()
     run = pl.concat_str(pl.col("communicator"), pl.col("rank") // 2)
     frame = frame.with_columns(pl.when(pl.lit(value=communicators)).then(run).alias("communicator"))
-    return frame.with_columns(pl.lit([0, 1, 2, 3]).alias("group_ranks")) if whole else frame
+    return frame.with_columns(pl.lit("[0,1,2,3]", pl.Categorical).alias("group_ranks")) if whole else frame
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import tracebraid
 from benchmarks.straggler_job import straggler_job
 from tests.planted.jobs import PlannedJob
 from tests.planted.scene import Scene
+from tracebraid.model.collectives.group_ranks import text_of_ranks
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.schema.ranks import CLOCKS, MATCHED_COLLECTIVES, MEMBERS, RANKS
 from tracebraid.simulation.stragglers.job_operations import stages_of_ranks
@@ -78,8 +79,9 @@ def test_a_trace_without_events_has_no_slowdown() -> None:
 def test_stages_are_positions_in_the_process_groups_of_pipelines() -> None:
     def stages(*members: tuple[str | None, list[int] | None]) -> dict[int, int]:
         rows = pl.DataFrame(
-            [{"rank": 0, "description": description, "group_ranks": ranks} for description, ranks in members],
-            schema={"rank": pl.Int64, "description": pl.String, "group_ranks": pl.List(pl.Int64)},
+            [(0, description, text_of_ranks(ranks)) for description, ranks in members],
+            schema={"rank": pl.Int64, "description": pl.String, "group_ranks": pl.String},
+            orient="row",
         )
         every = MEMBERS.conform(rows, fill_missing=True)
         linked = LinkedRanks(RANKS.empty(), CLOCKS.empty(), every, MATCHED_COLLECTIVES.empty())

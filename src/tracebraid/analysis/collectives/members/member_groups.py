@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.collectives.codes import CollectiveType
+from tracebraid.model.collectives.group_ranks import text_of_ranks
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["with_groups"]
@@ -39,7 +40,9 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     distinct = found.select(_KEY).unique(maintain_order=True)
     groups = [_group(row, headers, timeline.world_size) for row in distinct.iter_rows()]
     schema: dict[str, pl.DataType] = {"group_ranks": pl.List(pl.Int64), "known_size": pl.Int64()}
-    known = distinct.hstack(pl.DataFrame(groups, schema=schema, orient="row"))
+    listed = pl.DataFrame(groups, schema=schema, orient="row")
+    texts = [text_of_ranks(ranks) for ranks, _ in groups]
+    known = distinct.hstack(listed).with_columns(pl.Series("_text", texts, dtype=pl.Categorical))
     joined = found.join(known, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
     me, kind = pl.lit(linked.rank, dtype=pl.Int64), pl.col("type")
     is_send, is_receive = kind == CollectiveType.SEND.value, kind == CollectiveType.RECEIVE.value
@@ -48,7 +51,8 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
         pl.col("known_size").alias("group_size"),
         pl.when(is_send).then(me).otherwise(source).alias("source"),
         pl.when(is_receive).then(me).otherwise(destination).alias("destination"),
-    )
+        pl.col("_text").alias("group_ranks"),
+    ).drop("_text")
 
 
 def _peer(argument: str, pattern: str, rank: int) -> pl.Expr:

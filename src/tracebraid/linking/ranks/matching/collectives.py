@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.collectives.codes import CollectiveType, MatchMethod
+from tracebraid.model.collectives.group_ranks import ranks_listed
 from tracebraid.model.schema.ranks import MATCHED_COLLECTIVES, MEMBERS
 
 __all__ = ["collectives_of"]
@@ -55,6 +56,7 @@ def _frame(matched: pl.DataFrame) -> pl.DataFrame:
         pl.col("confidence").min(),
         (pl.col("token").n_unique() == 1).alias("agrees"),
     )
+    frame = ranks_listed(frame)
     between_two = pl.col("types") == 2
     together, nobody = pl.lit(CollectiveType.SEND_RECEIVE.value), pl.lit([], dtype=pl.List(pl.Int64))
     missing = pl.col("group_ranks").list.set_difference("ranks").list.sort()

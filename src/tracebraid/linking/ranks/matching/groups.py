@@ -11,6 +11,8 @@ import polars as pl
 
 from tracebraid.linking.ranks.matching.disjoint_sets import DisjointSets
 from tracebraid.model.collectives.codes import UNKNOWN_GROUP
+from tracebraid.model.collectives.group_ranks import ranks_in_text
+from tracebraid.model.expressions import as_text
 
 __all__ = ["LOCAL", "with_groups"]
 
@@ -59,16 +61,17 @@ def with_groups(members: pl.DataFrame) -> pl.DataFrame:
     unnamed = pl.col("process_group").is_null()
     keyed = members.drop("group", strict=False).with_columns(
         pl.when(unnamed).then("communicator").alias("_communicator"),
-        pl.col("group_ranks").hash().alias("_ranks"),
+        pl.col("group_ranks").to_physical().alias("_ranks"),
     )
     kinds = pl.concat_str("type", "dtype", separator=" ", ignore_nulls=True).unique().sort().alias("kinds")
     local = keyed.group_by(LOCAL, maintain_order=True).agg(
         pl.col("communicator").drop_nulls().unique(),
-        pl.col("group_ranks").first(),
+        as_text("group_ranks").first(),
         pl.len().alias("count"),
         kinds,
     )
-    locals_ = [_local(row, values) for row, values in enumerate(local.iter_rows(named=True))]
+    ranks = {text: ranks_in_text(text) or None for text in local.get_column("group_ranks").unique().to_list()}
+    locals_ = [_local(row, values, ranks) for row, values in enumerate(local.iter_rows(named=True))]
     sets = _joined(locals_)
     number = {
         root: position for position, root in enumerate(dict.fromkeys(sets.root(item.row) for item in locals_))
@@ -84,15 +87,14 @@ def with_groups(members: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _local(row: int, values: dict[str, Any]) -> _Local:
-    ranks = values["group_ranks"]
+def _local(row: int, values: dict[str, Any], ranks: Mapping[str | None, tuple[int, ...] | None]) -> _Local:
     return _Local(
         row,
         values["rank"],
         values["process_group"],
         values["description"],
         frozenset(values["communicator"]),
-        tuple(ranks) if ranks else None,
+        ranks[values["group_ranks"]],
         values["group_size"],
         values["count"],
         tuple(values["kinds"]),

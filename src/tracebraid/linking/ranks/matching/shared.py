@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracebraid.linking.ranks.matching.disjoint_sets import DisjointSets
+from tracebraid.model.collectives.group_ranks import ranks_in_text
+from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
 
@@ -58,12 +60,11 @@ def _named(members: pl.DataFrame) -> _Named:
     """The groups of each rank. A group is told apart by its text, and by the ranks that it lists."""
     found = _Named(defaultdict(set), defaultdict(set))
     known = pl.col("group").is_not_null() | pl.col("group_ranks").is_not_null()
-    texts = members.filter(known).group_by("group", pl.col("group_ranks").hash().alias("_listed"))
-    rows = texts.agg(pl.col("rank").unique(), pl.col("group_ranks").first())
+    texts = members.filter(known).group_by("group", as_text("group_ranks"))
     number: dict[str, int] = {}
-    for group, _, ranks, listed in rows.iter_rows():
+    for group, listed, ranks in texts.agg(pl.col("rank").unique()).iter_rows():
         own = number.setdefault(group, len(number)) if group is not None else -1 - len(found.ranks)
-        found.ranks[own].update(listed or (), ranks if group is not None else ())
+        found.ranks[own].update(ranks_in_text(listed), ranks if group is not None else ())
         for rank in ranks:
             found.groups[rank].add(own)
     return found

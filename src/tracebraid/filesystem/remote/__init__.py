@@ -1,0 +1,1 @@
+"""Files behind URLs: on object stores, web servers, and whatever fsspec reads."""

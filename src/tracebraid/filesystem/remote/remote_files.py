@@ -1,0 +1,225 @@
+"""Files behind URLs as a file system: tried again where that helps, checked to be the same file from start to end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from tracebraid.errors import InputError
+from tracebraid.filesystem.interface import Entry, Kind, OpenFile
+from tracebraid.filesystem.paths import shown
+from tracebraid.filesystem.remote.backend import Backend, Stat
+from tracebraid.filesystem.remote.fault import Fault, FaultKind, input_error
+
+__all__ = ["RemoteFile", "RemoteFiles"]
+
+T = TypeVar("T")
+
+_REQUESTS_AT_ONCE = 16
+"""Requests that wait at the same time; servers answer each after some 10 to 100 ms."""
+_HEAD_BYTES, _GROWTH, _RANGE_BYTES = 1 << 17, 8, 1 << 23
+"""The first range, which tells what a file is; by what the second is larger; all others, which memory holds twice.
+
+Only the latter are fetched ahead: who wants the head of a file stops before.
+"""
+_TRIES = {FaultKind.SLOW: 2}
+_TRIES_OTHERWISE = 5
+"""How often a request is made until its fault is an error."""
+_FIRST_PAUSE_S = 0.2
+"""Before the second try; each further pause is twice as long."""
+_PROGRESS_BYTES = 1 << 20
+"""After so many bytes without a fault, tries are counted anew."""
+
+
+@dataclass(frozen=True)
+class RemoteFiles:
+    """Files behind URLs, see `FileSystem`.
+
+    Args:
+        backend: asks the server.
+    """
+
+    backend: Backend
+    requests_at_once: int = _REQUESTS_AT_ONCE
+
+    def kind(self, path: str) -> Kind:
+        """See `FileSystem`."""
+        with _said_of(path):
+            if not path.endswith("/") and self._stat(path) is not None:
+                return Kind.FILE
+            if not self.backend.has_folders:
+                if path.endswith("/"):
+                    raise Fault(FaultKind.NO_LISTING)
+                return Kind.ABSENT
+            try:
+                return Kind.FOLDER if _tried(lambda: self.backend.is_folder(path)) else Kind.ABSENT
+            except Fault as fault:
+                if fault.kind is not FaultKind.ABSENT:
+                    raise
+                return Kind.ABSENT
+
+    def entries(self, folder: str) -> list[Entry]:
+        """See `FileSystem`."""
+        with _said_of(folder):
+            found = _tried(lambda: self.backend.entries(folder))
+        return sorted(found, key=lambda entry: (entry.name, entry.kind.value))
+
+    def open(self, path: str) -> OpenFile:
+        """See `FileSystem`."""
+        with _said_of(path):
+            stat = self._stat(path)
+        if stat is not None:
+            return RemoteFile(path, stat, self.backend)
+        if self.kind(path) is Kind.FOLDER:
+            advice = "Name one trace file, or open the folder as a job"
+            raise InputError(shown(path), "this is a folder", advice)
+        raise input_error(Fault(FaultKind.ABSENT), path)
+
+    def _stat(self, path: str) -> Stat | None:
+        """What the server says of a file; None where there is none."""
+        try:
+            return _tried(lambda: self.backend.stat(path))
+        except Fault as fault:
+            if fault.kind is not FaultKind.ABSENT:
+                raise
+            return None
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteFile:
+    """A file behind a URL, see `OpenFile`.
+
+    Args:
+        url: where it lies.
+        stat: what the server said of it when it was opened.
+        backend: asks the server.
+    """
+
+    url: str
+    stat: Stat
+    backend: Backend
+
+    @property
+    def path(self) -> str:
+        """The URL without what may be secret in it."""
+        return shown(self.url)
+
+    @property
+    def size_bytes(self) -> int:
+        """See `OpenFile`."""
+        return self.stat.size_bytes
+
+    @property
+    def version(self) -> str:
+        """See `OpenFile`."""
+        return self.stat.version
+
+    def read(self, start: int, stop: int) -> bytes:
+        """See `OpenFile`."""
+        stop = min(stop, self.size_bytes)
+        if stop <= len(self._head):
+            return self._head[start:stop]
+        with _said_of(self.url):
+            return b"".join(self._pieces(start, stop))
+
+    def blocks(self, block_bytes: int) -> Iterator[bytes]:
+        """See `OpenFile`. While a block is worked on, the next one arrives."""
+        yield self._head
+        start = len(self._head)
+        with _said_of(self.url):
+            middle = min(start * _GROWTH, self.size_bytes)
+            yield from self._pieces(start, middle)
+            yield from _one_ahead(self._pieces(middle, self.size_bytes))
+
+    def whole(self) -> None:
+        """None: it is read as it arrives."""
+
+    @cached_property
+    def _head(self) -> bytes:
+        """The first bytes, which tell what the file is; they are asked for once."""
+        with _said_of(self.url):
+            return b"".join(self._pieces(0, min(_HEAD_BYTES, self.size_bytes)))
+
+    def _pieces(self, start: int, stop: int) -> Iterator[bytes]:
+        """The bytes from `start` up to `stop`; what is missing after a fault is asked for again.
+
+        Raises:
+            Fault: it was asked for too often, or a fault does not pass.
+        """
+        tries, since = 1, start
+        while start < stop:
+            try:
+                for piece in self._range(start, min(start + _RANGE_BYTES, stop), stop):
+                    start += len(piece)
+                    yield piece
+            except Fault as fault:
+                tries = 1 if start - since >= _PROGRESS_BYTES else tries
+                _pause_or_raise(fault, tries)
+                tries, since = tries + 1, start
+
+    def _range(self, start: int, end: int, stop: int) -> Iterator[bytes]:
+        """What comes of one request for the bytes from `start` up to `end`; no byte behind `stop`.
+
+        Raises:
+            Fault: it came to less than was asked for, or is of a file that has changed.
+        """
+        answer = self.backend.fetch(self.url, start, end)
+        if answer.stat != self.stat:
+            raise Fault(FaultKind.CHANGED)
+        with closing(answer.body):  # type: ignore[type-var]
+            for piece in answer.body:
+                yield piece[: stop - start]
+                start += len(piece)
+                if start >= stop:
+                    return
+        if start < end:
+            raise Fault(FaultKind.CUT, f"{start} of {self.size_bytes} bytes came")
+
+
+@contextmanager
+def _said_of(url: str) -> Iterator[None]:
+    """Convert a fault of the block into an error that names the URL.
+
+    Raises:
+        InputError: instead of a `Fault`.
+    """
+    try:
+        yield
+    except Fault as fault:
+        raise input_error(fault, url) from None
+
+
+def _tried(request: Callable[[], T]) -> T:
+    """The answer to a request, which is made several times where its faults may pass.
+
+    Raises:
+        Fault: it fails.
+    """
+    tries = 1
+    while True:
+        try:
+            return request()
+        except Fault as fault:
+            _pause_or_raise(fault, tries)
+            tries += 1
+
+
+def _pause_or_raise(fault: Fault, tries: int) -> None:
+    """Wait before the next try; raise where there is none."""
+    if not fault.may_pass or tries >= _TRIES.get(fault.kind, _TRIES_OTHERWISE):
+        raise fault
+    time.sleep(_FIRST_PAUSE_S * 2 ** (tries - 1))
+
+
+def _one_ahead(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces, each fetched while the one before it is worked on."""
+    with ThreadPoolExecutor(1) as executor:
+        ahead = executor.submit(next, pieces, b"")
+        while piece := ahead.result():
+            ahead = executor.submit(next, pieces, b"")
+            yield piece

@@ -1,0 +1,123 @@
+"""`AnsweredTrace`: a rank of a store that knows the answers to the usual questions, and is read for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import polars as pl
+
+from tracebraid.model.finding import Finding
+from tracebraid.model.kept import KeptValues
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.stage import Stage
+from tracebraid.model.timeline import Timeline
+from tracebraid.store.answers.stored_answers import StoredAnswers
+from tracebraid.store.answers.touched import Touched
+from tracebraid.store.findings import findings_of
+
+__all__ = ["AnsweredTrace"]
+
+T = TypeVar("T")
+
+_KIND_OF = (Touched.ET, Touched.NOTHING, Touched.TREE, Touched.LINKS, Touched.DEPENDENCIES)
+"""What must be touched for each of `RankFacts.findings` to be known; what was noticed in a Kineto trace always is."""
+
+
+class _UnreadTimeline(Timeline):
+    """A `Timeline` of which little is known; whoever asks for more has it read."""
+
+    _read: Stage[LinkedTrace]
+
+    @classmethod
+    def of(cls, known: dict[str, object], read: Stage[LinkedTrace]) -> _UnreadTimeline:
+        """One of these.
+
+        Args:
+            known: members whose values are known.
+            read: reads the rank.
+        """
+        timeline = cls.__new__(cls)
+        vars(timeline).update(known, _read=read)
+        return timeline
+
+    def __getattr__(self, name: str) -> Any:
+        # Is called for what is not there yet.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._read().timeline, name)
+
+
+class AnsweredTrace(LinkedTrace):
+    """A `LinkedTrace` of a store. What is asked by name is answered; the rank is read when something else is asked."""
+
+    _rank: int
+    _answers: StoredAnswers
+    _read: Stage[LinkedTrace]
+    _touched: list[Touched]
+
+    @classmethod
+    def of(cls, rank: int, answers: StoredAnswers, read: Callable[[], LinkedTrace]) -> AnsweredTrace:
+        """One of these.
+
+        Args:
+            rank: the number of its files.
+            answers: has answers of this rank.
+            read: opens the rank.
+        """
+        facts = answers.facts(rank)
+        stage = Stage(read)
+        known = {
+            "rank": facts.rank,
+            "path": facts.path,
+            "span_ns": facts.span_ns,
+            "findings": findings_of(facts.findings[1]),
+        }
+        trace = cls.__new__(cls)
+        vars(trace).update(
+            timeline=_UnreadTimeline.of(known, stage),
+            _derived=KeptValues(),
+            _rank=rank,
+            _answers=answers,
+            _read=stage,
+            _touched=[],
+        )
+        return trace
+
+    def __getattr__(self, name: str) -> Any:
+        # Is called for what is not there yet: how its stages are computed is known when it is read.
+        if name != "stages":
+            raise AttributeError(name)
+        return self._read().stages
+
+    def answered(self, key: str, question: Callable[[LinkedTrace], T]) -> T:
+        """See `LinkedTrace`."""
+        found = self._answers.answer(self._rank, key)
+        if found is None:
+            return question(self)
+        value, touched = found
+        self._touched.append(touched)
+        return value  # type: ignore[no-any-return]
+
+    def compacted(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """See `LinkedTrace`: what stands in the tables of answers is kept for all ranks."""
+        return super().compacted(frame) if self._read.is_computed else frame
+
+    @property
+    def has_et(self) -> bool:
+        """See `LinkedTrace`."""
+        return self._answers.facts(self._rank).has_et
+
+    @property
+    def known_findings(self) -> tuple[Finding, ...]:
+        """See `LinkedTrace`: those too that were known when it answered."""
+        touched = Touched.NOTHING
+        for some in self._touched:
+            touched |= some
+        if self._read.is_computed:
+            stages = self._read().stages
+            touched |= Touched.ET if stages.et is not None and stages.et.is_computed else Touched.NOTHING
+            for stage, kind in zip(stages.findings, _KIND_OF[2:], strict=True):
+                touched |= kind if stage.of.is_computed else Touched.NOTHING
+        known = zip(self._answers.facts(self._rank).findings, _KIND_OF, strict=True)
+        return tuple(finding for some, kind in known if kind in touched for finding in findings_of(some))

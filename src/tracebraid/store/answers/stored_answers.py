@@ -1,0 +1,117 @@
+"""`StoredAnswers`: the answers of a store, each read for all ranks when it is first asked for."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tracebraid.errors import InputError
+from tracebraid.model.stage import Stage
+from tracebraid.store.answers.joined import INDEX, Index, JoinedTable, joined_file
+from tracebraid.store.answers.rank_answers import RankFacts
+from tracebraid.store.answers.touched import Touched
+from tracebraid.store.layout import ANSWERS
+from tracebraid.store.sealed_json import read_sealed, sha256_of
+
+__all__ = ["StoredAnswers", "read_index"]
+
+_AGAIN = "Pack it again: tracebraid pack PATH -o STORE"
+
+
+def read_index(store: Path, writer: str) -> Index | None:
+    """Which answers are stored; None where there are none, or another version wrote them.
+
+    Raises:
+        InputError: what says so is damaged.
+    """
+    path = store / ANSWERS / INDEX
+    if not path.exists():
+        return None
+    index, _ = read_sealed(path, Index)
+    return index if index.writer == writer else None
+
+
+@dataclass(frozen=True, eq=False)
+class StoredAnswers:
+    """The answers of a store.
+
+    Args:
+        store: its folder.
+        index: which there are.
+        places: the place of each rank in the index, by the number of its files; of those that the store still holds as
+            they were when they answered.
+    """
+
+    store: Path
+    index: Index
+    places: Mapping[int, int]
+    _tables: Mapping[str, Stage[tuple[pl.DataFrame, list[int]]]]
+
+    @classmethod
+    def of(cls, store: Path, index: Index, descriptions: Mapping[int, str]) -> StoredAnswers:
+        """The answers of the ranks that are described as they were then.
+
+        Args:
+            store: the folder of the store.
+            index: which answers there are.
+            descriptions: the hash of what describes each rank, by the number of its files.
+        """
+        stated = zip(index.ranks, index.descriptions, strict=True)
+        places = {
+            rank: place for place, (rank, sha256) in enumerate(stated) if descriptions.get(rank) == sha256
+        }
+        tables: dict[str, Stage[tuple[pl.DataFrame, list[int]]]] = {}
+        for key, table in index.tables.items():
+            tables[key] = Stage(partial(_read, joined_file(store, key), table))
+        return cls(store, index, places, tables)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process reads for itself what it is asked for.
+        descriptions = {rank: self.index.descriptions[place] for rank, place in self.places.items()}
+        return _read_again, (self.store, self.index.writer, descriptions)
+
+    def facts(self, rank: int) -> RankFacts:
+        """What is known of a rank."""
+        return self.index.facts[self.places[rank]]
+
+    def answer(self, rank: int, key: str) -> tuple[Any, Touched] | None:
+        """The answer of a rank, and what was touched for it; None where it is not stored.
+
+        Raises:
+            InputError: the file of the answers is not the one that was written.
+        """
+        place = self.places[rank]
+        values = self.index.values.get(key)
+        if values is not None and values.values[place]:
+            return values.values[place][0], Touched(values.touched[place])
+        table = self.index.tables.get(key)
+        if table is None or table.rows[place] < 0:
+            return None
+        frame, ends = self._tables[key]()
+        rows = table.rows[place]
+        return frame.slice(ends[place] - rows, rows), Touched(table.touched[place])
+
+
+def _read_again(store: Path, writer: str, descriptions: Mapping[int, str]) -> StoredAnswers | None:
+    index = read_index(store, writer)
+    return None if index is None else StoredAnswers.of(store, index, descriptions)
+
+
+def _read(path: Path, table: JoinedTable) -> tuple[pl.DataFrame, list[int]]:
+    """The answers of all ranks, and where those of each end."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        problem = f"it cannot be read ({error.strerror or error})"
+        raise InputError(str(path), problem, _AGAIN) from None
+    if len(content) != table.size_bytes or sha256_of(content) != table.sha256:
+        raise InputError(str(path), "this file of the store is damaged, or another one", _AGAIN)
+    frame = pl.read_parquet(io.BytesIO(content)).with_columns(pl.col(table.categories).cast(pl.Categorical))
+    return frame, list(accumulate(max(0, rows) for rows in table.rows))

@@ -1,0 +1,34 @@
+"""What packs that were killed, and ranks that are gone, leave in a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tracebraid.files import writing
+from tracebraid.store.layout import LOCK, RANKS, TABLES, is_store
+
+__all__ = ["is_other", "remove_parts"]
+
+_PARTS = ".*.part"
+"""Names of files that were being written."""
+
+
+def is_other(folder: Path) -> bool:
+    """Whether something else than a store is there already; what a pack leaves that was killed at once is nothing."""
+    if not folder.exists() or is_store(folder):
+        return False
+    if not folder.is_dir():
+        return True
+    return any(entry.name != LOCK and not entry.match(_PARTS) for entry in folder.iterdir())
+
+
+def remove_parts(store: Path) -> None:
+    """Delete the files that a killed pack was writing. Whoever calls it holds the lock.
+
+    Raises:
+        OutputError: one cannot be deleted.
+    """
+    folders = (store, store / RANKS, *(store / TABLES).glob("*"))
+    for part in (found for folder in folders for found in folder.glob(_PARTS)):
+        with writing(part):
+            part.unlink(missing_ok=True)

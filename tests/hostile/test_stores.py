@@ -1,0 +1,308 @@
+"""Stores that are damaged, newer, written by two at once, on a full disk: one clear error, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tracebraid
+from tests.integration.command import run, write_pair
+from tests.stores import content_of, differences
+from tracebraid.errors import InputError, OutputError
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.store.layout import FORMAT_VERSION
+from tracebraid.store.lock import locked
+from tracebraid.store.manifest import Manifest, RankContent
+from tracebraid.store.sealed_json import read_sealed, sealed
+
+RANKS = 3
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    for rank in range(RANKS):
+        _, kineto = write_pair(tmp_path / "traces", rank)
+        kineto.write_text(kineto.read_text().replace("gemm", f"gemm_{rank}"))
+    return tmp_path / "traces"
+
+
+@pytest.fixture
+def store(traces: Path, tmp_path: Path) -> Path:
+    tracebraid.pack(traces, tmp_path / "job.tbstore")
+    return tmp_path / "job.tbstore"
+
+
+def events(store: Path, rank: int = 1) -> Path:
+    return store / "tables/events" / f"rank_{rank:06d}.parquet"
+
+
+def description(store: Path, rank: int = 1) -> Path:
+    return store / "ranks" / f"rank_{rank:06d}.json"
+
+
+def flip(path: Path, at: float = 0.5) -> None:
+    content = bytearray(path.read_bytes())
+    content[int(at * len(content))] ^= 0x20
+    path.write_bytes(content)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def make_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a table is missing": (lambda store: events(store).unlink(), "not there"),
+    "a table is cut": (lambda store: cut(events(store)), "damaged"),
+    "a table is changed": (lambda store: flip(events(store)), "damaged"),
+    "a table is another rank's": (lambda store: shutil.copy(events(store, 2), events(store)), "another one"),
+    "a table is a folder": (lambda store: make_folder(events(store)), "cannot be read"),
+    "a description is missing": (lambda store: description(store).unlink(), "not there"),
+    "a description is cut": (lambda store: cut(description(store)), "damaged"),
+    "a description is changed": (lambda store: flip(description(store)), "damaged"),
+    "a description is empty": (lambda store: description(store).write_bytes(b""), "damaged"),
+    "a description is another rank's": (
+        lambda store: shutil.copy(description(store, 2), description(store)),
+        "rank 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damage_is_an_error_of_that_rank_alone(store: Path, traces: Path, case: str) -> None:
+    damage, said = DAMAGE[case]
+    damage(store)
+    job = tracebraid.open(store)
+    with pytest.raises(InputError, match=said) as caught:
+        _ = job[1].timeline.events
+    assert "Pack" in caught.value.advice or "Check" in caught.value.advice
+    assert job[0].timeline.events.height == job[2].timeline.events.height == 6
+    done = run("summary", store)
+    assert done.returncode == 1
+    assert said in done.stderr.replace("\n", " ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in DAMAGE if "changed" not in case and "another rank's" not in case]
+)
+def test_packing_again_mends_what_is_missing_or_cut(store: Path, traces: Path, case: str) -> None:
+    whole = content_of(store)
+    DAMAGE[case][0](store)
+    if events(store).is_dir():
+        events(store).rmdir()
+    assert tracebraid.pack(traces, store).packed == (1,)
+    assert content_of(store) == whole
+
+
+def test_check_names_each_file_that_is_not_whole(store: Path, traces: Path) -> None:
+    assert run("check", store, "--json") == run("check", traces, "--json")
+    flip(events(store, 0))
+    description(store, 1).unlink()
+    (store / "tables/lanes/rank_000002.parquet").unlink()
+    checked = tracebraid.check(store)
+    assert not checked.links
+    damaged = [
+        found.finding for found in checked.diagnoses if found.finding.code is FindingCode.STORE_DAMAGED
+    ]
+    assert [Path(finding.path).relative_to(store).as_posix() for finding in damaged] == [
+        "tables/events/rank_000000.parquet",
+        "ranks/rank_000001.json",
+        "tables/lanes/rank_000002.parquet",
+    ]
+
+
+def test_a_damaged_manifest_is_an_error_and_nothing_is_lost(store: Path, traces: Path) -> None:
+    flip(store / "store.json")
+    before = content_of(store)
+    with pytest.raises(InputError, match="damaged"):
+        tracebraid.open(store)
+    with pytest.raises(OutputError, match="from-scratch"):
+        tracebraid.pack(traces, store)
+    assert content_of(store) == before
+    tracebraid.pack(traces, store, from_scratch=True)
+    assert len(tracebraid.open(store)) == RANKS
+
+
+def test_a_newer_store_is_refused_and_left_alone(store: Path, traces: Path) -> None:
+    manifest, _ = read_sealed(store / "store.json", Manifest)
+    newer = {
+        **{name: getattr(manifest, name) for name in manifest.__struct_fields__},
+        "format": FORMAT_VERSION + 1,
+    }
+    (store / "store.json").write_bytes(sealed(Manifest(**newer)))
+    before = content_of(store)
+    with pytest.raises(InputError, match=f"format {FORMAT_VERSION + 1}.*newer version"):
+        tracebraid.open(store)
+    with pytest.raises(OutputError, match="newer"):
+        tracebraid.pack(traces, store)
+    assert content_of(store) == before
+
+
+def test_a_rank_of_a_newer_format_is_refused(store: Path) -> None:
+    content, _ = read_sealed(description(store), RankContent)
+    newer = {
+        **{name: getattr(content, name) for name in content.__struct_fields__},
+        "format": FORMAT_VERSION + 1,
+    }
+    description(store).write_bytes(sealed(RankContent(**newer)))
+    with pytest.raises(InputError, match="newer version"):
+        _ = tracebraid.open(store)[1]
+
+
+def test_a_folder_without_manifest_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "job.tbstore").mkdir()
+    with pytest.raises(InputError, match="no store"):
+        tracebraid.open(tmp_path / "job.tbstore")
+
+
+def test_two_cannot_write_a_store_at_once(store: Path, traces: Path) -> None:
+    with locked(store), pytest.raises(OutputError, match=f"process {os.getpid()} on .* is writing"):
+        tracebraid.pack(traces, store)
+    assert tracebraid.pack(traces, store).kept == tuple(range(RANKS))
+
+
+def test_the_lock_of_a_killed_process_is_taken_over(store: Path, traces: Path) -> None:
+    code = (
+        "import os, pathlib, signal, sys; from tracebraid.store.lock import locked\n"
+        "with locked(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, store], check=False).returncode < 0
+    assert (store / ".lock").exists()
+    assert tracebraid.pack(traces, store).kept == tuple(range(RANKS))
+    assert not (store / ".lock").exists()
+
+
+def test_a_full_disk_is_one_error_and_what_is_packed_stays(traces: Path, tmp_path: Path) -> None:
+    """A limit on the size of files stands for a disk that is full in the middle of a table."""
+    code = (
+        "import resource, signal, sys, tracebraid\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "tracebraid.pack(sys.argv[1], sys.argv[2])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1500, resource.RLIM_INFINITY))\n"
+        "try: tracebraid.pack(sys.argv[1], sys.argv[2], from_scratch=True)\n"
+        "except tracebraid.OutputError as error: print(error)"
+    )
+    out = tmp_path / "job.tbstore"
+    done = subprocess.run(
+        [sys.executable, "-c", code, traces, out], capture_output=True, text=True, check=True
+    )
+    assert "cannot be written" in done.stdout
+    assert not list(out.rglob("*.part"))
+    assert tracebraid.pack(traces, out).failed == ()
+    assert tracebraid.open(out)[2].timeline.events.height == 6
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+
+
+def test_a_store_that_cannot_be_written_answers(store: Path, demo: Path) -> None:
+    before = content_of(store)
+    for path in [store, *store.rglob("*")]:
+        path.chmod(path.stat().st_mode & ~0o222)
+    assert run("summary", store, "--json").returncode == 0
+    assert content_of(store) == before
+
+
+def test_what_is_no_store_is_not_written_into(traces: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("mine")
+    (tmp_path / "file.tbstore").write_text("mine")
+    for target in ("mine", "file.tbstore"):
+        with pytest.raises(OutputError, match="no store"):
+            tracebraid.pack(traces, tmp_path / target)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+
+
+def test_a_store_is_not_put_among_the_traces(traces: Path) -> None:
+    with pytest.raises(OutputError, match="folder of the traces"):
+        tracebraid.pack(traces, traces / "job.tbstore")
+    with pytest.raises(InputError, match="store already"):
+        tracebraid.pack(
+            tracebraid.pack(traces, traces.parent / "a.tbstore").path, traces.parent / "b.tbstore"
+        )
+
+
+def test_the_store_of_another_job_or_of_other_options_is_not_written_over(
+    store: Path, traces: Path, tmp_path: Path
+) -> None:
+    write_pair(tmp_path / "others")
+    before = content_of(store)
+    with pytest.raises(OutputError, match="this is the store of"):
+        tracebraid.pack(tmp_path / "others", store)
+    with pytest.raises(OutputError, match="other options"):
+        tracebraid.pack(traces, store, matching="exact")
+    assert content_of(store) == before
+
+
+def test_a_rank_that_cannot_be_read_is_left_out_and_tried_again(traces: Path, tmp_path: Path) -> None:
+    good = (traces / "kineto_trace_1.json").read_bytes()
+    (traces / "kineto_trace_1.json").write_text("[]")
+    out = tmp_path / "job.tbstore"
+    done = run("pack", traces, "-o", out)
+    assert done.returncode == 1
+    assert "rank 1 is left out" in done.stderr
+    assert "2 ranks packed, 1 unreadable" in done.stderr
+    assert run("summary", out, "--json") == run("summary", traces, "--json")
+    with pytest.raises(InputError, match="kineto_trace_1"):
+        _ = tracebraid.open(out)[1]
+    (traces / "kineto_trace_1.json").write_bytes(good)
+    assert tracebraid.pack(traces, out).packed == (1,)
+    assert differences(tracebraid.open(traces)[1], tracebraid.open(out)[1]) == []
+
+
+def test_a_rank_whose_execution_trace_cannot_be_read_answers_as_its_traces(
+    traces: Path, tmp_path: Path
+) -> None:
+    (traces / "torch_et_1.json").write_text("{}")
+    packed = tracebraid.pack(traces, tmp_path / "job.tbstore")
+    assert [finding.code for finding in packed.findings] == [FindingCode.STORE_UNLINKED]
+    one, other = tracebraid.open(traces), tracebraid.open(tmp_path / "job.tbstore")
+    assert differences(one[1], other[1]) == []
+    with pytest.raises(InputError, match="torch_et_1"):
+        _ = other[1].coverage
+    assert run("link", tmp_path / "job.tbstore") == run("link", traces)
+
+
+def test_only_what_is_new_or_changed_is_packed(store: Path, traces: Path) -> None:
+    write_pair(traces, RANKS)
+    assert tracebraid.pack(traces, store).packed == (RANKS,)
+    kineto = traces / "kineto_trace_0.json"
+    os.utime(kineto, ns=(1, 1))
+    assert tracebraid.pack(traces, store).packed == ()
+    kineto.write_text(kineto.read_text().replace("aten::mm", "aten::MM"))
+    assert tracebraid.pack(traces, store).packed == (0,)
+    (traces / "torch_et_2.json").unlink()
+    assert tracebraid.pack(traces, store).packed == (2,)
+    assert not tracebraid.open(store)[2].has_et
+
+
+def test_ranks_whose_traces_are_gone_stay_in_the_store(store: Path, traces: Path) -> None:
+    for path in traces.glob("*_0.json"):
+        path.unlink()
+    packed = tracebraid.pack(traces, store)
+    assert (packed.packed, packed.kept) == ((), (0, 1, 2))
+    assert tracebraid.open(store)[0].timeline.events.height == 6
+    tracebraid.pack(traces, store, from_scratch=True)
+    assert tracebraid.open(store).ranks == [1, 2]
+
+
+def test_an_unfinished_store_says_what_is_missing(store: Path) -> None:
+    manifest, _ = read_sealed(store / "store.json", Manifest)
+    values = {name: getattr(manifest, name) for name in manifest.__struct_fields__}
+    (store / "store.json").write_bytes(sealed(Manifest(**{**values, "complete": False})))
+    description(store).unlink()
+    job = tracebraid.open(store)
+    assert job.ranks == [0, 2]
+    assert [finding.code for finding in job.findings] == [FindingCode.STORE_INCOMPLETE]
+    assert "3 ranks" in job.findings[0].message
+    assert ": 1" in job.findings[0].message
