@@ -12,7 +12,7 @@ import polars as pl
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
-from tracebraid.api.engines import AUTO, engine_of
+from tracebraid.api.engines import IN_PROCESS, engine_of
 from tracebraid.api.stored_jobs import is_store, open_store, stored_origins
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
@@ -56,7 +56,7 @@ def open(
     matching: Matching | str = "auto",
     window: int | None = None,
     *,
-    engine: Engine | str = AUTO,
+    engine: Engine | str = IN_PROCESS,
     ranks: str | Iterable[int] | None = None,
     sample: int | None = None,
 ) -> Job:
@@ -72,8 +72,8 @@ def open(
         processes: how many processes may decode one file; None: as many as its size is worth.
         matching: as in `link`; of a store `auto` means as it was packed.
         window: which window of a capture, from 0; None for the last one.
-        engine: how questions to many ranks run, see `engine_of`. By default in worker processes where the ranks are
-            large or many; there, what a question changes in this process stays unseen.
+        engine: how questions to many ranks run, see `engine_of`. By default in this process, where they may have
+            effects; `auto` uses worker processes where the ranks are large or many.
         ranks: only these, as numbers or as text (`0,8-15`); a finding of the job says what answers then cannot know.
         sample: only so many ranks, in proportion of all hosts and parallel groups, the first and the last among them.
 
