@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import sys
+from contextlib import redirect_stderr
 
 import pytest
 
@@ -16,21 +16,24 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    made = Terminal()
-    monkeypatch.setattr(sys, "stderr", made)
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bar waits for no second, and the terminal is wide."""
     monkeypatch.setattr(output, "_SHOW_AFTER_S", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    return made
 
 
-def test_the_bar_shows_share_ranks_and_time_left(terminal: Terminal) -> None:
-    with output.progress("reading") as update:
-        update(RanksDone(0.3, 1, 1024))
-        update(RanksDone(0.5, 512, 1024))
-    shown = terminal.getvalue()
+def shown_of(*fractions: float) -> str:
+    """What a terminal gets."""
+    with redirect_stderr(Terminal()) as terminal, output.progress("reading") as update:
+        for fraction in fractions:
+            update(fraction)
+    return terminal.getvalue()
+
+
+def test_the_bar_shows_share_ranks_and_time_left() -> None:
+    shown = shown_of(RanksDone(0.3, 1, 1024), RanksDone(0.5, 512, 1024))
     assert "reading" in shown
     assert "50%" in shown
     assert "512 of 1,024 ranks" in shown
@@ -38,17 +41,13 @@ def test_the_bar_shows_share_ranks_and_time_left(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("fraction", [0.5, RanksDone(0.5, 0, 1)])
-def test_the_bar_counts_no_ranks_where_there_are_not_several(terminal: Terminal, fraction: float) -> None:
-    with output.progress("reading") as update:
-        update(fraction)
-    assert "50%" in terminal.getvalue()
-    assert "rank" not in terminal.getvalue()
+def test_the_bar_counts_no_ranks_where_there_are_not_several(fraction: float) -> None:
+    shown = shown_of(fraction)
+    assert "50%" in shown
+    assert "rank" not in shown
 
 
-def test_nothing_is_shown_where_there_is_no_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(output, "_SHOW_AFTER_S", 0.0)
-    with output.progress("reading") as update:
+def test_nothing_is_shown_where_there_is_no_terminal() -> None:
+    with redirect_stderr(io.StringIO()) as file, output.progress("reading") as update:
         update(0.5)
-    assert capsys.readouterr() == ("", "")
+    assert file.getvalue() == ""
