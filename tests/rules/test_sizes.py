@@ -17,6 +17,7 @@ EXCEPTIONS: set[str] = {
     "capture.capture",
     "capturing.capture",
     "chakra_trace_link.chakra_trace_link",
+    "check.check",
     "critical_path.critical_path",
     "diff.diff",
     "export.export",
