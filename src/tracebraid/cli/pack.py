@@ -25,6 +25,12 @@ def pack(
         Path, typer.Option("-o", "--output", metavar="STORE", help="The folder of the store: JOB.tbstore.")
     ],
     match: Match = "auto",
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            "--steps", metavar="3,5-8", help="Pack only what belongs to these steps: numbers and ranges."
+        ),
+    ] = None,
     from_scratch: Annotated[
         bool, typer.Option("--from-scratch", help="Pack all ranks again, those too that are there already.")
     ] = False,
@@ -39,6 +45,7 @@ def pack(
                 engine=engine_named(job_options.engine, job_options.address),
                 matching=matching,
                 window=job_options.window,
+                steps=steps,
                 ranks=job_options.ranks,
                 sample=job_options.sample,
                 from_scratch=from_scratch,
