@@ -17,7 +17,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compiled": {"errors"},
     "model": {"errors"},
     # Lists and reads files wherever they lie; every room that names files takes paths apart by it.
-    "filesystem": {"errors"},
+    # What it finds damaged it says with the codes of findings.
+    "filesystem": {"errors", "model"},
     "child_process": set(),
     "recorders": {"child_process", "model", "errors", "files", "version"},
     "validation": {"filesystem", "model", "errors"},

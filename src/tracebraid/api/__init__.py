@@ -86,6 +86,7 @@ from tracebraid.api.analyses import (
     validity,
 )
 from tracebraid.api.building import build_recorder
+from tracebraid.api.caching import cache_info, clear_cache
 from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
 from tracebraid.api.checking import check
 from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
@@ -170,11 +171,13 @@ __all__ = [
     "batch_sizes",
     "breakdown",
     "build_recorder",
+    "cache_info",
     "capture",
     "check",
     "check_min_saving",
     "check_options",
     "chosen_metrics",
+    "clear_cache",
     "clocks",
     "collective_bandwidth",
     "collective_fit",

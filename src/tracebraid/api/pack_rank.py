@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracebraid.api.stored_questions import store_answers
+from tracebraid.api.traces import archive_of_load
 from tracebraid.errors import InputError
+from tracebraid.filesystem.choose import in_archive
 from tracebraid.importers.discovery.fingerprint import fingerprint
 from tracebraid.model.engine import LoadingWork
 from tracebraid.model.rank_files import Progress, RankFiles
@@ -31,9 +33,10 @@ class PackRank(LoadingWork):
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> RankEntry:
         """See `RankWork`."""
-        assert files.kineto is not None, "only ranks that have a Kineto trace are packed"
+        located = in_archive(archive_of_load(self.load), files)
+        assert located.kineto is not None, "only ranks that have a Kineto trace are packed"
         # Before they are read: a file that changes meanwhile is packed again.
-        sources = fingerprint(files.kineto), _fingerprint_of_et(files.et)
+        sources = fingerprint(located.kineto), _fingerprint_of_et(located.et)
         linked = self.load(files, progress)
         store_answers(Path(self.store), files.rank, linked)
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
@@ -46,4 +49,4 @@ def _fingerprint_of_et(path: str | None) -> SourceFile | None:
     try:
         return fingerprint(path)
     except InputError:
-        return SourceFile(path)
+        return SourceFile(str(path))

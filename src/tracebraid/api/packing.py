@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,9 +12,11 @@ from tracebraid.api.capture_facts import capture_facts
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import AUTO
 from tracebraid.api.pack_rank import PackRank
+from tracebraid.api.traces import archive_of_load
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import InputError, OutputError
 from tracebraid.files import write_whole, writing
+from tracebraid.filesystem.choose import in_archive
 from tracebraid.importers.discovery.fingerprint import is_unchanged
 from tracebraid.importers.sampling.rank_origins import rank_origins
 from tracebraid.model.engine import Engine
@@ -89,7 +92,8 @@ def pack(
         store.mkdir(parents=True, exist_ok=True)
     with locked(store):
         remove_parts(store)
-        chosen = frozenset(with_chosen_ranks(job, RankChoice(ranks, sample), rank_origins).ranks)
+        origins = partial(rank_origins, archive=archive_of_load(job.load))
+        chosen = frozenset(with_chosen_ranks(job, RankChoice(ranks, sample), origins).ranks)
         if from_scratch:
             for rank in packed_ranks(store) - (set(job.ranks) - chosen):
                 forget_rank(store, rank)
@@ -137,11 +141,11 @@ def _pack(
 
 def _kept(store: Path, job: Job, options: PackOptions) -> dict[int, RankEntry]:
     """The ranks that are packed already with these options, whose files have not changed, or are not there any more."""
-    paths = {files.rank: files for files in job.files}
+    paths, archive = {files.rank: files for files in job.files}, archive_of_load(job.load)
     found = {}
     for rank in packed_ranks(store):
         entry = whole_rank(store, rank, options)
-        if entry is not None and (rank not in paths or _is_of(entry, paths[rank])):
+        if entry is not None and (rank not in paths or _is_of(entry, in_archive(archive, paths[rank]))):
             found[rank] = entry
         elif rank not in paths:
             forget_rank(store, rank)
@@ -152,7 +156,8 @@ def _is_of(entry: RankEntry, files: RankFiles) -> bool:
     """Whether an entry is of these files, and they have not changed."""
     pairs = ((entry.kineto, files.kineto), (entry.et, files.et))
     return all(
-        (known is None) == (path is None) and (known is None or (known.path == path and is_unchanged(known)))
+        (known is None) == (path is None)
+        and (known is None or (known.path == path and is_unchanged(known, path)))
         for known, path in pairs
     )
 

@@ -11,6 +11,7 @@ from tracebraid.api.traces import Progress, link
 from tracebraid.errors import InputError
 from tracebraid.exporters.repaired_et import write_repaired_et
 from tracebraid.files import part_beside, write_whole, writing
+from tracebraid.filesystem.choose import archive_of, with_files
 from tracebraid.filesystem.paths import is_url, shown
 from tracebraid.filesystem.reading import reading
 from tracebraid.importers.discovery.capture_folder import manifests_of, windows_of
@@ -50,6 +51,8 @@ def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, 
         is_there = Path(path).exists()
     if not is_there:
         raise InputError(str(path), "there is no such file or folder", "Check the path")
+    if archive_of(with_files(path)) is not None:
+        raise InputError(str(path), "an archive is only read", "Unpack it, and name the folder")
     windows = windows_of(str(path)) if Path(path).is_dir() else [("", str(path))]
     found = [files for _, folder in windows for files in _files(folder)]
     pairs = [

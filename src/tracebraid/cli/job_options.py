@@ -76,6 +76,9 @@ class JobOptions:
         ),
     ] = None
     engine: EngineName = api.AUTO
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Keep what is read beside the traces, and take it from there.")
+    ] = False
 
     def open(self, path: str, matching: Matching | str = "auto") -> Job:
         """Open a path as these options say.
@@ -92,6 +95,7 @@ class JobOptions:
                 engine=self.engine,
                 ranks=self.ranks,
                 sample=self.sample,
+                cache=self.cache,
             )
         except ArgumentError as error:
             raise typer.BadParameter(str(error)) from error
