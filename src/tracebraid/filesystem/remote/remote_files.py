@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -169,14 +169,16 @@ class RemoteFile:
             Fault: it came to less than was asked for, or is of a file that has changed.
         """
         answer = self.backend.fetch(self.url, start, end)
-        if answer.stat != self.stat:
-            raise Fault(FaultKind.CHANGED)
-        with closing(answer.body):  # type: ignore[type-var]
+        try:
+            if answer.stat != self.stat:
+                raise Fault(FaultKind.CHANGED)
             for part in answer.body:
                 yield part[: stop - start]
                 start += len(part)
                 if start >= stop:
                     return
+        finally:
+            answer.close()
         if start < end:
             raise Fault(FaultKind.CUT, f"{start} of {self.size_bytes} bytes came")
 

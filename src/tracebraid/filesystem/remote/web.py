@@ -58,7 +58,7 @@ class WebServers:
         """See `Backend`. A server that knows no ranges sends the file whole, and what comes before is left out."""
         with _faults():
             response, stat, skip = self._get(url, start, stop)
-        return Answer(stat, _body(response, skip, self.timeout_s))
+        return Answer(stat, _body(response, skip, self.timeout_s), response.close)
 
     def is_folder(self, url: str) -> bool:
         """See `Backend`."""
@@ -155,23 +155,20 @@ def _refuse_unless_empty(error: urllib.error.HTTPError, start: int) -> None:
 def _body(response: Any, skip: int, timeout_s: float) -> Iterator[bytes]:
     """The bytes as they arrive, after the first `skip`; only waiting for the server counts as its time."""
     waited_s, came = 0.0, 0
-    try:
-        while True:
-            begin = time.monotonic()
-            with _faults():
-                part = response.read1(_PART_BYTES)
-            waited_s, came = waited_s + time.monotonic() - begin, came + len(part)
-            if not part:
-                return
-            if came >= _LEAST_BYTES:
-                waited_s, came = 0.0, 0
-            elif waited_s > timeout_s:
-                raise Fault(FaultKind.SLOW)
-            if skip < len(part):
-                yield part[skip:]
-            skip = max(0, skip - len(part))
-    finally:
-        response.close()
+    while True:
+        begin = time.monotonic()
+        with _faults():
+            part = response.read1(_PART_BYTES)
+        waited_s, came = waited_s + time.monotonic() - begin, came + len(part)
+        if not part:
+            return
+        if came >= _LEAST_BYTES:
+            waited_s, came = 0.0, 0
+        elif waited_s > timeout_s:
+            raise Fault(FaultKind.SLOW)
+        if skip < len(part):
+            yield part[skip:]
+        skip = max(0, skip - len(part))
 
 
 class _SameHost(urllib.request.HTTPRedirectHandler):
