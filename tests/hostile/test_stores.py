@@ -264,7 +264,8 @@ def test_a_rank_whose_execution_trace_cannot_be_read_answers_as_its_traces(
     traces: Path, tmp_path: Path
 ) -> None:
     (traces / "torch_et_1.json").write_text("{}")
-    tracebraid.pack(traces, tmp_path / "job.tbstore")
+    packed = tracebraid.pack(traces, tmp_path / "job.tbstore")
+    assert [finding.code for finding in packed.findings] == [FindingCode.STORE_UNLINKED]
     one, other = tracebraid.open(traces), tracebraid.open(tmp_path / "job.tbstore")
     assert differences(one[1], other[1]) == []
     with pytest.raises(InputError, match="torch_et_1"):
