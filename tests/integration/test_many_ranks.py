@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -28,8 +29,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     events = []
     for number in range(9):
         at = 1000.0 * number
-        sizes = {"In msg nelems": 64 << number % 3, "Out msg nelems": 64 << number % 3, "dtype": "Float"}
-        group = {"Process Group Name": "0", "Process Group Ranks": "[0, 1]", "Group size": 2}
+        sizes: dict[str, Any] = {
+            "In msg nelems": 64 << number % 3,
+            "Out msg nelems": 64 << number % 3,
+            "dtype": "Float",
+        }
+        group: dict[str, Any] = {"Process Group Name": "0", "Process Group Ranks": "[0, 1]", "Group size": 2}
         events += [
             op("aten::add", at, 20.0, External_id=number + 1),
             kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", at + 100, 400.0, number + 1, **sizes, **group),
@@ -101,7 +106,7 @@ def test_metrics_search_no_table_of_all_ranks_for_each_rank(
     counts = []
     for job in jobs:
         tracebraid.metrics(job)
-        searches = []
+        searches: list[int] = []
         monkeypatch.setattr(
             pl.DataFrame,
             "filter",
