@@ -146,3 +146,15 @@ def test_without_credentials_the_variables_are_named(job: str) -> None:
     told = fail("summary", job, AWS_PROFILE="nobody-has-this")
     assert "credentials" in told
     assert os.environ["AWS_SECRET_ACCESS_KEY"] not in told
+
+
+@pytest.mark.parametrize("form", ["zip", "tar", "gztar"])
+def test_an_archive_on_s3_is_a_folder(s3: Any, form: str, tmp_path: Path) -> None:
+    archive = Path(shutil.make_archive(str(tmp_path / "job"), form, tracebraid.demo_path()))
+    s3.put_object(Bucket=BUCKET, Key=f"archives/{archive.name}", Body=archive.read_bytes())
+    there, here = (
+        tracebraid.open(f"s3://{BUCKET}/archives/{archive.name}"),
+        tracebraid.open(tracebraid.demo_path()),
+    )
+    assert there.ranks == here.ranks
+    assert there[1].timeline.events.equals(here[1].timeline.events)
