@@ -97,6 +97,7 @@ from tracebraid.api.critical_paths import (
     critical_path_of_graph,
     write_path_overlay,
 )
+from tracebraid.api.describing import infos
 from tracebraid.api.engines import AUTO, ENGINES, IN_PROCESS, engine_of
 from tracebraid.api.exports.export import export
 from tracebraid.api.exports.options import Exported, ExportOptions
@@ -211,6 +212,7 @@ __all__ = [
     "idle_gaps",
     "inference_phases",
     "info",
+    "infos",
     "judge",
     "kernel_durations",
     "kernel_families",

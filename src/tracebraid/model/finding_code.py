@@ -37,8 +37,12 @@ class FindingCode(str, Enum):
     DEVICE_WORK_UNREAD = "device-work-unread"
     HOST_OPS_MISSING = "host-ops-missing"
     DEVICE_WORK_MISSING = "device-work-missing"
+    STEPS_CHOSEN = "steps-chosen"
+    """Found by `tracebraid pack --steps`."""
     STORE_DAMAGED = "store-damaged"
     STORE_INCOMPLETE = "store-incomplete"
+    STORE_UNLINKED = "store-unlinked"
+    """Found by `tracebraid pack`."""
     NAME_ESCAPED = "name-escaped"
     """Found by a capture in its own files; it stands in the manifest."""
     # Structure of the Execution Trace

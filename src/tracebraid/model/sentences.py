@@ -95,7 +95,9 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.DEVICE_WORK_MISSING: (
         "calls launch work on a device, and the trace has no work of a device: the answers are the host's alone"
     ),
+    _CODE.STEPS_CHOSEN: "of {all:,} steps and {events:,} events, this holds only what belongs to steps {steps}",
     _CODE.STORE_DAMAGED: "{problem}",
+    _CODE.STORE_UNLINKED: "rank {rank} is packed without links to its Execution Trace: {problem}",
     _CODE.STORE_INCOMPLETE: "of {ranks:,} ranks, these are not packed yet: {missing}",
     _CODE.NAME_ESCAPED: "names held quotes, backslashes, control characters or bytes that are no UTF-8; escaped",
     # Structure of the Execution Trace

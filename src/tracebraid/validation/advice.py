@@ -61,7 +61,12 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _WARNING,
         "Profile the device too: activities=[..., ProfilerActivity.CUDA]; a session of CUPTI counters has no kernels",
     ),
+    _CODE.STEPS_CHOSEN: (_NOTE, "Pack all steps into another store for answers about the others"),
     _CODE.STORE_DAMAGED: (_ERROR, "Run the same tracebraid pack again with --from-scratch"),
+    _CODE.STORE_UNLINKED: (
+        _WARNING,
+        "Times and launches are answered all the same; tracebraid check says more",
+    ),
     _CODE.STORE_INCOMPLETE: (_WARNING, "Run the same tracebraid pack again: it packs what is missing"),
     _CODE.NAME_ESCAPED: (_NOTE, "Nothing: the file holds them escaped"),
     # Structure of the Execution Trace

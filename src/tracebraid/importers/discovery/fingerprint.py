@@ -10,7 +10,7 @@ from tracebraid.filesystem.choose import archive_of, file_system_of
 from tracebraid.filesystem.paths import is_url
 from tracebraid.model.source_file import SourceFile
 
-__all__ = ["fingerprint", "is_unchanged"]
+__all__ = ["fingerprint", "is_unchanged", "unless_changed"]
 
 _BLOCK_BYTES = 1 << 20
 
@@ -56,6 +56,11 @@ def is_unchanged(known: SourceFile, path: str) -> bool:
 def _is_of_server(path: str) -> bool:
     """Whether a file itself lies behind a URL; a member of an archive there is read to know its content."""
     return is_url(path) and archive_of(path) is None
+
+
+def unless_changed(known: SourceFile) -> SourceFile:
+    """A fingerprint, if the file was not changed since; else its path alone, which counts as changed later."""
+    return known if _mtime_ns(known.path) == known.mtime_ns else SourceFile(known.path)
 
 
 def _mtime_ns(path: str) -> int | None:
