@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracebraid.files import writing
-from tracebraid.store.layout import LOCK, RANKS, TABLES, is_store
+from tracebraid.store.layout import LOCK, is_store
 
 __all__ = ["is_other", "remove_parts"]
 
@@ -28,7 +28,6 @@ def remove_parts(store: Path) -> None:
     Raises:
         OutputError: one cannot be deleted.
     """
-    folders = (store, store / RANKS, *(store / TABLES).glob("*"))
-    for part in (found for folder in folders for found in folder.glob(_PARTS)):
+    for part in list(store.rglob(_PARTS)):
         with writing(part):
             part.unlink(missing_ok=True)
