@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from tracebraid.files import writing
@@ -23,11 +24,14 @@ def is_other(folder: Path) -> bool:
 
 
 def remove_parts(store: Path) -> None:
-    """Delete the files that a killed pack was writing. Whoever calls it holds the lock.
+    """Delete the files and folders that a killed pack was writing. Whoever calls it holds the lock.
 
     Raises:
         OutputError: one cannot be deleted.
     """
     for part in list(store.rglob(_PARTS)):
         with writing(part):
-            part.unlink(missing_ok=True)
+            if part.is_dir():
+                shutil.rmtree(part)
+            else:
+                part.unlink(missing_ok=True)
