@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from tracebraid.analysis.antipatterns.catalog import JOB_DETECTORS
 from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
@@ -77,7 +78,9 @@ def stored_questions(events: int) -> dict[str, _Question]:
         gathers.pop(rank_segments)
     else:
         names += _SLOW
+        gathers |= dict.fromkeys(gather for detector in JOB_DETECTORS for gather in detector.gathers)
         found |= ADVICE_QUESTIONS
+        gathers |= dict.fromkeys(gather for detector in JOB_DETECTORS for gather in detector.gathers)
     for gather in gathers:
         key = gather_key(gather)
         assert key is not None, "it is a function of this package"
