@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from polars.testing import assert_frame_equal
 
 import tracebraid
+from tests.engines import PickledFromTheLast
+from tests.integration.command import run
 from tests.planted import write_ranks
 from tests.unit.reports.runs import planted_scene
 from tracebraid.api.stored_questions import stored_questions
+from tracebraid.errors import InputError
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.store.answers.answered_trace import AnsweredTrace
+from tracebraid.store.answers.joined import joined_file
+from tracebraid.store.layout import table_file
+from tracebraid.store.tables import STORED_TABLES
+
+PAIRS = Path(os.environ.get("TRACEBRAID_TRACES", "")) / "pairs"
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +72,107 @@ def _is_stored(linked: AnsweredTrace, key: str) -> bool:
 @pytest.mark.parametrize("name", ["devices", "demo"])
 def test_every_stored_answer_is_the_computed_one(stores: dict[str, tuple[Path, Path]], name: str) -> None:
     assert compare_all(*stores[name]) == 2 * len(stored_questions(0))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PAIRS.is_dir(), reason="needs TRACEBRAID_TRACES")
+def test_of_a_real_job_every_stored_answer_is_the_computed_one(tmp_path: Path) -> None:
+    traces = PAIRS / "dlrm_v100_8rank"
+    tracebraid.pack(traces, tmp_path / "job.tbstore", engine="in-process")
+    assert compare_all(traces, tmp_path / "job.tbstore") > 0
+
+
+@pytest.fixture
+def without_tables(stores: dict[str, tuple[Path, Path]], tmp_path: Path) -> Path:
+    """A store of which only the answers are left, so that nothing can be computed."""
+    store = tmp_path / "answers.tbstore"
+    shutil.copytree(stores["devices"][1], store)
+    for rank in (0, 1):
+        for table in STORED_TABLES:
+            table_file(store, table, rank).unlink(missing_ok=True)
+        (store / "ranks" / f"rank_{rank:06d}.json").unlink()
+    return store
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(("analyze", name, "PATH", "--json") for name in ("breakdown", "stragglers", "collectives", "ops")),
+        *(("summary", "PATH", "--json"), ("metrics", "PATH", "--json"), ("advise", "PATH", "--json")),
+        ("analyze", "step_times", "PATH", "--step", "1"),
+    ],
+    ids=" ".join,
+)
+def test_usual_questions_read_no_table(devices: Path, without_tables: Path, command: tuple[str, ...]) -> None:
+    of_traces, of_answers = (
+        run(*(path if word == "PATH" else word for word in command)) for path in (devices, without_tables)
+    )
+    if command[0] == "summary":
+        # The ledger of what was linked is no answer.
+        assert "not there" in of_answers.stderr
+        return
+    assert of_answers == of_traces
+
+
+def test_what_was_not_answered_is_computed(stores: dict[str, tuple[Path, Path]]) -> None:
+    traces, store = stores["demo"]
+    for command in (
+        ("analyze", "breakdown", "--annotation", "Optimizer.step#SGD.step"),
+        ("analyze", "modules"),
+    ):
+        assert run(*command, store, "--json") == run(*command, traces, "--json")
+
+
+def test_another_process_asks_the_same_answers(stores: dict[str, tuple[Path, Path]]) -> None:
+    traces, store = stores["devices"]
+    elsewhere = tracebraid.open(store, engine=PickledFromTheLast())
+    assert_frame_equal(tracebraid.ops(elsewhere), tracebraid.ops(tracebraid.open(traces)))
+
+
+def test_answers_of_another_version_are_not_used(without_tables: Path) -> None:
+    with mock.patch("tracebraid.api.stored_jobs.__version__", "99"):
+        job = tracebraid.open(without_tables)
+    with pytest.raises(InputError, match="not there"):
+        tracebraid.breakdown(job)
+
+
+def test_a_rank_that_was_packed_again_is_not_answered_for_what_it_was(
+    stores: dict[str, tuple[Path, Path]], devices: Path, tmp_path: Path
+) -> None:
+    traces, store = tmp_path / "traces", tmp_path / "job.tbstore"
+    shutil.copytree(devices, traces)
+    tracebraid.pack(traces, store, engine="in-process")
+    shutil.copytree(store / "answers", tmp_path / "old")
+    write_ranks(traces, [planted_scene(0, 4)])
+    tracebraid.pack(traces, store, engine="in-process")
+    shutil.rmtree(store / "answers")
+    shutil.copytree(tmp_path / "old", store / "answers")
+    found, expected = (tracebraid.breakdown(tracebraid.open(path)) for path in (store, traces))
+    assert_frame_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["index", "table"])
+def test_damaged_answers_are_one_clear_error_and_packing_mends_them(
+    devices: Path, tmp_path: Path, name: str
+) -> None:
+    store = tmp_path / "job.tbstore"
+    tracebraid.pack(devices, store, engine="in-process")
+    path = store / "answers/index.json" if name == "index" else joined_file(store, "analysis.breakdown")
+    path.write_bytes(path.read_bytes()[:-9])
+    done = run("analyze", "breakdown", store, "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "damaged" in done.stderr
+    assert "tracebraid pack" in done.stderr
+    packed = tracebraid.pack(devices, store, engine="in-process")
+    assert packed.packed == ()
+    assert run("analyze", "breakdown", store, "--json") == run("analyze", "breakdown", devices, "--json")
+
+
+def test_answers_are_the_same_bytes_with_every_engine(devices: Path, tmp_path: Path) -> None:
+    files = []
+    for name, engine in (("here", "in-process"), ("elsewhere", PickledFromTheLast())):
+        tracebraid.pack(devices, tmp_path / name, engine=engine)
+        folder = tmp_path / name / "answers"
+        paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "index.json"]
+        files.append({path.relative_to(folder): path.read_bytes() for path in paths})
+    assert files[0] == files[1]

@@ -26,17 +26,17 @@ def capture_facts(job: Job) -> CaptureFacts | None:
         InputError: the folder cannot be listed.
     """
     archive = archive_of_load(job.load)
-    place = job.path if archive is None else KnownPath.of(job.path, archive)
-    files = file_system_of(place)
-    if files.kind(place) is not Kind.FOLDER:
+    folder_of_job = job.path if archive is None else KnownPath.of(job.path, archive)
+    files = file_system_of(folder_of_job)
+    if files.kind(folder_of_job) is not Kind.FOLDER:
         return None
-    inside = tuple(files.entries(place))
-    manifests, findings = manifests_of(place)
+    inside = tuple(files.entries(folder_of_job))
+    manifests, findings = manifests_of(folder_of_job)
     for file, content in manifests:
         findings += manifest_findings(content, file, partial(size_beside, file))
     of_traces = {parent_of(of_rank.kineto) for of_rank in job.files if of_rank.kineto is not None}
-    windows = [(name, path) for name, path in windows_of(place, inside) if path in of_traces]
-    name, folder = windows[0] if windows else ("", place)
+    windows = [(name, path) for name, path in windows_of(folder_of_job, inside) if path in of_traces]
+    name, folder = windows[0] if windows else ("", folder_of_job)
     names = [entry.name for entry in files.entries(folder)]
     return CaptureFacts(
         format=FORMAT_VERSION,

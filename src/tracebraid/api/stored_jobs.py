@@ -123,7 +123,14 @@ def open_store(path: str | Path, matching: Matching, window: int | None, engine:
     sizes_bytes = {entry.rank: entry.size_bytes for entry in entries if entry.size_bytes is not None}
     answers = _answers(store, manifest) if own else None
     load = ReadStored(str(store), None if own else matching, errors, sizes_bytes, answers)
-    return Job(manifest.path, tuple(map(_files_of, entries)), load, findings, engine)
+    return Job(
+        manifest.path,
+        tuple(map(_files_of, entries)),
+        load,
+        findings,
+        engine,
+        has_answers=load.answers is not None,
+    )
 
 
 def stored_origins(path: str | Path, files: Sequence[RankFiles]) -> list[RankOrigin]:

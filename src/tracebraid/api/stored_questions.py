@@ -78,6 +78,7 @@ def stored_questions(events: int) -> dict[str, _Question]:
         gathers.pop(rank_segments)
     else:
         names += _SLOW
+        gathers |= dict.fromkeys(gather for detector in JOB_DETECTORS for gather in detector.gathers)
         found |= ADVICE_QUESTIONS
         gathers |= dict.fromkeys(gather for detector in JOB_DETECTORS for gather in detector.gathers)
     for gather in gathers:

@@ -44,6 +44,7 @@ from tracebraid.version import __version__
 __all__ = [
     "Progress",
     "ReadAndLink",
+    "archive_of_load",
     "demo_path",
     "info",
     "link",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -63,11 +63,24 @@ class _Ask(LoadingWork, Generic[T]):
     kept: Mapping[int, Stage[LinkedTrace]]
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> T:
+        return self.question(self.opened(files, progress))
+
+    def opened(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        """The rank, as it is open here, or opened now."""
         kept = self.kept.get(files.rank)
-        return self.question(kept() if kept is not None else self.load(files, progress))
+        return kept() if kept is not None else self.load(files, progress)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Ask, (self.load, self.question, {})
+
+
+def _noting_reads(ask: _Ask[T], reads: list[bool], files: RankFiles, progress: Progress | None) -> T:
+    """The answer of a rank; notes whether the rank was read for it."""
+    linked = ask.opened(files, progress)
+    try:
+        return ask.question(linked)
+    finally:
+        reads.append(linked.is_read)
 
 
 AnswerSql: TypeAlias = Callable[..., pl.DataFrame]
@@ -87,6 +100,7 @@ class Job:
         findings: what was noticed about the files.
         engine: how questions to many ranks run.
         answer_sql: answers queries; None: only functions do. `tracebraid.open` gives one.
+        has_answers: whether ranks may know answers without being read.
     """
 
     path: str
@@ -95,6 +109,7 @@ class Job:
     findings: tuple[Finding, ...] = ()
     engine: Engine = field(default_factory=InProcess, repr=False)
     answer_sql: AnswerSql | None = field(default=None, repr=False)
+    has_answers: bool = field(default=False, repr=False)
     _kept: dict[int, Stage[LinkedTrace]] = field(default_factory=dict, repr=False)
     _taken: dict[tuple[int, Hashable], Any] = field(default_factory=dict, repr=False)
 
@@ -193,10 +208,26 @@ class Job:
             ArgumentError: there is no Kineto trace of such a rank.
         """
         kept = {rank: stage for rank, stage in self._kept.items() if stage.is_computed}
-        files = [self._files_of(rank) for rank in (self.ranks if ranks is None else ranks)]
+        known = {entry.rank: entry for entry in self.files if entry.kineto is not None}
+        wanted = self.ranks if ranks is None else ranks
+        files = [known[rank] if rank in known else self._files_of(rank) for rank in wanted]
+        ask = _Ask(self.load, question, kept)
         # What is open here would be read again elsewhere.
-        engine = InProcess() if all(entry.rank in kept for entry in files) else self.engine
-        return engine.outcomes(_Ask(self.load, question, kept), files, progress)
+        if all(entry.rank in kept for entry in files):
+            return InProcess().outcomes(ask, files, progress)
+        if self.has_answers and len(files) > 1:
+            return self._probed(ask, files, progress)
+        return self.engine.outcomes(ask, files, progress)
+
+    def _probed(
+        self, ask: _Ask[T], files: Sequence[RankFiles], progress: Progress | None
+    ) -> Iterator[Outcome[T]]:
+        """The outcomes, the last rank asked first: where its answer was stored, no other process is worth its start."""
+        reads: list[bool] = []
+        (last,) = InProcess().outcomes(partial(_noting_reads, ask, reads), files[-1:], None)
+        engine = self.engine if any(reads) else InProcess()
+        yield from engine.outcomes(ask, files[:-1], progress)
+        yield last
 
     def take(
         self,

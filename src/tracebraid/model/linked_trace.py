@@ -106,6 +106,11 @@ class LinkedTrace:
         """
         return question(self)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether its tables are in memory, or were read: of a store, answers may be all that was read."""
+        return True
+
     def compacted(self, frame: pl.DataFrame) -> pl.DataFrame:
         """A small table of this rank, in memory of its own, so that it does not hold the trace."""
         return compact(frame)

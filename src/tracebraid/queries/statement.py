@@ -98,7 +98,7 @@ def statement_of(tree: Any, query: str) -> Statement:
     tables, functions, own = [], [], set()
     for node in _dicts(statements[0]):
         _refuse(node, query)
-        kind = node.get("type")
+        kind = _kind(node)
         if kind == "BASE_TABLE":
             tables.append(_Use(_full_name(node), _offset(node)))
         elif kind == "TABLE_FUNCTION":
@@ -117,11 +117,11 @@ def _words(tree: Any) -> frozenset[str] | None:
     words: set[str] = set()
     rows = {"rowid"}
     for node in _dicts(tree):
-        if node.get("type") in _WHOLE_ROWS or node.get("ref_type") == "NATURAL":
+        if _kind(node) in _WHOLE_ROWS or node.get("ref_type") == "NATURAL":
             return None
         if node.get("column_name_alias"):
             return None
-        if node.get("type") == "BASE_TABLE":
+        if _kind(node) == "BASE_TABLE":
             rows |= {node["table_name"].lower(), str(node.get("alias") or "").lower()}
         for value in node.values():
             items = value if isinstance(value, list) else [value]
@@ -147,7 +147,7 @@ def _dicts(tree: Any) -> Iterator[dict[str, Any]]:
 
 def _refuse(node: dict[str, Any], query: str) -> None:
     """Refuse a node that does something else than to read."""
-    kind = str(node.get("type", ""))
+    kind = _kind(node)
     if "cte_map" in node and kind not in _QUERY_NODES:
         raise QueryError("this is no query that only reads", "Give one that begins with select, with or from")
     if kind == "SHOW_REF" and node.get("query") is None:
@@ -157,6 +157,12 @@ def _refuse(node: dict[str, Any], query: str) -> None:
         )
     if kind == "VALUE_PARAMETER":
         raise QueryError("the query has a parameter", "Write its value", position_at(query, _offset(node)))
+
+
+def _kind(node: dict[str, Any]) -> str:
+    """The kind of a node; "" of a type of values, which has an object there."""
+    kind = node.get("type")
+    return kind if isinstance(kind, str) else ""
 
 
 def _full_name(node: dict[str, Any]) -> str:

@@ -49,14 +49,15 @@ def connected(address: str | None) -> Iterator[Any]:
         _refuse_other(ray, address)
         yield ray
         return
-    folder = _connect(ray, address or os.environ.get("RAY_ADDRESS") or None)
-    try:
-        yield ray
-    finally:
-        with _quiet():
-            ray.shutdown()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+    with _without_messages(ray):
+        folder = _connect(ray, address or os.environ.get("RAY_ADDRESS") or None)
+        try:
+            yield ray
+        finally:
+            with _quiet():
+                ray.shutdown()
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refuse_other(ray: Any, address: str | None) -> None:
@@ -106,6 +107,19 @@ def _init(ray: Any, address: str | None) -> Path | None:
         **_OPTIONS,
     )
     return folder
+
+
+@contextmanager
+def _without_messages(ray: Any) -> Iterator[None]:
+    """Within it Ray prints no message of its nodes: it would among the answers, on standard output.
+
+    A lost worker is tried again, and reported where that is in vain. The switch is that of Ray's own debugger.
+    """
+    ray._private.worker._worker_logs_enabled = False
+    try:
+        yield
+    finally:
+        ray._private.worker._worker_logs_enabled = True
 
 
 @contextmanager

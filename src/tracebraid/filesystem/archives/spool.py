@@ -25,7 +25,7 @@ from tracebraid.filesystem.interface import OpenFile
 from tracebraid.filesystem.unpack import unpack
 from tracebraid.model.issue import Issue
 
-__all__ = ["Spooled", "spool_tar", "unpacked_head"]
+__all__ = ["SPOOL_AT_MOST_BYTES", "Spooled", "spool_tar", "unpacked_head"]
 
 SPOOL_AT_MOST_BYTES = 32 << 30
 """Space that an archive may take in the temporary folder; a job of 1,000 ranks is of 10 to 100 GB uncompressed."""

@@ -23,7 +23,7 @@ _PAX_AT_MOST_BYTES = 1 << 20
 _OUTSIDE = "/"
 """Stands for a name that is too long to be read."""
 
-Read = Callable[[int, int], bytes]
+_Read = Callable[[int, int], bytes]
 
 
 @dataclass
@@ -58,7 +58,7 @@ def is_tar(head: bytes) -> bool:
     return len(head) >= BLOCK_BYTES and _header(head[:BLOCK_BYTES]) is not None
 
 
-def tar_entries(read: Read, end: TarEnd) -> Iterator[Listed]:
+def tar_entries(read: _Read, end: TarEnd) -> Iterator[Listed]:
     """The entries of a tar, from its first to its last.
 
     Args:
@@ -97,7 +97,7 @@ def _listed(header: _Header, extended: _Extended, member: Member) -> Listed:
     return Listed(name, member)
 
 
-def _extend(extended: _Extended, kind: bytes, read: Read, start: int, size: int) -> None:
+def _extend(extended: _Extended, kind: bytes, read: _Read, start: int, size: int) -> None:
     if kind == _LONG_NAME:
         data = read(start, start + size) if size <= NAME_AT_MOST_BYTES else _OUTSIDE.encode()
         extended.name = _text(data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,10 +31,12 @@ class Answer:
     Args:
         stat: what it says of the file now.
         body: the bytes from the start of the range on, as they arrive; they may go on after its end.
+        close: ends the connection that they arrive by.
     """
 
     stat: Stat
     body: Iterator[bytes]
+    close: Callable[[], None] = lambda: None
 
 
 class Backend(Protocol):

@@ -56,7 +56,7 @@ _CREDENTIALS = {
 _SAME = {"s3a": "s3", "gcs": "gs", **dict.fromkeys(("azure", "abfs", "abfss", "adl"), "az")}
 
 
-class Fault(Exception):  # noqa: N818 - it is told as an InputError
+class Fault(Exception):  # noqa: N818 - people get an InputError
     """Something went wrong between here and a server; `input_error` says it to people.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -125,7 +125,7 @@ class RemoteFile:
         if stop <= len(self._head):
             return self._head[start:stop]
         with _said_of(self.url):
-            return b"".join(self._pieces(start, stop))
+            return b"".join(self._parts(start, stop))
 
     def blocks(self, block_bytes: int) -> Iterator[bytes]:
         """See `OpenFile`. While a block is worked on, the next one arrives."""
@@ -133,8 +133,8 @@ class RemoteFile:
         start = len(self._head)
         with _said_of(self.url):
             middle = min(start * _GROWTH, self.size_bytes)
-            yield from self._pieces(start, middle)
-            yield from _one_ahead(self._pieces(middle, self.size_bytes))
+            yield from self._parts(start, middle)
+            yield from _one_ahead(self._parts(middle, self.size_bytes))
 
     def whole(self) -> None:
         """None: it is read as it arrives."""
@@ -143,9 +143,9 @@ class RemoteFile:
     def _head(self) -> bytes:
         """The first bytes, which tell what the file is; they are asked for once."""
         with _said_of(self.url):
-            return b"".join(self._pieces(0, min(_HEAD_BYTES, self.size_bytes)))
+            return b"".join(self._parts(0, min(_HEAD_BYTES, self.size_bytes)))
 
-    def _pieces(self, start: int, stop: int) -> Iterator[bytes]:
+    def _parts(self, start: int, stop: int) -> Iterator[bytes]:
         """The bytes from `start` up to `stop`; what is missing after a fault is asked for again.
 
         Raises:
@@ -154,9 +154,9 @@ class RemoteFile:
         tries, since = 1, start
         while start < stop:
             try:
-                for piece in self._range(start, min(start + _RANGE_BYTES, stop), stop):
-                    start += len(piece)
-                    yield piece
+                for part in self._range(start, min(start + _RANGE_BYTES, stop), stop):
+                    start += len(part)
+                    yield part
             except Fault as fault:
                 tries = 1 if start - since >= _PROGRESS_BYTES else tries
                 _pause_or_raise(fault, tries)
@@ -169,14 +169,16 @@ class RemoteFile:
             Fault: it came to less than was asked for, or is of a file that has changed.
         """
         answer = self.backend.fetch(self.url, start, end)
-        if answer.stat != self.stat:
-            raise Fault(FaultKind.CHANGED)
-        with closing(answer.body):  # type: ignore[type-var]
-            for piece in answer.body:
-                yield piece[: stop - start]
-                start += len(piece)
+        try:
+            if answer.stat != self.stat:
+                raise Fault(FaultKind.CHANGED)
+            for part in answer.body:
+                yield part[: stop - start]
+                start += len(part)
                 if start >= stop:
                     return
+        finally:
+            answer.close()
         if start < end:
             raise Fault(FaultKind.CUT, f"{start} of {self.size_bytes} bytes came")
 
@@ -216,10 +218,10 @@ def _pause_or_raise(fault: Fault, tries: int) -> None:
     time.sleep(_FIRST_PAUSE_S * 2 ** (tries - 1))
 
 
-def _one_ahead(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces, each fetched while the one before it is worked on."""
+def _one_ahead(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The parts, each fetched while the one before it is worked on."""
     with ThreadPoolExecutor(1) as executor:
-        ahead = executor.submit(next, pieces, b"")
-        while piece := ahead.result():
-            ahead = executor.submit(next, pieces, b"")
-            yield piece
+        ahead = executor.submit(next, parts, b"")
+        while part := ahead.result():
+            ahead = executor.submit(next, parts, b"")
+            yield part

@@ -26,7 +26,7 @@ __all__ = ["SCHEMES", "WebServers"]
 
 SCHEMES = frozenset({"http", "https"})
 
-_PIECE_BYTES = 1 << 16
+_PART_BYTES = 1 << 16
 _LEAST_BYTES = 1 << 16
 """What a server must send within the time that a request may take, so as not to count as too slow."""
 _LEAVE = "/%:@!$&'()*+,;=~-._"
@@ -58,7 +58,7 @@ class WebServers:
         """See `Backend`. A server that knows no ranges sends the file whole, and what comes before is left out."""
         with _faults():
             response, stat, skip = self._get(url, start, stop)
-        return Answer(stat, _body(response, skip, self.timeout_s))
+        return Answer(stat, _body(response, skip, self.timeout_s), response.close)
 
     def is_folder(self, url: str) -> bool:
         """See `Backend`."""
@@ -155,34 +155,31 @@ def _refuse_unless_empty(error: urllib.error.HTTPError, start: int) -> None:
 def _body(response: Any, skip: int, timeout_s: float) -> Iterator[bytes]:
     """The bytes as they arrive, after the first `skip`; only waiting for the server counts as its time."""
     waited_s, came = 0.0, 0
-    try:
-        while True:
-            begin = time.monotonic()
-            with _faults():
-                piece = response.read1(_PIECE_BYTES)
-            waited_s, came = waited_s + time.monotonic() - begin, came + len(piece)
-            if not piece:
-                return
-            if came >= _LEAST_BYTES:
-                waited_s, came = 0.0, 0
-            elif waited_s > timeout_s:
-                raise Fault(FaultKind.SLOW)
-            if skip < len(piece):
-                yield piece[skip:]
-            skip = max(0, skip - len(piece))
-    finally:
-        response.close()
+    while True:
+        begin = time.monotonic()
+        with _faults():
+            part = response.read1(_PART_BYTES)
+        waited_s, came = waited_s + time.monotonic() - begin, came + len(part)
+        if not part:
+            return
+        if came >= _LEAST_BYTES:
+            waited_s, came = 0.0, 0
+        elif waited_s > timeout_s:
+            raise Fault(FaultKind.SLOW)
+        if skip < len(part):
+            yield part[skip:]
+        skip = max(0, skip - len(part))
 
 
 class _SameHost(urllib.request.HTTPRedirectHandler):
     """Follows redirects within a host and scheme only: no answer decides which other address is read."""
 
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        old, new = urlsplit(req.full_url), urlsplit(urljoin(req.full_url, newurl))
+    def redirect_request(self, req: Any, fp: Any, *rest: Any) -> Any:
+        old, new = urlsplit(req.full_url), urlsplit(urljoin(req.full_url, rest[-1]))
         if (new.scheme, new.netloc) != (old.scheme, old.netloc):
             fp.close()
             raise Fault(FaultKind.REDIRECT, f"to {new.scheme}://{new.hostname or ''}")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+        return super().redirect_request(req, fp, *rest)
 
     def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> Any:
         location = headers.get("Location", "")

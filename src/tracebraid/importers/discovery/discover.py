@@ -256,8 +256,8 @@ def _not_exported(folder: str, inside: Iterable[Entry]) -> list[Finding]:
     names = {entry.name for entry in inside}
     return [
         Finding(FindingCode.NSYS_NOT_EXPORTED, joined(folder, name))
-        for name in sorted(names)
-        if name.endswith(_REPORT) and name.removesuffix(_REPORT) + ".sqlite" not in names
+        for name in sorted(name for name in names if name.endswith(_REPORT))
+        if name.removesuffix(_REPORT) + ".sqlite" not in names
     ]
 
 

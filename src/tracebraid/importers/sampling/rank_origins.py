@@ -21,7 +21,7 @@ from tracebraid.model.rank_origin import GroupOfRank, RankOrigin
 
 __all__ = ["origin_of_header", "rank_origins"]
 
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 18
 """So much of a plain trace is read from its start, and an eighth of it of a compressed one; the headers of our test
 traces take at most 26 KB."""
 _WORKER = re.compile(r"^(?P<host>.+)_\d+\.\d{12,20}\.pt\.trace\.json", re.I)

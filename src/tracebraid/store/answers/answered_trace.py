@@ -99,9 +99,14 @@ class AnsweredTrace(LinkedTrace):
         self._touched.append(touched)
         return value  # type: ignore[no-any-return]
 
+    @property
+    def is_read(self) -> bool:
+        """See `LinkedTrace`."""
+        return self._read.is_computed
+
     def compacted(self, frame: pl.DataFrame) -> pl.DataFrame:
         """See `LinkedTrace`: what stands in the tables of answers is kept for all ranks."""
-        return super().compacted(frame) if self._read.is_computed else frame
+        return super().compacted(frame) if self.is_read else frame
 
     @property
     def has_et(self) -> bool:
