@@ -81,7 +81,7 @@ def rows_of_part(part: str, runs: Mapping[int, Measured]) -> Iterator[Row]:
 
 def _measured(folder: Path, ranks: int, given: argparse.Namespace) -> Iterator[tuple[str, Measured]]:
     traces, store = folder / "traces", folder / "job.tbstore"
-    copies = RankCopies(ranks)
+    copies = RankCopies(ranks, steps=given.steps)
     if given.trace is not None:
         copies = replace(copies, trace=given.trace, et=None)
     write_ranks(copies, traces)
@@ -109,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--trace", type=Path, help="a Kineto trace that ranks are copies of; else the bundled pair"
     )
+    parser.add_argument("--steps", type=int, help="copy only the first steps of the trace")
     parser.add_argument("--folder", type=Path, help="where to write the jobs meanwhile")
     parser.add_argument("--json", action="store_true")
     return parser
