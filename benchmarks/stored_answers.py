@@ -57,16 +57,16 @@ def repeated(source: Path, target: Path, ranks: int) -> Path:
     entries = []
     for rank in range(ranks):
         of_rank, entry = found[rank % len(found)], manifest.ranks[rank % len(found)]
-        answers = {}
+        kept = {}
         for key, (answer, touched) in of_rank.answers.items():
             table = answer
             if isinstance(answer, pl.DataFrame):
                 table = answer.with_columns(pl.col(of_rank.categories[key]).cast(pl.Categorical))
                 if "rank" in table.columns:
                     table = table.with_columns(pl.lit(rank, dtype=table.schema["rank"]).alias("rank"))
-            answers[key] = table, touched
+            kept[key] = table, touched
         path = f"{of_rank.facts.path}.{rank}"
-        write_answers(target, rank, msgspec.structs.replace(of_rank.facts, rank=rank, path=path), answers)
+        write_answers(target, rank, msgspec.structs.replace(of_rank.facts, rank=rank, path=path), kept)
         assert entry.kineto is not None, "the demo has Kineto traces"
         entries.append(msgspec.structs.replace(entry, rank=rank, kineto=replace(entry.kineto, path=path)))
     descriptions = {entry.rank: str(entry.sha256) for entry in entries}

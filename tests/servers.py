@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import re
-import select
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import IO, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 REGION = "us-east-1"
-_ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
+_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 _START_S = 60
 
 
@@ -36,31 +36,25 @@ def s3_environment(endpoint: str) -> dict[str, str]:
 @contextmanager
 def moto_server() -> Iterator[str]:
     """The address of moto's S3, in a process of its own that ends with the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stderr is not None
-        until = time.monotonic() + _START_S
-        while time.monotonic() < until and process.poll() is None:
-            if select.select([process.stderr], [], [], 1)[0] and (
-                found := _ADDRESS.search(process.stderr.readline())
-            ):
-                break
-        else:
-            raise RuntimeError("moto's server does not start")
-        drain = threading.Thread(target=process.stderr.read, daemon=True)
-        drain.start()
-        yield f"http://127.0.0.1:{found[1]}"
-    finally:
-        process.kill()
-        process.wait()
-        if process.stderr is not None:
-            drain.join(5)
-            process.stderr.close()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            yield _address(process, log)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _address(process: subprocess.Popen[bytes], log: IO[str]) -> str:
+    """Where a server listens, by what it logs when it has started."""
+    until = time.monotonic() + _START_S
+    while time.monotonic() < until and process.poll() is None:
+        log.seek(0)
+        if found := _ADDRESS.search(log.read()):
+            return found[0]
+        time.sleep(0.05)
+    raise RuntimeError("moto's server does not start")
 
 
 @dataclass

@@ -24,8 +24,10 @@ if _TYPE_CHECKING:
         batch_sizes,
         breakdown,
         build_recorder,
+        cache_info,
         capture,
         check,
+        clear_cache,
         clocks,
         collective_bandwidth,
         collective_fit,
@@ -129,6 +131,7 @@ if _TYPE_CHECKING:
         TracebraidError,
         WrongTraceError,
     )
+    from tracebraid.model.cache_info import CacheInfo
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
@@ -163,6 +166,7 @@ __all__ = [
     "Analysis",
     "Answer",
     "ArgumentError",
+    "CacheInfo",
     "Capture",
     "CaptureError",
     "CaptureWarning",
@@ -232,8 +236,10 @@ __all__ = [
     "batch_sizes",
     "breakdown",
     "build_recorder",
+    "cache_info",
     "capture",
     "check",
+    "clear_cache",
     "clocks",
     "collective_bandwidth",
     "collective_fit",
@@ -324,7 +330,8 @@ __all__ = [
 _HOMES = {
     "tracebraid.api": (
         "activations advise allocations allocator allocator_calls analyses analyze annotation_kernels "
-        "batch_sizes breakdown build_recorder capture check clocks collective_bandwidth collective_fit "
+        "batch_sizes breakdown build_recorder cache_info capture check clear_cache clocks collective_bandwidth "
+        "collective_fit "
         "collective_imbalance collective_ranks collective_totals collectives comparison_report copies copy_bandwidth "
         "copy_bandwidth_series counters critical_path demo_path dependency_graph detectors diff "
         "export exposed_collectives full_queue graph_coverage graph_kernels graph_replays idle_blame idle_causes "
@@ -365,6 +372,7 @@ _HOMES = {
     "tracebraid.model.linked_trace": "LinkedTrace",
     "tracebraid.model.matched": "ChosenIterations Matched",
     "tracebraid.model.matching": "Matching",
+    "tracebraid.model.cache_info": "CacheInfo",
     "tracebraid.model.packed": "Packed",
     "tracebraid.model.questions.metric": "Metric OverRanks Unit",
     "tracebraid.model.reason": "ChoiceReason OrphanKind OrphanReason",

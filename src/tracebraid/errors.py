@@ -54,7 +54,8 @@ class InputError(TracebraidError):
     """
 
     def __init__(self, path: str, problem: str, advice: str, where: str = "") -> None:
-        self.path = path
+        # A path may know more than its text, which no message needs.
+        self.path = str(path)
         self.problem = problem
         self.advice = advice
         self.where = where

@@ -25,18 +25,41 @@ from tracebraid.store.sealed_json import read_sealed, sealed
 RANKS = 3
 
 
-@pytest.fixture
-def traces(tmp_path: Path) -> Path:
+def write_traces(folder: Path) -> Path:
     for rank in range(RANKS):
-        _, kineto = write_pair(tmp_path / "traces", rank)
+        _, kineto = write_pair(folder, rank)
         kineto.write_text(kineto.read_text().replace("gemm", f"gemm_{rank}"))
-    return tmp_path / "traces"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Traces that no test changes."""
+    return write_traces(tmp_path_factory.mktemp("hostile") / "traces")
+
+
+@pytest.fixture(scope="module")
+def packed(traces: Path) -> Path:
+    """Their store, which no test changes."""
+    return Path(tracebraid.pack(traces, traces.parent / "packed.tbstore").path)
 
 
 @pytest.fixture
-def store(traces: Path, tmp_path: Path) -> Path:
-    tracebraid.pack(traces, tmp_path / "job.tbstore")
-    return tmp_path / "job.tbstore"
+def store(packed: Path, tmp_path: Path) -> Path:
+    """Their store, which a test may damage."""
+    return Path(shutil.copytree(packed, tmp_path / "job.tbstore"))
+
+
+@pytest.fixture
+def own_traces(tmp_path: Path) -> Path:
+    """Traces that a test may change."""
+    return write_traces(tmp_path / "traces")
+
+
+@pytest.fixture
+def own_store(own_traces: Path, tmp_path: Path) -> Path:
+    """The store of these."""
+    return Path(tracebraid.pack(own_traces, tmp_path / "own.tbstore").path)
 
 
 def events(store: Path, rank: int = 1) -> Path:
@@ -88,7 +111,7 @@ def test_damage_is_an_error_of_that_rank_alone(store: Path, traces: Path, case: 
         _ = job[1].timeline.events
     assert "Pack" in caught.value.advice or "Check" in caught.value.advice
     assert job[0].timeline.events.height == job[2].timeline.events.height == 6
-    done = run("summary", store)
+    done = run("analyze", "op_costs", store)
     assert done.returncode == 1
     assert said in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
@@ -158,7 +181,7 @@ def test_a_rank_of_a_newer_format_is_refused(store: Path) -> None:
     }
     description(store).write_bytes(sealed(RankContent(**newer)))
     with pytest.raises(InputError, match="newer version"):
-        _ = tracebraid.open(store)[1]
+        _ = tracebraid.open(store)[1].timeline.events
 
 
 def test_a_folder_without_manifest_is_no_store(tmp_path: Path) -> None:
@@ -223,7 +246,7 @@ def test_what_is_no_store_is_not_written_into(traces: Path, tmp_path: Path) -> N
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
 
 
-def test_a_store_is_not_put_among_the_traces(traces: Path) -> None:
+def test_a_store_is_not_put_among_the_traces(traces: Path, packed: Path) -> None:
     with pytest.raises(OutputError, match="folder of the traces"):
         tracebraid.pack(traces, traces / "job.tbstore")
     with pytest.raises(InputError, match="store already"):
@@ -244,55 +267,56 @@ def test_the_store_of_another_job_or_of_other_options_is_not_written_over(
     assert content_of(store) == before
 
 
-def test_a_rank_that_cannot_be_read_is_left_out_and_tried_again(traces: Path, tmp_path: Path) -> None:
-    good = (traces / "kineto_trace_1.json").read_bytes()
-    (traces / "kineto_trace_1.json").write_text("[]")
+def test_a_rank_that_cannot_be_read_is_left_out_and_tried_again(own_traces: Path, tmp_path: Path) -> None:
+    good = (own_traces / "kineto_trace_1.json").read_bytes()
+    (own_traces / "kineto_trace_1.json").write_text("[]")
     out = tmp_path / "job.tbstore"
-    done = run("pack", traces, "-o", out)
+    done = run("pack", own_traces, "-o", out)
     assert done.returncode == 1
     assert "rank 1 is left out" in done.stderr
     assert "2 ranks packed, 1 unreadable" in done.stderr
-    assert run("summary", out, "--json") == run("summary", traces, "--json")
+    assert run("summary", out, "--json") == run("summary", own_traces, "--json")
     with pytest.raises(InputError, match="kineto_trace_1"):
         _ = tracebraid.open(out)[1]
-    (traces / "kineto_trace_1.json").write_bytes(good)
-    assert tracebraid.pack(traces, out).packed == (1,)
-    assert differences(tracebraid.open(traces)[1], tracebraid.open(out)[1]) == []
+    (own_traces / "kineto_trace_1.json").write_bytes(good)
+    assert tracebraid.pack(own_traces, out).packed == (1,)
+    assert differences(tracebraid.open(own_traces)[1], tracebraid.open(out)[1]) == []
 
 
 def test_a_rank_whose_execution_trace_cannot_be_read_answers_as_its_traces(
-    traces: Path, tmp_path: Path
+    own_traces: Path, tmp_path: Path
 ) -> None:
-    (traces / "torch_et_1.json").write_text("{}")
-    tracebraid.pack(traces, tmp_path / "job.tbstore")
-    one, other = tracebraid.open(traces), tracebraid.open(tmp_path / "job.tbstore")
+    (own_traces / "torch_et_1.json").write_text("{}")
+    packed = tracebraid.pack(own_traces, tmp_path / "job.tbstore")
+    assert [finding.code for finding in packed.findings] == [FindingCode.STORE_UNLINKED]
+    one, other = tracebraid.open(own_traces), tracebraid.open(tmp_path / "job.tbstore")
     assert differences(one[1], other[1]) == []
     with pytest.raises(InputError, match="torch_et_1"):
         _ = other[1].coverage
-    assert run("link", tmp_path / "job.tbstore") == run("link", traces)
+    assert run("link", tmp_path / "job.tbstore") == run("link", own_traces)
 
 
-def test_only_what_is_new_or_changed_is_packed(store: Path, traces: Path) -> None:
-    write_pair(traces, RANKS)
-    assert tracebraid.pack(traces, store).packed == (RANKS,)
-    kineto = traces / "kineto_trace_0.json"
+def test_only_what_is_new_or_changed_is_packed(own_store: Path, own_traces: Path) -> None:
+    write_pair(own_traces, RANKS)
+    assert tracebraid.pack(own_traces, own_store).packed == (RANKS,)
+    kineto = own_traces / "kineto_trace_0.json"
     os.utime(kineto, ns=(1, 1))
-    assert tracebraid.pack(traces, store).packed == ()
+    assert tracebraid.pack(own_traces, own_store).packed == ()
     kineto.write_text(kineto.read_text().replace("aten::mm", "aten::MM"))
-    assert tracebraid.pack(traces, store).packed == (0,)
-    (traces / "torch_et_2.json").unlink()
-    assert tracebraid.pack(traces, store).packed == (2,)
-    assert not tracebraid.open(store)[2].has_et
+    assert tracebraid.pack(own_traces, own_store).packed == (0,)
+    (own_traces / "torch_et_2.json").unlink()
+    assert tracebraid.pack(own_traces, own_store).packed == (2,)
+    assert not tracebraid.open(own_store)[2].has_et
 
 
-def test_ranks_whose_traces_are_gone_stay_in_the_store(store: Path, traces: Path) -> None:
-    for path in traces.glob("*_0.json"):
+def test_ranks_whose_traces_are_gone_stay_in_the_store(own_store: Path, own_traces: Path) -> None:
+    for path in own_traces.glob("*_0.json"):
         path.unlink()
-    packed = tracebraid.pack(traces, store)
+    packed = tracebraid.pack(own_traces, own_store)
     assert (packed.packed, packed.kept) == ((), (0, 1, 2))
-    assert tracebraid.open(store)[0].timeline.events.height == 6
-    tracebraid.pack(traces, store, from_scratch=True)
-    assert tracebraid.open(store).ranks == [1, 2]
+    assert tracebraid.open(own_store)[0].timeline.events.height == 6
+    tracebraid.pack(own_traces, own_store, from_scratch=True)
+    assert tracebraid.open(own_store).ranks == [1, 2]
 
 
 def test_an_unfinished_store_says_what_is_missing(store: Path) -> None:

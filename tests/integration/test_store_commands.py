@@ -23,6 +23,8 @@ COMMANDS = [
     ("report", "--json"),
     ("link", "--json"),
     ("check", "--json"),
+    ("info", "--json"),
+    ("info",),
     ("check",),
     ("what-if", "bandwidth 2", "--json"),
     ("analyze", "kernels", "--rank", "7"),

@@ -17,7 +17,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compiled": {"errors"},
     "model": {"errors"},
     # Lists and reads files wherever they lie; every room that names files takes paths apart by it.
-    "filesystem": {"errors"},
+    # What it finds damaged it says with the codes of findings.
+    "filesystem": {"errors", "model"},
     "child_process": set(),
     "recorders": {"child_process", "model", "errors", "files", "version"},
     "validation": {"filesystem", "model", "errors"},
@@ -30,7 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reports": {"model", "errors", "version"},
     "exporters": {"model", "errors", "files"},
     # It runs work that it is handed, here or in other processes.
-    "engine": {"child_process", "errors", "model"},
+    # Nodes of a cluster and the driver compare their versions.
+    "engine": {"child_process", "errors", "model", "version"},
     # It is handed files of tables and runs queries over them: how a table is made, or where it lies, is not its matter.
     "queries": {"model", "errors"},
     # Tables and facts of the model to files and back: what they are computed by, it does not know.
@@ -138,6 +140,8 @@ def test_no_module_imports_an_optional_library() -> None:
     assert in_modules(optional) == {
         **{module: {"torch"} for module in KNOWS_TORCH},
         "compiled.py": {"numba"},
+        "engine/cluster/library.py": {"ray"},
+        "engine/cluster/rank_task.py": {"ray"},
         "filesystem/remote/fsspec_files.py": {"fsspec"},
         "filesystem/remote/object_stores.py": {"obstore"},
         "reports/page/page.py": {"jinja2"},

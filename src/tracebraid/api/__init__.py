@@ -86,6 +86,7 @@ from tracebraid.api.analyses import (
     validity,
 )
 from tracebraid.api.building import build_recorder
+from tracebraid.api.caching import cache_info, clear_cache
 from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
 from tracebraid.api.checking import check
 from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
@@ -96,6 +97,7 @@ from tracebraid.api.critical_paths import (
     critical_path_of_graph,
     write_path_overlay,
 )
+from tracebraid.api.describing import infos
 from tracebraid.api.engines import AUTO, ENGINES, IN_PROCESS, engine_of
 from tracebraid.api.exports.export import export
 from tracebraid.api.exports.options import Exported, ExportOptions
@@ -170,11 +172,13 @@ __all__ = [
     "batch_sizes",
     "breakdown",
     "build_recorder",
+    "cache_info",
     "capture",
     "check",
     "check_min_saving",
     "check_options",
     "chosen_metrics",
+    "clear_cache",
     "clocks",
     "collective_bandwidth",
     "collective_fit",
@@ -208,6 +212,7 @@ __all__ = [
     "idle_gaps",
     "inference_phases",
     "info",
+    "infos",
     "judge",
     "kernel_durations",
     "kernel_families",

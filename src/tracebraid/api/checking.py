@@ -15,9 +15,10 @@ from tracebraid.api.judging import judge
 from tracebraid.api.stored_jobs import is_store, open_store
 from tracebraid.api.traces import Progress, ReadAndLink, link
 from tracebraid.errors import InputError
-from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.choose import archive_of, file_system_of, with_files
 from tracebraid.filesystem.interface import Entry, Kind
 from tracebraid.filesystem.paths import shown
+from tracebraid.importers.discovery.archive_findings import with_text_path
 from tracebraid.importers.discovery.capture_folder import manifests_of, size_beside, windows_of
 from tracebraid.importers.discovery.discover import find_rank_files
 from tracebraid.importers.discovery.sniff import is_candidate
@@ -117,10 +118,10 @@ def check(
         InputError: there is nothing to check.
         ArgumentError: there is no such matching or engine.
     """
-    where = str(path)
+    where = with_files(path)
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
-    run = _Run(ReadAndLink(None, how), how, runs_in, progress)
+    run = _Run(ReadAndLink(None, how, archive_of(where)), how, runs_in, progress)
     if is_store(where):
         return _check_store(Path(where), only_rank, run)
     files = file_system_of(where)
@@ -158,7 +159,7 @@ def _check_folder(folder: _Folder, only_rank: int | None, run: _Run) -> Check:
         ranks += window.ranks
     if only_rank is not None and not ranks and not manifests:
         raise InputError(where, f"it has no rank {only_rank}", "Check the folder")
-    return Check(where, tuple(ranks), diagnose(findings))
+    return Check(str(where), tuple(ranks), diagnose([with_text_path(finding) for finding in findings]))
 
 
 def faults(findings: Iterable[Finding]) -> list[Finding]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -10,10 +12,12 @@ import msgspec
 from tracebraid.api.capture_facts import capture_facts
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import AUTO
-from tracebraid.api.pack_rank import PackRank
+from tracebraid.api.pack_rank import LoadSteps, PackRank
+from tracebraid.api.traces import archive_of_load
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import InputError, OutputError
 from tracebraid.files import write_whole, writing
+from tracebraid.filesystem.choose import in_archive
 from tracebraid.importers.discovery.fingerprint import is_unchanged
 from tracebraid.importers.sampling.rank_origins import rank_origins
 from tracebraid.model.engine import Engine
@@ -21,13 +25,14 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.job import Job
 from tracebraid.model.matching import Matching
+from tracebraid.model.number_ranges import number_ranges
 from tracebraid.model.packed import Packed
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.source_file import SourceFile
 from tracebraid.store.answers.joined import join_answers
 from tracebraid.store.entries import whole_rank
-from tracebraid.store.findings import stored_error, stored_findings
-from tracebraid.store.layout import CAPTURE, FORMAT_VERSION, MANIFEST, is_store
+from tracebraid.store.findings import error_of, stored_error, stored_findings
+from tracebraid.store.layout import CAPTURE, FORMAT_VERSION, MANIFEST, is_store, rank_file
 from tracebraid.store.leftovers import is_other, remove_parts
 from tracebraid.store.lock import locked
 from tracebraid.store.manifest import Manifest, PackOptions, RankEntry
@@ -48,6 +53,7 @@ def pack(
     engine: Engine | str = AUTO,
     matching: Matching | str = "auto",
     window: int | None = None,
+    steps: str | None = None,
     ranks: str | Iterable[int] | None = None,
     sample: int | None = None,
     from_scratch: bool = False,
@@ -64,6 +70,8 @@ def pack(
         engine: how the work over the ranks runs, see `engine_of`.
         matching: as in `link`.
         window: which window of a capture, from 0; None for the last one.
+        steps: numbers of the profiler's steps, such as `3,5-8`: only what belongs to them is packed, and the store says
+            so; None for all that there is. See docs/store.md.
         ranks: only these are packed now; the store says that the others are missing, until they are packed, too.
         sample: only so many are packed now, as in `open`.
         from_scratch: whether ranks that are there already are packed again, and those forgotten whose traces are gone.
@@ -84,12 +92,15 @@ def pack(
         raise InputError(str(path), "this is a store already", "Pack the folder of the traces")
     _refuse_target(store, Path(path))
     job = open_job(path, matching=how, window=window, engine=engine)
-    options = PackOptions(__version__, how.match, how.annotation, how.iteration, window)
+    if steps is not None:
+        job = replace(job, load=LoadSteps(job.load, how, number_ranges(steps, "steps")))
+    options = PackOptions(__version__, how.match, how.annotation, how.iteration, window, steps)
     with writing(store):
         store.mkdir(parents=True, exist_ok=True)
     with locked(store):
         remove_parts(store)
-        chosen = frozenset(with_chosen_ranks(job, RankChoice(ranks, sample), rank_origins).ranks)
+        origins = partial(rank_origins, archive=archive_of_load(job.load))
+        chosen = frozenset(with_chosen_ranks(job, RankChoice(ranks, sample), origins).ranks)
         if from_scratch:
             for rank in packed_ranks(store) - (set(job.ranks) - chosen):
                 forget_rank(store, rank)
@@ -114,6 +125,7 @@ def _pack(
         rank = outcome.files.rank
         if outcome.error is None:
             entries[rank] = outcome.value()
+            _check_visible(store, rank)
             packed.append(rank)
         else:
             forget_rank(store, rank)
@@ -131,17 +143,32 @@ def _pack(
         kept=tuple(sorted(kept)),
         failed=tuple(files.rank for files, _ in errors),
         size_bytes=sum(entry.size_bytes or 0 for entry in entries.values()),
-        findings=(*job.findings, *(_unreadable(files.rank, error) for files, error in errors)),
+        findings=(
+            *job.findings,
+            *(_unreadable(files.rank, error) for files, error in errors),
+            *(_unlinked(entries[rank]) for rank in packed if entries[rank].link_error is not None),
+        ),
     )
+
+
+def _check_visible(store: Path, rank: int) -> None:
+    """Check that what a worker wrote is here: a node of a cluster may have a folder of that name of its own.
+
+    Raises:
+        OutputError: it is not.
+    """
+    if not rank_file(store, rank).exists():
+        problem = f"rank {rank} was packed on a node that does not share this folder"
+        raise OutputError(str(store), problem, "Name a folder on a file system that all nodes share")
 
 
 def _kept(store: Path, job: Job, options: PackOptions) -> dict[int, RankEntry]:
     """The ranks that are packed already with these options, whose files have not changed, or are not there any more."""
-    paths = {files.rank: files for files in job.files}
+    paths, archive = {files.rank: files for files in job.files}, archive_of_load(job.load)
     found = {}
     for rank in packed_ranks(store):
         entry = whole_rank(store, rank, options)
-        if entry is not None and (rank not in paths or _is_of(entry, paths[rank])):
+        if entry is not None and (rank not in paths or _is_of(entry, in_archive(archive, paths[rank]))):
             found[rank] = entry
         elif rank not in paths:
             forget_rank(store, rank)
@@ -152,7 +179,8 @@ def _is_of(entry: RankEntry, files: RankFiles) -> bool:
     """Whether an entry is of these files, and they have not changed."""
     pairs = ((entry.kineto, files.kineto), (entry.et, files.et))
     return all(
-        (known is None) == (path is None) and (known is None or (known.path == path and is_unchanged(known)))
+        (known is None) == (path is None)
+        and (known is None or (known.path == path and is_unchanged(known, path)))
         for known, path in pairs
     )
 
@@ -182,6 +210,13 @@ def _write_manifest(
 def _unreadable(rank: int, error: InputError) -> Finding:
     details = {"case": FindingCase.RANK_LEFT_OUT, "rank": rank, "problem": error.problem}
     return Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details)
+
+
+def _unlinked(entry: RankEntry) -> Finding:
+    assert entry.link_error is not None, "only entries with an error are asked"
+    error = error_of(entry.link_error)
+    path, problem = (error.path, error.problem) if isinstance(error, InputError) else ("", str(error))
+    return Finding.of(FindingCode.STORE_UNLINKED, path, rank=entry.rank, problem=problem)
 
 
 def _refuse_target(store: Path, path: Path) -> None:

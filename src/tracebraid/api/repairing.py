@@ -7,10 +7,12 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from tracebraid.api.stored_jobs import is_store
 from tracebraid.api.traces import Progress, link
 from tracebraid.errors import InputError
 from tracebraid.exporters.repaired_et import write_repaired_et
 from tracebraid.files import part_beside, write_whole, writing
+from tracebraid.filesystem.choose import archive_of, with_files
 from tracebraid.filesystem.paths import is_url, shown
 from tracebraid.filesystem.reading import reading
 from tracebraid.importers.discovery.capture_folder import manifests_of, windows_of
@@ -40,7 +42,7 @@ def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, 
         One for each Execution Trace that has a Kineto trace; those with no changes were not written.
 
     Raises:
-        InputError: there is no pair, or it lies behind a URL.
+        InputError: there is no pair, it lies behind a URL, or is a store.
         OutputError: a file cannot be written.
     """
     if is_url(str(path)):
@@ -50,6 +52,11 @@ def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, 
         is_there = Path(path).exists()
     if not is_there:
         raise InputError(str(path), "there is no such file or folder", "Check the path")
+    if archive_of(with_files(path)) is not None:
+        raise InputError(str(path), "an archive is only read", "Unpack it, and name the folder")
+    if is_store(path):
+        advice = "Repair the traces, and pack them again"
+        raise InputError(str(path), "this is a store, whose traces are not rewritten", advice)
     windows = windows_of(str(path)) if Path(path).is_dir() else [("", str(path))]
     found = [files for _, folder in windows for files in _files(folder)]
     pairs = [

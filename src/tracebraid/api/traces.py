@@ -11,12 +11,15 @@ from typing import Any
 import polars as pl
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
+from tracebraid.api.caching import CachedLoad, cache_for
 from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
-from tracebraid.api.engines import AUTO, engine_of
+from tracebraid.api.engines import IN_PROCESS, engine_of
 from tracebraid.api.stored_jobs import is_store, open_store, stored_origins
 from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
 from tracebraid.exporters.et_plus.writer import write_et_plus
-from tracebraid.filesystem.paths import shown
+from tracebraid.filesystem.archives.archive_files import ArchiveFiles
+from tracebraid.filesystem.choose import archive_of, in_archive, with_files
+from tracebraid.filesystem.paths import shown, text_of
 from tracebraid.importers.discovery.capture_folder import recorder_of
 from tracebraid.importers.discovery.discover import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
@@ -28,12 +31,15 @@ from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.engine import Engine, RankCost
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
-from tracebraid.model.job import Job
+from tracebraid.model.finding import Finding
+from tracebraid.model.job import Job, Load
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.rank_files import Progress, RankFiles
 from tracebraid.model.stage import Stage
 from tracebraid.model.timeline import Timeline
+from tracebraid.store.manifest import PackOptions
+from tracebraid.version import __version__
 
 __all__ = [
     "Progress",
@@ -56,9 +62,10 @@ def open(
     matching: Matching | str = "auto",
     window: int | None = None,
     *,
-    engine: Engine | str = AUTO,
+    engine: Engine | str = IN_PROCESS,
     ranks: str | Iterable[int] | None = None,
     sample: int | None = None,
+    cache: bool = False,
 ) -> Job:
     """Open a folder of traces, one Kineto trace, or a store as a job.
 
@@ -72,10 +79,11 @@ def open(
         processes: how many processes may decode one file; None: as many as its size is worth.
         matching: as in `link`; of a store `auto` means as it was packed.
         window: which window of a capture, from 0; None for the last one.
-        engine: how questions to many ranks run, see `engine_of`. By default in worker processes where the ranks are
-            large or many; there, what a question changes in this process stays unseen.
+        engine: how questions to many ranks run, see `engine_of`. By default in this process, where they may have
+            effects; `auto` uses worker processes where the ranks are large or many.
         ranks: only these, as numbers or as text (`0,8-15`); a finding of the job says what answers then cannot know.
         sample: only so many ranks, in proportion of all hosts and parallel groups, the first and the last among them.
+        cache: whether ranks are kept beside the traces in the form of a store, and taken from there the next time.
 
     Raises:
         InputError: there is no Kineto trace, or no such window; or the store is damaged or of a newer version.
@@ -95,9 +103,15 @@ def open(
     if is_store(path):
         job = replace(open_store(path, how, window, runs_in), answer_sql=_answer_sql)
         return with_chosen_ranks(job, choice, partial(stored_origins, path))
-    files, findings = find_rank_files(path, window)
-    job = Job(shown(path), files, ReadAndLink(processes, how), findings, runs_in, answer_sql=_answer_sql)
-    return with_chosen_ranks(job, choice, rank_origins)
+    place = with_files(path)
+    archive = archive_of(place)
+    files, findings = find_rank_files(place, window)
+    load: Load = ReadAndLink(processes, how, archive)
+    if cache:
+        load, noticed = _cached(load, place, how)
+        findings = (*findings, *noticed)
+    job = Job(shown(path), files, load, findings, runs_in, answer_sql=_answer_sql)
+    return with_chosen_ranks(job, choice, partial(rank_origins, archive=archive))
 
 
 def _answer_sql(job: Job, query: str, **options: Any) -> pl.DataFrame:
@@ -113,10 +127,12 @@ class ReadAndLink:
 
     processes: int | None
     matching: Matching
+    archive: ArchiveFiles | None = None
 
     def cost(self, files: RankFiles) -> RankCost | None:
         """See `ScalableWork`."""
-        return reading_cost(files.kineto, files.et)
+        located = in_archive(self.archive, files)
+        return reading_cost(located.kineto, located.et)
 
     def with_processes(self, processes: int) -> ReadAndLink:
         """See `ScalableWork`; what the caller asked for stays."""
@@ -124,9 +140,25 @@ class ReadAndLink:
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         """See `Load`."""
-        assert files.kineto is not None, "a job opens only ranks that have a Kineto trace"
-        et = None if files.et is None else Stage(partial(_read_with_recorder, files.et, self.processes))
-        return link_traces(read_timeline(files.kineto, self.processes, progress), et, self.matching)
+        located = in_archive(self.archive, files)
+        assert located.kineto is not None, "a job opens only ranks that have a Kineto trace"
+        kineto, et_path = located.kineto, located.et
+        et = None if et_path is None else Stage(partial(_read_with_recorder, et_path, self.processes))
+        return link_traces(read_timeline(kineto, self.processes, progress), et, self.matching)
+
+
+def _cached(load: Load, place: str, matching: Matching) -> tuple[Load, list[Finding]]:
+    """The loader that takes ranks from the cache of a place, and what is wrong where there is none."""
+    kept, adds, findings = cache_for(place)
+    if kept is None:
+        return load, findings
+    options = PackOptions(__version__, matching.match, matching.annotation, matching.iteration)
+    return CachedLoad(load, kept, options, archive_of(place), adds), findings
+
+
+def archive_of_load(load: object) -> ArchiveFiles | None:
+    """The archive that a job's loader reads; None where it is none."""
+    return load.archive if isinstance(load, ReadAndLink | CachedLoad) else None
 
 
 def link(
@@ -186,4 +218,4 @@ def demo_path() -> Path:
 
 def _read_with_recorder(path: str | Path, processes: int | None = None) -> ExecutionTrace:
     """The Execution Trace, with the recorder that the manifest beside it names."""
-    return replace(read_execution_trace(path, processes), recorder=recorder_of(str(path)))
+    return replace(read_execution_trace(path, processes), recorder=recorder_of(text_of(path)))

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from tracebraid import api
-from tracebraid.cli.job_options import EngineName, engine_named, path_or_url
+from tracebraid.cli.job_options import Address, EngineName, engine_named, path_or_url
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import progress, say, say_json
 from tracebraid.reports.check import (
@@ -35,10 +35,11 @@ def check(
     ] = False,
     match: Match = "auto",
     engine: EngineName = api.AUTO,
+    address: Address = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Check a capture: each file, each pair, all ranks; say what to do. Exit code 1 where it does not link."""
-    matching, runs_in = matching_of(match), engine_named(engine)
+    matching, runs_in = matching_of(match), engine_named(engine, address)
     with progress("checking") as update:
         repairs = api.repair(path, update) if repair else ()
         checked = api.check(path, update, matching=matching, engine=runs_in)

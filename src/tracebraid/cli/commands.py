@@ -44,6 +44,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "export": {},
     "sql": {},
     "pack": {},
+    "cache": {},
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},

@@ -20,7 +20,9 @@ __all__ = ["info"]
 def info(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH...", help="Trace files, or folders of them.", parser=path_or_url),
+        typer.Argument(
+            metavar="PATH...", help="Trace files, folders of them, or stores.", parser=path_or_url
+        ),
     ],
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
@@ -28,11 +30,11 @@ def info(
     infos: list[FileInfo] = []
     failed = False
     with progress("reading") as update:
-        files = api.trace_files(paths)
-        whole = OfAll(update, len(files))
-        for path in files:
+        asked = [ask for path in paths for ask in api.infos(path)]
+        whole = OfAll(update, len(asked))
+        for ask in asked:
             try:
-                infos.append(api.info(path, whole))
+                infos.append(ask(whole))
             except InputError as error:
                 say_error(str(error))
                 failed = True

@@ -18,6 +18,7 @@ from tracebraid.model.job import Job
 from tracebraid.model.matching import Matching
 
 __all__ = [
+    "Address",
     "EngineName",
     "JobOptions",
     "OptionalTracePath",
@@ -49,6 +50,15 @@ EngineName: TypeAlias = Annotated[
     str, typer.Option("--engine", metavar="|".join(api.ENGINES), help="How the work over the ranks runs.")
 ]
 
+Address: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        help="With --engine ray the cluster; else RAY_ADDRESS, one on this machine, or a new one.",
+    ),
+]
+
 
 @dataclass(frozen=True)
 class JobOptions:
@@ -76,6 +86,10 @@ class JobOptions:
         ),
     ] = None
     engine: EngineName = api.AUTO
+    address: Address = None
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Keep what is read beside the traces, and take it from there.")
+    ] = False
 
     def open(self, path: str, matching: Matching | str = "auto") -> Job:
         """Open a path as these options say.
@@ -89,22 +103,23 @@ class JobOptions:
                 path,
                 matching=matching,
                 window=self.window,
-                engine=self.engine,
+                engine=api.engine_of(self.engine, self.address),
                 ranks=self.ranks,
                 sample=self.sample,
+                cache=self.cache,
             )
         except ArgumentError as error:
             raise typer.BadParameter(str(error)) from error
 
 
-def engine_named(name: str) -> Engine:
-    """The engine that an option names.
+def engine_named(name: str, address: str | None) -> Engine:
+    """The engine that options name.
 
     Raises:
-        BadParameter: there is none.
+        BadParameter: there is none, or it takes no address.
     """
     try:
-        return api.engine_of(name)
+        return api.engine_of(name, address)
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error
 

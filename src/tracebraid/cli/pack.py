@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
+from tracebraid.cli.job_options import JobOptions, TracePath, engine_named, with_job_options
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import note, progress, say_findings
 from tracebraid.errors import ArgumentError
@@ -25,6 +25,12 @@ def pack(
         Path, typer.Option("-o", "--output", metavar="STORE", help="The folder of the store: JOB.tbstore.")
     ],
     match: Match = "auto",
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            "--steps", metavar="3,5-8", help="Pack only what belongs to these steps: numbers and ranges."
+        ),
+    ] = None,
     from_scratch: Annotated[
         bool, typer.Option("--from-scratch", help="Pack all ranks again, those too that are there already.")
     ] = False,
@@ -36,9 +42,10 @@ def pack(
             packed = api.pack(
                 path,
                 out,
-                engine=job_options.engine,
+                engine=engine_named(job_options.engine, job_options.address),
                 matching=matching,
                 window=job_options.window,
+                steps=steps,
                 ranks=job_options.ranks,
                 sample=job_options.sample,
                 from_scratch=from_scratch,

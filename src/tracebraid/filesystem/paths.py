@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-__all__ = ["is_url", "joined", "name_of", "parent_of", "resolved_name", "scheme_of", "shown", "within"]
+__all__ = [
+    "KnownPath",
+    "is_url",
+    "joined",
+    "name_of",
+    "parent_of",
+    "resolved_name",
+    "scheme_of",
+    "shown",
+    "text_of",
+    "within",
+]
+
+if TYPE_CHECKING:
+    from tracebraid.filesystem.interface import FileSystem
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _WEB = ("http", "https")
@@ -14,6 +29,22 @@ _WITHOUT_QUERY = ("s3", "s3a", "gs", "gcs", "memory")
 """Schemes in whose keys `?` and `#` are letters like others."""
 _USER = re.compile(r"(?<=://)[^/@]*:[^/@]*@")
 _ANY_USER = re.compile(r"(?<=://)[^/@]*@")
+
+
+class KnownPath(str):
+    """A path with the file system that it belongs to, so that an archive's index is read once for all its members.
+
+    `text_of`, `joined` and `parent_of` keep it; `str` gives the text alone.
+    """
+
+    files: FileSystem
+
+    @classmethod
+    def of(cls, text: str, files: FileSystem) -> KnownPath:
+        """A path of a file system."""
+        path = cls(text)
+        path.files = files
+        return path
 
 
 def is_url(path: str | Path) -> bool:
@@ -38,7 +69,7 @@ def name_of(path: str) -> str:
 def parent_of(path: str) -> str:
     """The folder that a path lies in; of a URL without its query."""
     if not is_url(path):
-        return str(Path(path).parent)
+        return _kept(path, str(Path(path).parent))
     body = _body(path).rstrip("/")
     above = body.rpartition("/")[0]
     return body if above.endswith("/") or not is_url(above + "/") else above
@@ -47,8 +78,18 @@ def parent_of(path: str) -> str:
 def joined(folder: str, *names: str) -> str:
     """The path of something in a folder."""
     if not is_url(folder):
-        return str(Path(folder, *names))
-    return "/".join([folder.rstrip("/"), *names])
+        return _kept(folder, str(Path(folder, *names)))
+    return _kept(folder, "/".join([folder.rstrip("/"), *names]))
+
+
+def text_of(path: str | Path) -> str:
+    """A path as a string, which keeps its file system where it has one."""
+    return path if isinstance(path, str) else str(path)
+
+
+def _kept(path: str, other: str) -> str:
+    """Another path of the same file system."""
+    return KnownPath.of(other, path.files) if isinstance(path, KnownPath) else other
 
 
 def resolved_name(path: str) -> str:

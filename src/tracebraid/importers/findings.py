@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tracebraid.importers.json_stream.chunks import ArrayFile
-from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.model.finding import Finding, Loss
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.issue import Issue
 
 __all__ = ["findings_of"]
 
@@ -20,7 +20,7 @@ def findings_of(file: ArrayFile, issues: list[Issue]) -> list[Finding]:
     path = file.source.path
     found = [
         Finding(issue.code, path, f"byte {issue.byte:,}", 1, issue.loss, issue.details)
-        for issue in (*file.source.damage, *file.problems)
+        for issue in (*file.source.all_damage, *file.problems)
     ]
     by_code: dict[FindingCode, list[Issue]] = defaultdict(list)
     for issue in issues:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from tracebraid.filesystem.archives.archive_files import ArchiveFiles
+from tracebraid.filesystem.choose import archive_of
 from tracebraid.model.engine import RankCost
 
 __all__ = ["reading_cost"]
@@ -34,8 +36,18 @@ def reading_cost(*paths: str | None) -> RankCost | None:
 
 def _json_bytes(path: str) -> int | None:
     """The size of a file without compression, as estimated from its name and its size."""
+    archive = archive_of(path)
+    if archive is not None:
+        return _json_bytes_of_member(archive, path)
     try:
         size_bytes = os.stat(path).st_size  # noqa: PTH116 - it may be a URL, which pathlib would write otherwise
     except (OSError, ValueError):
         return None
     return size_bytes * (_JSON_OVER_PACKED if path.endswith(_PACKED) else 1)
+
+
+def _json_bytes_of_member(archive: ArchiveFiles, path: str) -> int | None:
+    member = archive.member(path)
+    if member is None:
+        return None
+    return member.size_bytes * (_JSON_OVER_PACKED if path.endswith(_PACKED) else 1)

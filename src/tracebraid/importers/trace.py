@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.paths import text_of
 from tracebraid.importers.execution_trace.arrow import is_et_arrow, read_et_arrow
 from tracebraid.importers.execution_trace.reader import execution_trace_of
 from tracebraid.importers.json_stream.chunks import open_array
@@ -25,7 +26,7 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
         InputError: the file cannot be read, or is no trace.
     """
     if is_et_arrow(path):
-        return read_et_arrow(path), file_system_of(str(path)).open(str(path)).size_bytes
+        return read_et_arrow(path), _size(path)
     refuse_nsys_report(path)
     source = open_source(path, database=True)
     if source.is_database:
@@ -37,3 +38,8 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
         else timeline_of(file, progress=progress)
     )
     return trace, source.size_bytes
+
+
+def _size(path: str | Path) -> int:
+    text = text_of(path)
+    return file_system_of(text).open(text).size_bytes

@@ -62,6 +62,9 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.NOT_A_TRACE: "left out: {problem}",
     _CODE.RANK_UNREADABLE: "rank {rank} cannot be read: {problem}",
     _CODE.COMPRESSION_DAMAGED: "the {compression} stream was cut off",
+    _CODE.ARCHIVE_DAMAGED: "the archive was cut off or is damaged here; the members before are read",
+    _CODE.MEMBERS_LEFT_OUT: "members of the archive are left out",
+    _CODE.CACHE_UNUSED: "the cache is not used: {problem}",
     _CODE.TRUNCATED: "the file does not end as a trace ends: it was cut off, or something follows it",
     _CODE.MANIFEST_UNREADABLE: "it is no manifest ({error})",
     _CODE.BESIDE_WINDOWS: "there are traces beside folders of windows",
@@ -92,7 +95,9 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.DEVICE_WORK_MISSING: (
         "calls launch work on a device, and the trace has no work of a device: the answers are the host's alone"
     ),
+    _CODE.STEPS_CHOSEN: "of {all:,} steps and {events:,} events, this holds only what belongs to steps {steps}",
     _CODE.STORE_DAMAGED: "{problem}",
+    _CODE.STORE_UNLINKED: "rank {rank} is packed without links to its Execution Trace: {problem}",
     _CODE.STORE_INCOMPLETE: "of {ranks:,} ranks, these are not packed yet: {missing}",
     _CODE.NAME_ESCAPED: "names held quotes, backslashes, control characters or bytes that are no UTF-8; escaped",
     # Structure of the Execution Trace
@@ -222,6 +227,17 @@ CASE_SENTENCES: dict[FindingCase, str] = {
         "the {compression} stream unpacks to more than {ratio} times its size, and is read up to here"
     ),
     _CASE.STREAM_FOLLOWED: "something that is no {compression} follows the stream",
+    _CASE.CACHE_DISK_FULL: "nothing is added to the cache, as its disk is nearly full",
+    _CASE.CACHE_OF_OTHERS: "the cache is not used: its folder is another user's, or others may write into it",
+    _CASE.CACHE_OF_OTHER_KIND: "the cache is not used: its folder is no cache that Tracebraid made",
+    _CASE.ARCHIVE_INSIDE: "left out: an archive in an archive is not opened",
+    _CASE.MEMBER_ENCRYPTED: "left out: encrypted members are not read",
+    _CASE.MEMBER_OUTSIDE: "left out: the name leads out of the archive, or is too long",
+    _CASE.MEMBER_OVERLAPS: "left out: the members share bytes of the archive",
+    _CASE.MEMBER_PACKING: "left out: members may be stored as they are, or compressed by deflate or zstd",
+    _CASE.MEMBER_SPARSE: "left out: a sparse file",
+    _CASE.MEMBER_SPECIAL: "left out: a link, a device or a pipe",
+    _CASE.MEMBER_TWICE: "there are several members of this name; the last one is read",
     _CASE.OBJECTS_BEFORE_ARRAY: "what may be events or nodes stands before the array and was left out",
     _CASE.NO_EVENT: "an object is no event and was left out ({error})",
     _CASE.NO_NODE: "an object is no node and was left out ({error})",

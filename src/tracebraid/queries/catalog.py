@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
 from tracebraid.model.column import Column, Kind, Table
 
-__all__ = ["Catalog", "Macro", "SourceTable", "SqlSchema", "View", "Viewable"]
+__all__ = ["Catalog", "Join", "Macro", "SourceTable", "SqlSchema", "View", "ViewColumn", "Viewable"]
 
 _RANK = Column("rank", Kind.INT, "the rank")
 
@@ -61,33 +61,84 @@ class SourceTable:
         return self.table.doc
 
 
+@dataclass(frozen=True)
+class Join:
+    """A table that a view joins, if a column of it is wanted.
+
+    Args:
+        text: the clause; each row of the view finds one row at most.
+        after: the aliases of the joins that it refers to.
+    """
+
+    text: str
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ViewColumn:
+    """A column of a view.
+
+    Args:
+        column: its name, its type and what it means.
+        source: the alias of the join that it comes from; "" where it comes from what is read in any case.
+        expression: what it is.
+    """
+
+    column: Column
+    source: str
+    expression: str
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """A view that joins tables, in the schema `main`.
 
     Args:
-        table: its name, what a row is, and its columns.
-        query: selects these columns.
+        name: its name.
+        doc: what a row is.
+        view_columns: its columns.
+        base: what is read in any case, behind `FROM`.
+        joins: what is read if a column of it is wanted, by aliases.
     """
 
-    table: Table
-    query: str
+    name: str
+    doc: str
+    view_columns: tuple[ViewColumn, ...]
+    base: str
+    joins: Mapping[str, Join] = field(default_factory=dict)
     schema: SqlSchema = SqlSchema.MAIN
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.table.name
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """Its columns."""
-        return self.table.columns
+        return tuple(own.column for own in self.view_columns)
 
     @property
-    def doc(self) -> str:
-        """What a row is."""
-        return self.table.doc
+    def table(self) -> Table:
+        """Its columns as a table."""
+        return Table(self.name, self.doc, self.columns)
+
+    def query(self, wanted: Collection[str] | None = None) -> str:
+        """What selects its columns; those that are not wanted may be null.
+
+        Args:
+            wanted: names of columns, in lower case; None: all.
+        """
+        aliases: set[str] = set()
+        for own in self.view_columns:
+            if own.source and (wanted is None or own.column.name in wanted):
+                self._need(own.source, aliases)
+        columns = ", ".join(
+            f'{own.expression if not own.source or own.source in aliases else "NULL"} AS "{own.column.name}"'
+            for own in self.view_columns
+        )
+        joins = " ".join(join.text for alias, join in self.joins.items() if alias in aliases)
+        return f"SELECT {columns} FROM {self.base} {joins}"
+
+    def _need(self, alias: str, aliases: set[str]) -> None:
+        for other in self.joins[alias].after:
+            self._need(other, aliases)
+        aliases.add(alias)
 
 
 Viewable = SourceTable | View

@@ -86,6 +86,8 @@ class Database:
         Raises:
             QueryError: it is no SQL, or no query.
         """
+        if not query.isascii() and any("\ud800" <= letter <= "\udfff" for letter in query):
+            raise QueryError("it holds a byte that is no text", "Write the query in UTF-8")
         with self._errors(query):
             rows = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
         tree = msgspec.json.decode(rows[0][0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tracebraid.queries.catalog import Catalog, Macro, SourceTable, SqlSchema, View
+from tracebraid.queries.catalog import Catalog, Macro, SourceTable, SqlSchema
 from tracebraid.queries.statement import Named
 from tracebraid.queries.text import list_of_paths, literal, quoted, type_of
 
@@ -18,7 +18,9 @@ _RANK_IN_NAME = r"rank_([0-9]+)\.parquet$"
 
 def everything(catalog: Catalog) -> Named:
     """All of a catalog."""
-    return Named(catalog.tables, catalog.views, frozenset(catalog.macros_by_name))
+    return Named(
+        catalog.tables, {view: view.query() for view in catalog.views}, frozenset(catalog.macros_by_name)
+    )
 
 
 def definitions(
@@ -38,8 +40,8 @@ def definitions(
     for table in named.tables:
         name = f"{table.schema.value}.{quoted(table.name)}"
         yield f"CREATE VIEW {name} AS {_select(table, () if files is None else files[table])}"
-    for view in named.views:
-        yield _view(view)
+    for view, query in named.views.items():
+        yield f"CREATE VIEW main.{quoted(view.name)} AS {query}"
     for macro in catalog.macros:
         if macro.name in named.macros:
             yield _macro(macro)
@@ -56,10 +58,6 @@ def _select(table: SourceTable, files: Sequence[Path]) -> str:
         columns.insert(0, f"regexp_extract(filename, {literal(_RANK_IN_NAME)}, 1)::BIGINT AS rank")
     options = "filename = true, hive_partitioning = false"
     return f"SELECT {', '.join(columns)} FROM read_parquet({list_of_paths(files)}, {options})"
-
-
-def _view(view: View) -> str:
-    return f"CREATE VIEW main.{quoted(view.name)} AS {view.query}"
 
 
 def _macro(macro: Macro) -> str:

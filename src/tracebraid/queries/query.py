@@ -12,7 +12,7 @@ from tracebraid.queries.catalog import Catalog, Macro, SourceTable, View, Viewab
 from tracebraid.queries.database import Database, database
 from tracebraid.queries.definitions import definitions, everything
 from tracebraid.queries.limits import QueryLimits
-from tracebraid.queries.statement import Named, named_by, statement_of
+from tracebraid.queries.statement import Named, Statement, named_by, statement_of
 
 __all__ = ["CheckedQuery", "answer", "check"]
 
@@ -50,8 +50,7 @@ def check(query: str, catalog: Catalog, limits: QueryLimits, scratch: Path) -> C
     with database(limits, scratch, ()) as engine:
         statement = statement_of(engine.tree(query), query)
         found = named_by(statement, catalog, query, with_files=bool(limits.folders))
-        functions = {use.name for use in statement.functions}
-        named = _with_all_below(engine, catalog, found, functions)
+        named = _with_all_below(engine, catalog, statement, found)
         engine.define(definitions(catalog, everything(catalog), None))
         engine.check(query)
     return CheckedQuery(query, catalog, named, limits)
@@ -81,36 +80,41 @@ def answer(
 
 
 def _with_all_below(
-    engine: Database, catalog: Catalog, found: Sequence[Viewable], functions: Collection[str]
+    engine: Database, catalog: Catalog, statement: Statement, found: Sequence[Viewable]
 ) -> Named:
-    """What is named, and what its views and macros name in turn."""
-    seen: dict[Viewable | Macro, None] = {}
-    left: list[Viewable | Macro] = [*found, *_macros(catalog, functions)]
+    """What is named, and what its views and macros name in turn.
+
+    A macro may want any column of the views that it or the query names.
+    """
+    macros = _macros(catalog, statement)
+    words = None if any(macro.is_table for macro in macros) else statement.words
+    texts: dict[Viewable | Macro, str] = {}
+    left: list[Viewable | Macro] = [*found, *macros]
     while left:
         used = left.pop()
-        if used in seen:
+        if used in texts:
             continue
-        seen[used] = None
-        text = _text_of(used)
-        if text is not None:
-            inner = statement_of(engine.tree(text), text)
-            left += named_by(inner, catalog, text, with_files=False)
-            left += _macros(catalog, {use.name for use in inner.functions})
+        texts[used] = _text_of(used, words)
+        if texts[used]:
+            inner = statement_of(engine.tree(texts[used]), texts[used])
+            left += named_by(inner, catalog, texts[used], with_files=False)
+            left += _macros(catalog, inner)
     return Named(
-        tuple(used for used in seen if isinstance(used, SourceTable)),
-        tuple(used for used in seen if isinstance(used, View)),
-        frozenset(used.name for used in seen if isinstance(used, Macro)),
+        tuple(used for used in texts if isinstance(used, SourceTable)),
+        {used: text for used, text in texts.items() if isinstance(used, View)},
+        frozenset(used.name for used in texts if isinstance(used, Macro)),
     )
 
 
-def _macros(catalog: Catalog, functions: Collection[str]) -> list[Macro]:
+def _macros(catalog: Catalog, statement: Statement) -> list[Macro]:
+    functions = {use.name for use in statement.functions}
     return [macro for macro in catalog.macros if macro.name in functions]
 
 
-def _text_of(used: Viewable | Macro) -> str | None:
-    """The query of a view or macro; None: a table has none."""
+def _text_of(used: Viewable | Macro, words: Collection[str] | None) -> str:
+    """The query of a view or macro; "": a table has none."""
     if isinstance(used, SourceTable):
-        return None
+        return ""
     if isinstance(used, View):
-        return used.query
+        return used.query(words)
     return used.body if used.is_table else f"SELECT {used.body}"

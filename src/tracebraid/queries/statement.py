@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -34,6 +34,8 @@ _STATE_FUNCTIONS = {
 """Functions that read or write what is not in the tables: the environment, settings, the engine's state."""
 _STATE_PREFIXES = ("__", "pg_", "duckdb_", "pragma_")
 """Names of functions that are the engine's own, or say something of it."""
+_WHOLE_ROWS = {"STAR", "PIVOT", "SHOW_REF"}
+"""Kinds of nodes that take the columns that there are."""
 _LIKENESS = 0.6
 """How alike a name must be to be suggested, 0 to 1: the default of difflib."""
 
@@ -55,11 +57,13 @@ class Statement:
         tables: tables and views.
         functions: functions of both kinds.
         own: names that the query itself gives to its parts.
+        words: all that could be the name of a column, in lower case; None: it may want every column.
     """
 
     tables: tuple[_Use, ...]
     functions: tuple[_Use, ...]
     own: frozenset[str]
+    words: frozenset[str] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +72,12 @@ class Named:
 
     Args:
         tables: what is read or computed for it.
-        views: those that it uses; none uses another.
+        views: the query of each that it uses; none uses another.
         macros: the names of those that it uses.
     """
 
     tables: tuple[SourceTable, ...]
-    views: tuple[View, ...]
+    views: Mapping[View, str]
     macros: frozenset[str]
 
 
@@ -94,7 +98,7 @@ def statement_of(tree: Any, query: str) -> Statement:
     tables, functions, own = [], [], set()
     for node in _dicts(statements[0]):
         _refuse(node, query)
-        kind = node.get("type")
+        kind = _kind(node)
         if kind == "BASE_TABLE":
             tables.append(_Use(_full_name(node), _offset(node)))
         elif kind == "TABLE_FUNCTION":
@@ -105,7 +109,28 @@ def statement_of(tree: Any, query: str) -> Statement:
             own |= {entry["key"].lower() for entry in node["cte_map"]["map"]}
         if kind == "RECURSIVE_CTE_NODE":
             own.add(node["cte_name"].lower())
-    return Statement(tuple(tables), tuple(functions), frozenset(own))
+    return Statement(tuple(tables), tuple(functions), frozenset(own), _words(statements[0]))
+
+
+def _words(tree: Any) -> frozenset[str] | None:
+    """All texts of a tree: whatever a query calls a column by is among them; None: it may want every column."""
+    words: set[str] = set()
+    rows = {"rowid"}
+    for node in _dicts(tree):
+        if _kind(node) in _WHOLE_ROWS or node.get("ref_type") == "NATURAL":
+            return None
+        if node.get("column_name_alias"):
+            return None
+        if _kind(node) == "BASE_TABLE":
+            rows |= {node["table_name"].lower(), str(node.get("alias") or "").lower()}
+        for value in node.values():
+            items = value if isinstance(value, list) else [value]
+            words |= {item.lower() for item in items if isinstance(item, str)}
+    columns = (node["column_names"] for node in _dicts(tree) if node.get("class") == "COLUMN_REF")
+    if any(len(names) == 1 and names[0].lower() in rows for names in columns):
+        # The name of a table is its whole row.
+        return None
+    return frozenset(words)
 
 
 def _dicts(tree: Any) -> Iterator[dict[str, Any]]:
@@ -122,7 +147,7 @@ def _dicts(tree: Any) -> Iterator[dict[str, Any]]:
 
 def _refuse(node: dict[str, Any], query: str) -> None:
     """Refuse a node that does something else than to read."""
-    kind = str(node.get("type", ""))
+    kind = _kind(node)
     if "cte_map" in node and kind not in _QUERY_NODES:
         raise QueryError("this is no query that only reads", "Give one that begins with select, with or from")
     if kind == "SHOW_REF" and node.get("query") is None:
@@ -132,6 +157,12 @@ def _refuse(node: dict[str, Any], query: str) -> None:
         )
     if kind == "VALUE_PARAMETER":
         raise QueryError("the query has a parameter", "Write its value", position_at(query, _offset(node)))
+
+
+def _kind(node: dict[str, Any]) -> str:
+    """The kind of a node; "" of a type of values, which has an object there."""
+    kind = node.get("type")
+    return kind if isinstance(kind, str) else ""
 
 
 def _full_name(node: dict[str, Any]) -> str:

@@ -35,6 +35,8 @@ def query_parts(frame: pl.DataFrame, top: int, width: int) -> list[RenderableTyp
     ]
     shown = fitted(columns, width)
     parts: list[RenderableType] = [_table(shown)]
+    if frame.is_empty():
+        parts.append(Text("There are no rows."))
     if frame.height > top:
         parts.append(
             Text("There are more rows: --top N prints the first N, --csv, --json and --parquet all.")

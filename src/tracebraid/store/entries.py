@@ -29,6 +29,7 @@ def entry_of(content: RankContent, whole: bytes) -> RankEntry:
         max_ns=content.timeline.max_ns,
         world_size=content.timeline.world_size,
         coverage=content.coverage,
+        link_error=content.link_error,
     )
 
 

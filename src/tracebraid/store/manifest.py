@@ -163,6 +163,7 @@ class RankEntry(Struct, frozen=True):
         max_ns: see `TimelineFacts`.
         world_size: number of ranks; None where the trace does not say.
         coverage: how much of it was linked; None where it is not packed, or could not be linked.
+        link_error: why its two traces could not be linked, or one of them not be read.
         error: why it could not be read; it is tried again.
     """
 
@@ -175,6 +176,7 @@ class RankEntry(Struct, frozen=True):
     max_ns: int | None = None
     world_size: int | None = None
     coverage: Coverage | None = None
+    link_error: StoredError | None = None
     error: StoredError | None = None
 
 

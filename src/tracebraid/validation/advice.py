@@ -26,6 +26,9 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _ERROR,
         f"The file was cut off or damaged in transit. Copy it again. {_CAPTURE_AGAIN}",
     ),
+    _CODE.ARCHIVE_DAMAGED: (_ERROR, f"Copy the archive again. {_CAPTURE_AGAIN}"),
+    _CODE.MEMBERS_LEFT_OUT: (_WARNING, "Unpack the archive, and name the folder"),
+    _CODE.CACHE_UNUSED: (_NOTE, "Answers are the same without it; mend the folder, or leave --cache out"),
     _CODE.TRUNCATED: (_ERROR, f"What stood behind that byte is lost. {_CAPTURE_AGAIN}"),
     _CODE.MANIFEST_UNREADABLE: (_ERROR, "Copy it again, or remove it"),
     _CODE.BESIDE_WINDOWS: (_WARNING, "Keep one run in one folder"),
@@ -58,7 +61,12 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _WARNING,
         "Profile the device too: activities=[..., ProfilerActivity.CUDA]; a session of CUPTI counters has no kernels",
     ),
+    _CODE.STEPS_CHOSEN: (_NOTE, "Pack all steps into another store for answers about the others"),
     _CODE.STORE_DAMAGED: (_ERROR, "Run the same tracebraid pack again with --from-scratch"),
+    _CODE.STORE_UNLINKED: (
+        _WARNING,
+        "Times and launches are answered all the same; tracebraid check says more",
+    ),
     _CODE.STORE_INCOMPLETE: (_WARNING, "Run the same tracebraid pack again: it packs what is missing"),
     _CODE.NAME_ESCAPED: (_NOTE, "Nothing: the file holds them escaped"),
     # Structure of the Execution Trace

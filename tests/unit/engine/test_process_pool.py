@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tracebraid.child_process.start import start_child
+from tracebraid.engine.pool import processes
 from tracebraid.engine.pool.process_pool import ProcessPool
 from tracebraid.errors import ArgumentError, EngineError, InputError, LostWorkerError
 from tracebraid.model.engine import Engine, InProcess, Outcome
@@ -222,6 +225,22 @@ def test_a_python_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(sys, "executable", executable)
         with pytest.raises(EngineError, match=rf"{said}.*in-process"):
             run(rank_and_process)
+
+
+def test_where_only_some_workers_can_be_started_these_do_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = []
+
+    def start(*arguments: Any, **options: Any) -> Any:
+        starts.append(arguments)
+        if len(starts) > 1:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return start_child(*arguments, **options)
+
+    monkeypatch.setattr(processes, "start_child", start)
+    found = [outcome.value() for outcome in run(rank_and_process, 6)]
+    assert [rank for rank, _ in found] == list(range(6))
+    assert len({process for _, process in found}) == 1
+    assert len(starts) > 1
 
 
 def sleeping(files: RankFiles, progress: Progress | None, folder: str) -> int:

@@ -7,9 +7,9 @@ from pathlib import Path
 from tests.builders import kineto_text, write
 from tracebraid.importers.findings import findings_of
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
-from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.issue import Issue
 
 BROKEN, ODD = FindingCode.EVENT_UNREADABLE, FindingCode.EVENT_DURATION
 

@@ -57,7 +57,10 @@ def rows_of_metric(
     values = VALUES.conform(values, fill_missing=True).filter(pl.col("value").is_finite() & of_able)
     if lacks.failed:
         values = values.filter(pl.col("rank").is_not_null())
-    reasons: dict[int | None, str] = {rank: _reason(metric, rank, ranks, lacks) for rank in lacks.needs}
+    doubtful = _with_doubtful_steps(ranks)
+    reasons: dict[int | None, str] = {
+        rank: _reason(metric, rank, lacks, rank in doubtful) for rank in lacks.needs
+    }
     reasons = {None: _reason_of_job(reasons.values()), **reasons}
     every = pl.DataFrame(
         {"rank": list(reasons), "lacks": list(reasons.values())},
@@ -87,14 +90,18 @@ def _of_ranks(ranks: LinkedRanks, able: Iterable[int]) -> LinkedRanks:
     return ranks.with_parts(parts)
 
 
-def _reason(metric: Metric, rank: int, ranks: LinkedRanks, lacks: RankLacks) -> str:
+def _with_doubtful_steps(ranks: LinkedRanks) -> set[int]:
+    """The ranks that have steps, all of them doubtful."""
+    steps = ranks.of(measured_steps).group_by("rank").agg(pl.col("doubtful").all())
+    return set(steps.filter("doubtful").get_column("rank").to_list())
+
+
+def _reason(metric: Metric, rank: int, lacks: RankLacks, is_doubtful: bool) -> str:
     if rank in lacks.failed:
         return MetricLack.METRIC_FAILED.value
     need = lacks.first(metric, rank)
     if need is not None:
         return need.value
-    steps = ranks.of(measured_steps).filter(pl.col("rank") == rank)
-    is_doubtful = not steps.is_empty() and steps.get_column("doubtful").all()
     return (MetricLack.DOUBTFUL_STEPS if is_doubtful else metric.otherwise).value
 
 

@@ -46,10 +46,18 @@ class WorkerProcesses:
     busy: dict[int, _Process] = field(default_factory=dict)
     """By the number of the rank."""
     events: list[Event] = field(default_factory=list)
+    waiting: list[Task] = field(default_factory=list)
+    """Ranks for which no process could be started."""
 
     def submit(self, number: int, files: RankFiles) -> None:
-        """See `Workers`."""
-        process = self._idle_process() or _started(self.threads)
+        """See `Workers`. Where no more processes can be started, the rank waits for one that is there."""
+        try:
+            process = self._idle_process() or _started(self.threads)
+        except EngineError:
+            if not self.busy:
+                raise
+            self.waiting.append(Task(number, files))
+            return
         self.busy[number] = process
         try:
             if not process.has_work:
@@ -105,6 +113,7 @@ class WorkerProcesses:
             self.events.append(event)
             if not isinstance(event, Advanced):
                 self.idle.append(self.busy.pop(number))
+                self._submit_waiting()
 
     def _note_end(self, number: int) -> None:
         """Note that a worker is gone.
@@ -123,6 +132,12 @@ class WorkerProcesses:
             else f"gone, with exit code {code}"
         )
         self.events.append(Lost(number, f"its worker was {why}"))
+        self._submit_waiting()
+
+    def _submit_waiting(self) -> None:
+        if self.waiting:
+            task = self.waiting.pop(0)
+            self.submit(task.number, task.files)
 
 
 @dataclass

@@ -128,6 +128,7 @@ def _profile(environment: Mapping[str, str]) -> Any:
     if not is_named and ("AWS_ACCESS_KEY_ID" in environment or not _has_profiles(environment)):
         return None
     try:
+        from botocore.exceptions import BotoCoreError
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError as error:
         if not is_named:
@@ -138,7 +139,7 @@ def _profile(environment: Mapping[str, str]) -> Any:
         ) from error
     try:
         return Boto3CredentialProvider()
-    except ValueError as error:
+    except (BotoCoreError, ValueError) as error:
         raise Fault(FaultKind.NO_CREDENTIALS, str(error)) from None
 
 

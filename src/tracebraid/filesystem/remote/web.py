@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import re
 import socket
 import ssl
@@ -10,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
@@ -78,7 +79,9 @@ class WebServers:
         try:
             response = _opener().open(request, timeout=self.timeout_s)
         except urllib.error.HTTPError as error:
-            return _refused_range(error, start), Stat(0, _version(error.headers)), 0
+            with closing(error):
+                _refuse_unless_empty(error, start)
+                return io.BytesIO(), Stat(0, _version(error.headers)), 0
         try:
             return (response, *_described(response, url, start))
         except Fault:
@@ -129,8 +132,8 @@ def _version(headers: Any) -> str:
     return str(headers.get("ETag") or headers.get("Last-Modified") or "")
 
 
-def _refused_range(error: urllib.error.HTTPError, start: int) -> urllib.error.HTTPError:
-    """The answer that the file is empty, as it looks for a range at its start.
+def _refuse_unless_empty(error: urllib.error.HTTPError, start: int) -> None:
+    """Let the answer pass that says that the file is empty: no range of it can be sent.
 
     Raises:
         Fault: it is another answer.
@@ -138,7 +141,7 @@ def _refused_range(error: urllib.error.HTTPError, start: int) -> urllib.error.HT
     found = _NO_RANGE.fullmatch(error.headers.get("Content-Range", ""))
     if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and found is not None:
         if start == 0 and int(found[1]) == 0:
-            return error
+            return
         raise Fault(FaultKind.CHANGED)
     details = f"{error.code} {error.reason}"
     if error.code in (404, 410):
@@ -177,6 +180,7 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         old, new = urlsplit(req.full_url), urlsplit(urljoin(req.full_url, newurl))
         if (new.scheme, new.netloc) != (old.scheme, old.netloc):
+            fp.close()
             raise Fault(FaultKind.REDIRECT, f"to {new.scheme}://{new.hostname or ''}")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
@@ -184,6 +188,7 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
         location = headers.get("Location", "")
         scheme = urlsplit(location).scheme
         if scheme and scheme not in SCHEMES:
+            fp.close()
             raise Fault(FaultKind.REDIRECT, f"to {scheme}://")
         return super().http_error_302(req, fp, code, msg, headers)
 

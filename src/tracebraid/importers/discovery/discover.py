@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from tracebraid.errors import InputError
-from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.choose import file_system_of, with_files
 from tracebraid.filesystem.interface import Entry, FileSystem, Kind
 from tracebraid.filesystem.paths import joined, name_of, shown, within
+from tracebraid.importers.discovery.archive_findings import archive_findings, with_text_path
 from tracebraid.importers.discovery.capture_folder import choose_window
 from tracebraid.importers.discovery.pairing import pair_by_number, pair_the_only_two
 from tracebraid.importers.discovery.sniff import (
@@ -62,7 +63,17 @@ def find_rank_files(
         InputError: there is no such folder, no such window or no Kineto trace in it, or several folders inside it have
             some.
     """
-    folder = str(path)
+    folder = with_files(path)
+    found, findings = _rank_files(folder, window)
+    as_text = tuple(RankFiles(one.rank, _text(one.kineto), _text(one.et)) for one in found)
+    return as_text, tuple(with_text_path(finding) for finding in (*archive_findings(folder), *findings))
+
+
+def _text(path: str | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _rank_files(folder: str, window: int | None) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
     files = file_system_of(folder)
     kind = files.kind(folder)
     if kind is Kind.ABSENT:
@@ -74,7 +85,7 @@ def find_rank_files(
     if window is not None or not traces:
         chosen, others = choose_window(folder, window, inside)
         if chosen is not None:
-            found, chosen_findings = find_rank_files(chosen)
+            found, chosen_findings = _rank_files(chosen, None)
             return found, (*others, *chosen_findings)
     if not traces:
         traces, more = _traces_below(folder, inside, files)
@@ -97,7 +108,7 @@ def trace_files(paths: Sequence[str | Path]) -> list[str]:
         InputError: a folder cannot be listed, or has no such file.
     """
     found: list[str] = []
-    for path in map(str, paths):
+    for path in map(with_files, paths):
         files = file_system_of(path)
         if files.kind(path) is not Kind.FOLDER:
             found.append(path)

@@ -6,11 +6,11 @@ import hashlib
 from pathlib import Path
 
 from tracebraid.errors import InputError
-from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.choose import archive_of, file_system_of
 from tracebraid.filesystem.paths import is_url
 from tracebraid.model.source_file import SourceFile
 
-__all__ = ["fingerprint", "is_unchanged"]
+__all__ = ["fingerprint", "is_unchanged", "unless_changed"]
 
 _BLOCK_BYTES = 1 << 20
 
@@ -18,39 +18,56 @@ _BLOCK_BYTES = 1 << 20
 def fingerprint(path: str) -> SourceFile:
     """Size, time of change and hash of a file; of one behind a URL its size and what the server calls its state.
 
+    The time of a member of an archive is that of the archive.
+
     Raises:
         InputError: it cannot be read.
     """
-    if is_url(path):
+    if _is_of_server(path):
         return _named_by_server(path)
     mtime_ns = _mtime_ns(path)
     file = file_system_of(path).open(path)
     digest = hashlib.sha256()
     for block in file.blocks(_BLOCK_BYTES):
         digest.update(block)
-    return SourceFile(path, file.size_bytes, mtime_ns, digest.hexdigest())
+    return SourceFile(str(path), file.size_bytes, mtime_ns, digest.hexdigest())
 
 
-def is_unchanged(known: SourceFile) -> bool:
+def is_unchanged(known: SourceFile, path: str) -> bool:
     """Whether a file is still what it was; its content is read only where its time of change says nothing.
 
     A file that is not there any more, or was never read, counts as changed.
+
+    Args:
+        known: what it was.
+        path: its path, which may know the archive that it lies in.
     """
     try:
-        if is_url(known.path):
-            return known.version is not None and _named_by_server(known.path) == known
-        mtime_ns = _mtime_ns(known.path)
-        if known.sha256 is None or file_system_of(known.path).open(known.path).size_bytes != known.size_bytes:
+        if _is_of_server(path):
+            return known.version is not None and _named_by_server(path) == known
+        mtime_ns = _mtime_ns(path)
+        if known.sha256 is None or file_system_of(path).open(path).size_bytes != known.size_bytes:
             return False
-        return mtime_ns == known.mtime_ns is not None or fingerprint(known.path).sha256 == known.sha256
+        return mtime_ns == known.mtime_ns is not None or fingerprint(path).sha256 == known.sha256
     except InputError:
         return False
 
 
+def _is_of_server(path: str) -> bool:
+    """Whether a file itself lies behind a URL; a member of an archive there is read to know its content."""
+    return is_url(path) and archive_of(path) is None
+
+
+def unless_changed(known: SourceFile) -> SourceFile:
+    """A fingerprint, if the file was not changed since; else its path alone, which counts as changed later."""
+    return known if _mtime_ns(known.path) == known.mtime_ns else SourceFile(known.path)
+
+
 def _mtime_ns(path: str) -> int | None:
     """When a file was changed last; None where it is none of the disk."""
+    archive = archive_of(path)
     try:
-        return Path(path).stat().st_mtime_ns
+        return Path(path if archive is None else archive.path).stat().st_mtime_ns
     except OSError:
         return None
 

@@ -14,7 +14,7 @@ import polars as pl
 from tracebraid.errors import NotATraceError
 from tracebraid.filesystem.choose import file_system_of
 from tracebraid.filesystem.file_object import file_object
-from tracebraid.filesystem.paths import name_of
+from tracebraid.filesystem.paths import name_of, text_of
 from tracebraid.importers.execution_trace.arrow_trial import survives_decoding
 from tracebraid.importers.execution_trace.recorded_attributes import collectives_of, is_collective
 from tracebraid.importers.execution_trace.tables import Recorded, assemble
@@ -53,7 +53,7 @@ def read_et_arrow(path: str | Path) -> ExecutionTrace:
         InputError: it cannot be read, or a part of it is damaged.
         NotATraceError: it is no such archive.
     """
-    file = file_system_of(str(path)).open(str(path))
+    file = file_system_of(text_of(path)).open(text_of(path))
     name = file.path
     try:
         with zipfile.ZipFile(file_object(file)) as archive:

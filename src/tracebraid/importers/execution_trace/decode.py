@@ -31,10 +31,10 @@ from tracebraid.importers.execution_trace.nodes import (
 )
 from tracebraid.importers.json_stream.chunks import NODE_MEMBER, shape_of
 from tracebraid.importers.json_stream.collector import without_collector
-from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.importers.json_stream.recover import recover
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.issue import Issue
 
 __all__ = ["NodeColumns", "decode_nodes"]
 

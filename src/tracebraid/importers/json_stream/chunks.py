@@ -19,11 +19,11 @@ from typing import Any
 import msgspec
 
 from tracebraid.errors import NotATraceError
-from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.importers.json_stream.recover import ObjectShape
 from tracebraid.importers.json_stream.source import Source
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.issue import Issue
 
 __all__ = ["EVENT_MEMBER", "NODE_MEMBER", "ArrayFile", "Chunk", "boundary_pattern", "open_array", "shape_of"]
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.issue import Issue
 
 __all__ = ["ObjectShape", "Recovered", "recover"]
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracebraid.errors import NotATraceError
+from tracebraid.filesystem.archives.member_files import MemberFile
 from tracebraid.filesystem.choose import file_system_of
+from tracebraid.filesystem.compression import Compression, compression_of
 from tracebraid.filesystem.interface import OpenFile
 from tracebraid.filesystem.local import MemoryFile
-from tracebraid.importers.json_stream.compression import Compression, compression_of
-from tracebraid.importers.json_stream.issue import Issue
-from tracebraid.importers.json_stream.unpack import unpack
+from tracebraid.filesystem.paths import text_of
+from tracebraid.filesystem.unpack import unpack
+from tracebraid.model.issue import Issue
 
 __all__ = ["STDIN", "Source", "open_source"]
 
@@ -66,6 +68,11 @@ class Source:
         return self.file.path
 
     @property
+    def all_damage(self) -> list[Issue]:
+        """The damage of the stream, and of the member of an archive that it lies in."""
+        return [*(self.file.damage if isinstance(self.file, MemberFile) else ()), *self.damage]
+
+    @property
     def size_bytes(self) -> int:
         """Size as it lies, perhaps compressed; of the data itself for standard input."""
         return self.file.size_bytes
@@ -108,7 +115,7 @@ def open_source(path: str | Path, database: bool = False) -> Source:
         InputError: it is not there, is a folder, or cannot be read.
         NotATraceError: it is empty or of a format that is no trace.
     """
-    name = str(path)
+    name = text_of(path)
     if name == STDIN:
         source = Source(MemoryFile("standard input", sys.stdin.buffer.read()))
     else:

@@ -23,13 +23,13 @@ from tracebraid.importers.columns import (
     taken,
 )
 from tracebraid.importers.json_stream.collector import without_collector
-from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.importers.kineto.clock import LIMIT_US, exact_ns, needs_decimal, to_ns
 from tracebraid.importers.kineto.event import EventPositions, phases_of, read_events
 from tracebraid.importers.kineto.event_args import Extras, SeenKeys, decode_args, extras_table
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME
 from tracebraid.model.column import INT64_NULL
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.issue import Issue
 from tracebraid.model.schema.kineto import UNUSABLE_DURATIONS
 
 __all__ = ["EventColumns", "decode_events"]

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from tracebraid.importers.columns import Interned, interned_column
 from tracebraid.importers.json_stream.chunks import EVENT_MEMBER, shape_of
-from tracebraid.importers.json_stream.issue import Issue
 from tracebraid.importers.json_stream.recover import Recovered, recover
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.issue import Issue
 
 __all__ = ["Event", "EventPositions", "phases_of", "read_events"]
 

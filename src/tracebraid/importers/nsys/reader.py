@@ -13,7 +13,7 @@ from tracebraid.errors import InputError
 from tracebraid.filesystem.choose import file_system_of
 from tracebraid.filesystem.interface import Kind
 from tracebraid.filesystem.local import LocalFiles
-from tracebraid.filesystem.paths import name_of, shown
+from tracebraid.filesystem.paths import name_of, shown, text_of
 from tracebraid.importers.discovery.rank import rank_from_name
 from tracebraid.importers.kineto.clock import BASE_LIMIT_NS
 from tracebraid.importers.nsys.events import device_work, host_calls, host_ops, marks, syncs
@@ -67,7 +67,7 @@ def refuse_nsys_report(path: str | Path) -> None:
         InputError: it is a report.
     """
     name = name_of(str(path))
-    if name.endswith(_REPORTS) and file_system_of(str(path)).kind(str(path)) is Kind.FILE:
+    if name.endswith(_REPORTS) and file_system_of(text_of(path)).kind(text_of(path)) is Kind.FILE:
         raise InputError(
             shown(path),
             "a report of Nsight Systems can only be read by nsys itself",
@@ -89,7 +89,7 @@ def read_nsys(path: str | Path, progress: Progress | None = None) -> Timeline:
         InputError: the file cannot be read, or is no export with events.
     """
     report = progress or (lambda _: None)
-    if not isinstance(file_system_of(str(path)), LocalFiles):
+    if not isinstance(file_system_of(text_of(path)), LocalFiles):
         raise InputError(shown(path), _NOT_ON_DISK, "Copy it to this machine first, and name the copy")
     with open_export(path) as export:
         base_ns = _base_time_ns(export)

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tracebraid.errors import InputError
+from tracebraid.filesystem.archives.archive_files import ArchiveFiles
+from tracebraid.filesystem.choose import in_archive
 from tracebraid.filesystem.paths import name_of, parent_of
 from tracebraid.importers.discovery.capture_folder import manifests_of
 from tracebraid.importers.discovery.rank import as_rank
@@ -29,12 +31,14 @@ _ARRAY_END = re.compile(rb"\}\s*\]\s*,")
 _DECODER = json.JSONDecoder(strict=False)
 
 
-def rank_origins(files: Sequence[RankFiles]) -> list[RankOrigin]:
+def rank_origins(files: Sequence[RankFiles], archive: ArchiveFiles | None = None) -> list[RankOrigin]:
     """Where each rank ran, as far as that is cheap to know; a file that cannot be read tells nothing.
 
     Args:
         files: of each rank, with a Kineto trace.
+        archive: the archive that they lie in; None for none.
     """
+    files = [in_archive(archive, of_rank) for of_rank in files]
     folders = dict.fromkeys(parent_of(rank.kineto) for rank in files if rank.kineto is not None)
     manifests = {rank: content for folder in folders for rank, content in _manifests(folder).items()}
     return [_origin(rank, manifests.get(rank.rank, {})) for rank in files]

@@ -142,7 +142,9 @@ def _encoded(frame: pl.DataFrame) -> tuple[list[str], bytes]:
     """The columns that are categories, and the table as Arrow."""
     categories = [name for name, dtype in frame.schema.items() if dtype == pl.Categorical]
     file = io.BytesIO()
-    frame.with_columns(pl.col(categories).cast(pl.String)).rechunk().write_ipc(file)
+    # Without views of texts: where these point to depends on how threads shared the work.
+    plain = frame.with_columns(pl.col(categories).cast(pl.String)).rechunk()
+    plain.write_ipc(file, compat_level=pl.CompatLevel.oldest())
     return categories, file.getvalue()
 
 

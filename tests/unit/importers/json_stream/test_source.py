@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from tracebraid.errors import InputError, NotATraceError
-from tracebraid.importers.json_stream.compression import GZIP
+from tracebraid.filesystem.compression import GZIP
 from tracebraid.importers.json_stream.source import open_source
 
 TEXT = b'{"traceEvents": []}'

@@ -46,13 +46,14 @@ def cut_at_steps(evidence: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
         evidence: `rank`, `start_ns`, `end_ns`, `saving_ns`; other columns stay.
         windows: the steps of all ranks: `WINDOWS`.
     """
-    found = [_of_rank(rows, windows.filter(pl.col("rank") == rank)) for (rank,), rows in _by_rank(evidence)]
+    of_ranks, none = dict(_by_rank(windows)), windows.clear()
+    found = [_of_rank(rows, of_ranks.get(rank, none)) for rank, rows in _by_rank(evidence)]
     empty = evidence.clear().with_columns(pl.lit(None, dtype=pl.String).alias("step"))
     return pl.concat([empty, *(part.select(empty.columns) for part in found)])
 
 
-def _by_rank(evidence: pl.DataFrame) -> list[tuple[tuple[object, ...], pl.DataFrame]]:
-    return list(evidence.group_by("rank", maintain_order=True))
+def _by_rank(frame: pl.DataFrame) -> list[tuple[object, pl.DataFrame]]:
+    return [(rank, rows) for (rank,), rows in frame.group_by("rank", maintain_order=True)]
 
 
 def _of_rank(evidence: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tracebraid.importers.json_stream.compression import Compression
-from tracebraid.importers.json_stream.issue import Issue
+from tracebraid.filesystem.compression import Compression
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.issue import Issue
 
 __all__ = ["unpack"]
 

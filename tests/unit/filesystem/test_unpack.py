@@ -12,12 +12,12 @@ import pytest
 import zstandard
 
 from tests.builders import kineto_text, op, write
-from tracebraid.importers.json_stream.compression import GZIP, ZSTD, Compression, compression_of
-from tracebraid.importers.json_stream.issue import Issue
+from tracebraid.filesystem.compression import GZIP, ZSTD, Compression, compression_of
+from tracebraid.filesystem.unpack import unpack
 from tracebraid.importers.json_stream.source import open_source
-from tracebraid.importers.json_stream.unpack import unpack
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.issue import Issue
 
 Pack = Callable[[bytes], bytes]
 

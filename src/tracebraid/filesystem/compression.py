@@ -10,10 +10,12 @@ from typing import Protocol
 import zstandard
 from isal import isal_zlib
 
-__all__ = ["GZIP", "ZSTD", "Compression", "Frame", "compression_of"]
+__all__ = ["DEFLATE", "GZIP", "PACKINGS", "ZSTD", "Compression", "Frame", "compression_of"]
 
 _GZIP_WBITS = 31
 """zlib's `wbits` for a gzip header and trailer with the largest window: 16 + 15."""
+_DEFLATE_WBITS = -15
+"""zlib's `wbits` for a deflate stream without header, as zip archives hold it, with the largest window."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE_FIRST, _SKIPPABLE_REST = range(0x50, 0x60), b"\x2a\x4d\x18"
@@ -83,6 +85,19 @@ def _zlib_frames() -> Callable[[], Frame]:
     return lambda: zlib.decompressobj(_GZIP_WBITS)
 
 
+def _deflate_frames() -> Callable[[], Frame]:
+    return lambda: isal_zlib.decompressobj(_DEFLATE_WBITS)
+
+
+def _exact_deflate_frames() -> Callable[[], Frame]:
+    return lambda: zlib.decompressobj(_DEFLATE_WBITS)
+
+
+def _never(_: bytes) -> bool:
+    """Whether another deflate stream follows one."""
+    return False
+
+
 def _zstd_frames() -> Callable[[], Frame]:
     return zstandard.ZstdDecompressor(max_window_size=_WINDOW_AT_MOST_BYTES).decompressobj
 
@@ -93,3 +108,8 @@ GZIP = Compression("gzip", _gzip_may_begin, _gzip_frames, _zlib_frames, _GZIP_ER
 ZSTD = Compression(
     "zstd", _zstd_may_begin, _zstd_frames, _zstd_frames, (zstandard.ZstdError,), step_bytes=1 << 10
 )
+DEFLATE = Compression(
+    "deflate", _never, _deflate_frames, _exact_deflate_frames, _GZIP_ERRORS, step_bytes=1 << 14
+)
+PACKINGS = {known.name: known for known in (DEFLATE, ZSTD)}
+"""How the members of a zip archive may be compressed, by name."""

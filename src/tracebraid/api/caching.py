@@ -1,0 +1,241 @@
+"""The cache beside the traces: ranks that were read once are taken from it, with the same answers."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from tracebraid.errors import ArgumentError, InputError, OutputError
+from tracebraid.filesystem.archives.archive_files import ArchiveFiles
+from tracebraid.filesystem.choose import archive_of, in_archive, with_files
+from tracebraid.filesystem.paths import is_url, text_of
+from tracebraid.importers.discovery.capture_folder import recorder_of
+from tracebraid.importers.discovery.fingerprint import fingerprint
+from tracebraid.model.cache_info import CacheInfo
+from tracebraid.model.engine import LoadingWork
+from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.model.sentences import finding_sentence
+from tracebraid.model.source_file import SourceFile
+from tracebraid.store.cache import Cache, UntrustedCacheError, open_cache
+from tracebraid.store.layout import FORMAT_VERSION
+from tracebraid.store.manifest import PackOptions
+from tracebraid.store.rank_writer import write_rank
+
+__all__ = ["CachedLoad", "cache_for", "cache_info", "clear_cache"]
+
+_FOLDER = ".tracebraid-cache"
+_LIMIT_VARIABLE = "TRACEBRAID_CACHE_GB"
+_LIMIT_GB = 10.0
+_MOST_GB = 1e6
+_FREE_AT_LEAST_BYTES = 64 << 20
+"""On a disk with less free space nothing is added: an entry of a trace of 54 MB takes about 5 MB."""
+
+
+@dataclass(frozen=True)
+class CachedLoad(LoadingWork):
+    """Opens a rank from the cache; one that is not there is read, and added.
+
+    Args:
+        load: reads a rank.
+        cache: the cache.
+        options: with what ranks are linked.
+        archive: the archive that the traces lie in; None for none.
+        adds: whether there is space to add a rank.
+    """
+
+    cache: Cache
+    options: PackOptions
+    archive: ArchiveFiles | None = None
+    adds: bool = True
+
+    def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        """See `Load`."""
+        try:
+            known = _sources(in_archive(self.archive, files))
+        except InputError:
+            # Reading it says what is wrong, or reads it without its Execution Trace.
+            known = None
+        if known is None:
+            return self._read(files, progress)
+        kept = self.cache.take(known.key(files.rank, self.options), files.rank)
+        if kept is not None:
+            if progress is not None:
+                progress(1.0)
+            return kept
+        linked = self._read(files, progress)
+        return self._added(linked, files, known) if self.adds else linked
+
+    def _read(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        linked: LinkedTrace = self.load(files, progress)
+        return linked
+
+    def _added(self, linked: LinkedTrace, files: RankFiles, known: _Sources) -> LinkedTrace:
+        key = known.key(files.rank, self.options)
+        sources = known.kineto, known.et
+        try:
+            self.cache.put(key, lambda entry: write_rank(entry, linked, files.rank, sources, self.options))
+        except OutputError as error:
+            finding = Finding.of(FindingCode.CACHE_UNUSED, self.cache.folder, problem=error.problem)
+            timeline = replace(linked.timeline, findings=(*linked.timeline.findings, finding))
+            return replace(linked, timeline=timeline)
+        # Of what is in the cache no more is computed than what is asked for, as of what was read.
+        return self.cache.take(key, files.rank) or self._read(files, None)
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """The content of a rank's files, and what else its answers depend on."""
+
+    kineto: SourceFile
+    et: SourceFile | None
+    recorder: str
+
+    def key(self, rank: int, options: PackOptions) -> str:
+        """Tells what is in the cache of these files, linked with these options."""
+        files = [
+            None if file is None else (file.path, file.size_bytes, file.sha256, file.version)
+            for file in (self.kineto, self.et)
+        ]
+        told = [FORMAT_VERSION, rank, files, self.recorder, msgspec.to_builtins(options)]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+def _sources(files: RankFiles) -> _Sources | None:
+    """What the files hold; None where a server does not tell one state of a file from another."""
+    assert files.kineto is not None, "a job opens only ranks that have a Kineto trace"
+    kineto, et = fingerprint(files.kineto), None if files.et is None else fingerprint(files.et)
+    if any(file is not None and file.sha256 is None and not file.version for file in (kineto, et)):
+        return None
+    return _Sources(kineto, et, "" if files.et is None else recorder_of(files.et))
+
+
+def cache_for(path: str) -> tuple[Cache | None, bool, list[Finding]]:
+    """The cache of the traces of a path, whether ranks can be added, and what is wrong where it cannot be used.
+
+    It lies beside the traces, or where nothing can be written there, in the user's cache folder.
+
+    Args:
+        path: as `with_files` gives it.
+    """
+    limit_bytes, findings = _limit_bytes(), []
+    problem = None
+    for folder in _folders(path):
+        try:
+            cache = open_cache(folder, limit_bytes)
+        except UntrustedCacheError as error:
+            details = {"case": error.case}
+            findings.append(Finding(FindingCode.CACHE_UNUSED, str(folder), details=details))
+            continue
+        except OutputError as error:
+            problem = problem or (str(folder), error.problem)
+            continue
+        assert cache is not None, "it is made where it is not there"
+        if _free_bytes(folder) < _FREE_AT_LEAST_BYTES:
+            details = {"case": FindingCase.CACHE_DISK_FULL}
+            findings.append(Finding(FindingCode.CACHE_UNUSED, str(folder), details=details))
+            return cache, False, findings
+        return cache, True, findings
+    if problem is not None:
+        findings.append(Finding.of(FindingCode.CACHE_UNUSED, problem[0], problem=problem[1]))
+    return None, False, findings
+
+
+def cache_info(path: str | Path) -> tuple[CacheInfo, ...]:
+    """What the caches of the traces of a path hold: the one beside them, and the one in the user's cache folder.
+
+    Args:
+        path: the folder or file, as for `open`.
+
+    Raises:
+        InputError: a folder of that name is no cache of this user.
+
+    Examples:
+        >>> import tracebraid
+        >>> tracebraid.cache_info(tracebraid.demo_path())
+        ()
+    """
+    return tuple(_info(cache) for cache in _caches(path))
+
+
+def clear_cache(path: str | Path) -> tuple[CacheInfo, ...]:
+    """Delete what the caches of the traces of a path hold, but for ranks that are being read, and nothing else.
+
+    Args:
+        path: the folder or file, as for `open`.
+
+    Returns:
+        What each held before.
+
+    Raises:
+        InputError: a folder of that name is no cache of this user.
+    """
+    caches = _caches(path)
+    before = tuple(_info(cache) for cache in caches)
+    for cache in caches:
+        cache.clear()
+    return before
+
+
+def _info(cache: Cache) -> CacheInfo:
+    sizes = cache.sizes()
+    return CacheInfo(cache.folder, len(sizes), sum(sizes.values()), cache.limit_bytes)
+
+
+def _caches(path: str | Path) -> list[Cache]:
+    found = []
+    for folder in _folders(with_files(path)):
+        try:
+            cache = open_cache(folder, _limit_bytes(), make=False)
+        except UntrustedCacheError as error:
+            problem = finding_sentence(FindingCode.CACHE_UNUSED, {"case": error.case})
+            raise InputError(str(folder), problem, "Delete it yourself, if it is of no use") from None
+        except OutputError as error:
+            raise InputError(str(folder), error.problem, error.advice) from None
+        if cache is not None:
+            found.append(cache)
+    return found
+
+
+def _folders(path: str) -> list[Path]:
+    """Where a cache of a path's traces may lie, in the order of preference."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    home = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
+    archive = archive_of(path)
+    lies_in = archive.path if archive is not None else text_of(path)
+    if is_url(lies_in):
+        return [_of_user(home, lies_in)]
+    folder = Path(lies_in).absolute()
+    beside = folder if folder.is_dir() else folder.parent
+    return [beside / _FOLDER, _of_user(home, str(beside.resolve()))]
+
+
+def _of_user(home: Path, path: str) -> Path:
+    """A folder of its own for each place of traces, below the user's cache folder."""
+    return home / "tracebraid" / hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _limit_bytes() -> int:
+    text = os.environ.get(_LIMIT_VARIABLE, "")
+    try:
+        limit_gb = float(text) if text else _LIMIT_GB
+    except ValueError:
+        limit_gb = -1.0
+    if not 0 <= limit_gb < _MOST_GB:
+        raise ArgumentError(f"{_LIMIT_VARIABLE} is {text!r}, which is no size in GB")
+    return int(limit_gb * 1e9)
+
+
+def _free_bytes(folder: Path) -> int:
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(folder).free
+    return _FREE_AT_LEAST_BYTES

@@ -1,0 +1,32 @@
+"""`tracebraid cache`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from tracebraid import api
+from tracebraid.cli.job_options import TracePath
+from tracebraid.cli.output import note, say_json
+from tracebraid.reports.units import size
+
+__all__ = ["cache"]
+
+
+def cache(
+    path: TracePath,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete what is in it, and nothing else.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Show or clear what `--cache` kept of these traces."""
+    found = api.clear_cache(path) if clear else api.cache_info(path)
+    if json:
+        say_json({"caches": [asdict(info) for info in found], "cleared": clear})
+        return
+    if not found:
+        note(f"{path}: there is no cache of these traces")
+    for info in found:
+        done = "deleted" if clear else f"of at most {size(info.limit_bytes)}"
+        note(f"{info.folder}: {info.ranks:,} ranks, {size(info.size_bytes)} {done}")

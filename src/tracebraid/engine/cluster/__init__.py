@@ -1,0 +1,1 @@
+"""Work over ranks on a Ray cluster: a task for each rank."""

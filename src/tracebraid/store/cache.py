@@ -1,0 +1,294 @@
+"""A folder of ranks that were read, each of the form of a store, by keys that tell their content.
+
+```
+.tracebraid-cache/
+  CACHEDIR.TAG          says that this is a cache, and ours (https://bford.info/cachedir/)
+  entries/<key>/        a store of one rank; `.used` is locked by who reads it, and its time is the last use
+  sizes/<key>.<bytes>   how large an entry is, so that one listing gives the size of all
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import stat
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracebraid.errors import InputError
+from tracebraid.files import write_whole, writing
+from tracebraid.model.finding_code import FindingCase
+from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.store.layout import table_file
+from tracebraid.store.manifest import RankEntry
+from tracebraid.store.rank_reader import StoredTables, linked_trace_of, read_content
+from tracebraid.store.sealed_json import sha256_of
+
+__all__ = ["Cache", "UntrustedCacheError", "open_cache"]
+
+_TAG = "CACHEDIR.TAG"
+_TAG_CONTENT = (
+    b"Signature: 8a477f597d28d172789f06886806bc55\n"
+    b"# Traces that Tracebraid has read; `tracebraid cache --clear PATH` deletes them.\n"
+)
+_ENTRIES, _SIZES, _USED = "entries", "sizes", ".used"
+_OURS = {_TAG, _ENTRIES, _SIZES}
+_KEY = re.compile(r"[0-9a-f]{64}")
+_SIZE = re.compile(r"([0-9a-f]{64})\.([0-9]{1,15})")
+_PART, _GONE = ".part.", ".gone."
+_ABANDONED_S = 86400
+"""A part of an entry that is older than a day is of a process that was killed."""
+
+
+class UntrustedCacheError(Exception):
+    """A folder that is no cache of this user: what lies in it is not read.
+
+    Args:
+        case: why.
+    """
+
+    def __init__(self, case: FindingCase) -> None:
+        self.case = case
+        super().__init__(case.value)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A cache that this user may trust.
+
+    Args:
+        folder: where it lies.
+        limit_bytes: how large all entries may be together.
+    """
+
+    folder: str
+    limit_bytes: int
+
+    def take(self, key: str, rank: int) -> LinkedTrace | None:
+        """A rank that was read before; None where there is none. A damaged one is deleted.
+
+        It stays while something refers to its tables.
+        """
+        entry = self._entry(key)
+        lock = _locked(entry / _USED, fcntl.LOCK_SH)
+        if lock is None:
+            return None
+        try:
+            tables = StoredTables(entry, read_content(entry, rank))
+            _check_tables(tables)
+            linked = linked_trace_of(tables)
+            os.utime(lock)
+        except (InputError, OSError):
+            os.close(lock)
+            self._delete(key)
+            return None
+        weakref.finalize(tables, os.close, lock)
+        return linked
+
+    def put(self, key: str, write: Callable[[Path], RankEntry]) -> None:
+        """Add a rank, and delete those that were not used for longest where all are larger than the limit.
+
+        Args:
+            key: tells its content.
+            write: writes it into a new folder.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        entry = self._entry(key)
+        part = entry.with_name(f"{_PART}{key}.{os.getpid()}")
+        try:
+            with writing(part):
+                part.mkdir()
+            size_bytes = write(part).size_bytes or 0
+            if size_bytes > self.limit_bytes:
+                return
+            with writing(part):
+                (part / _USED).touch()
+                (Path(self.folder) / _SIZES / f"{key}.{size_bytes}").touch()
+            # Another process may have added it meanwhile: one is as good as the other.
+            with contextlib.suppress(OSError):
+                part.rename(entry)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        self._shrink(key)
+
+    def sizes(self) -> dict[str, int]:
+        """The size of each entry in bytes, by its key."""
+        found = {}
+        for name in _names(Path(self.folder) / _SIZES):
+            match = _SIZE.fullmatch(name)
+            if match:
+                found[match[1]] = int(match[2])
+        return found
+
+    def clear(self) -> int:
+        """Delete all entries but those that are being read; returns how many stay. Nothing else is touched."""
+        for name in _names(Path(self.folder) / _ENTRIES):
+            if _KEY.fullmatch(name):
+                self._delete(name)
+        for key in self.sizes():
+            if not self._entry(key).exists():
+                self._delete(key)
+        self._delete_abandoned(older_than_s=0)
+        left = len(self.sizes())
+        if not left:
+            with contextlib.suppress(OSError):
+                for name in (_SIZES, _ENTRIES):
+                    (Path(self.folder) / name).rmdir()
+                (Path(self.folder) / _TAG).unlink()
+                Path(self.folder).rmdir()
+        return left
+
+    def _entry(self, key: str) -> Path:
+        return Path(self.folder) / _ENTRIES / key
+
+    def _shrink(self, newest: str) -> None:
+        sizes = self.sizes()
+        total = sum(sizes.values())
+        if total <= self.limit_bytes:
+            return
+        self._delete_abandoned(_ABANDONED_S)
+        by_use = sorted((_used_ns(self._entry(key) / _USED), key) for key in sizes if key != newest)
+        for _, key in by_use:
+            if self._delete(key):
+                total -= sizes[key]
+            if total <= self.limit_bytes:
+                return
+
+    def _delete(self, key: str) -> bool:
+        """Delete an entry; False where it is being read, or cannot be deleted."""
+        entry = self._entry(key)
+        lock = _locked(entry / _USED, fcntl.LOCK_EX)
+        if lock is None and (entry / _USED).exists():
+            return False
+        gone = entry.with_name(f"{_GONE}{key}.{os.getpid()}")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                entry.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+            for name in _names(Path(self.folder) / _SIZES):
+                if name.startswith(f"{key}."):
+                    (Path(self.folder) / _SIZES / name).unlink(missing_ok=True)
+        except OSError:
+            return False
+        finally:
+            if lock is not None:
+                os.close(lock)
+        return True
+
+    def _delete_abandoned(self, older_than_s: float) -> None:
+        """Delete what killed processes left."""
+        for name in _names(Path(self.folder) / _ENTRIES):
+            path = Path(self.folder) / _ENTRIES / name
+            if name.startswith((_PART, _GONE)) and _is_older(path, older_than_s):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def open_cache(folder: Path, limit_bytes: int, make: bool = True) -> Cache | None:
+    """A cache that is there, or a new one.
+
+    Only this user can have written what lies in it: another's entries could say anything of the traces.
+
+    Args:
+        folder: where it lies.
+        limit_bytes: how large all entries may be together.
+        make: whether it is made where it is not there.
+
+    Returns:
+        None where there is none, and none is made.
+
+    Raises:
+        UntrustedCacheError: it is another user's, others may write into it, or it is something else.
+        OutputError: it cannot be made.
+    """
+    with writing(folder):
+        if not os.path.lexists(folder):
+            if not make:
+                return None
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_untrusted(folder)
+        inside = set(_names(folder))
+        if _TAG not in inside and (not make or inside - _OURS):
+            raise UntrustedCacheError(FindingCase.CACHE_OF_OTHER_KIND)
+        if make:
+            for name in (_ENTRIES, _SIZES):
+                (folder / name).mkdir(mode=0o700, exist_ok=True)
+            probe = folder / _ENTRIES / f"{_PART}probe.{os.getpid()}"
+            probe.write_bytes(b"1")
+            probe.unlink()
+            if _TAG not in inside:
+                write_whole(folder / _TAG, [_TAG_CONTENT], overwrite=True)
+        for name in (_ENTRIES, _SIZES):
+            if os.path.lexists(folder / name):
+                _refuse_untrusted(folder / name)
+    return Cache(str(folder), limit_bytes)
+
+
+def _refuse_untrusted(folder: Path) -> None:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise UntrustedCacheError(FindingCase.CACHE_OF_OTHER_KIND)
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise UntrustedCacheError(FindingCase.CACHE_OF_OTHERS)
+
+
+def _check_tables(tables: StoredTables) -> None:
+    """Check every file of an entry before anything is made of it.
+
+    Raises:
+        InputError: one is not what was written.
+        OSError: one cannot be read.
+    """
+    content = tables.content
+    for name, stated in content.tables.items():
+        path = table_file(tables.store, name, content.rank)
+        if sha256_of(path.read_bytes()) != stated.sha256:
+            raise InputError(str(path), "this file of the cache is damaged", "It is read again")
+
+
+def _locked(path: Path, how: int) -> int | None:
+    """An open file that is locked; None where it is not there, or another process has it locked otherwise."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+        # One that was deleted between the two is nobody's.
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def _names(folder: Path) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as inside:
+            names = sorted(entry.name for entry in inside)
+    except OSError:
+        names = []
+    return iter(names)
+
+
+def _used_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _is_older(path: Path, age_s: float) -> bool:
+    try:
+        return time.time() - path.lstat().st_mtime >= age_s
+    except OSError:
+        return False
