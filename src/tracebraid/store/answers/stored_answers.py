@@ -45,7 +45,7 @@ class StoredAnswers:
     Args:
         store: its folder.
         index: which there are.
-        positions: the position of each rank in the index, by the number of its files; of those that the store still holds as
+        positions: of each rank in the index, by the number of its files; only of ranks that the store still holds as
             they were when they answered.
     """
 
