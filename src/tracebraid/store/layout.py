@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracebraid.filesystem.paths import is_url
+from tracebraid.filesystem.reading import reading
 
 __all__ = [
     "ANSWERS",
@@ -35,7 +36,8 @@ def is_store(path: str | Path) -> bool:
     folder = Path(path)
     if is_url(str(path)):
         return False
-    return (folder / MANIFEST).is_file() or (folder.suffix == SUFFIX and folder.is_dir())
+    with reading(path):
+        return (folder / MANIFEST).is_file() or (folder.suffix == SUFFIX and folder.is_dir())
 
 
 def rank_file(store: Path, rank: int) -> Path:
