@@ -236,6 +236,17 @@ def test_a_store_that_cannot_be_written_answers(store: Path, demo: Path) -> None
     assert content_of(store) == before
 
 
+def test_what_a_killed_pack_was_writing_is_deleted(store: Path, traces: Path) -> None:
+    before = content_of(store)
+    inside = store / "answers/.tables.1.whole.part"
+    inside.mkdir()
+    for part in (store / ".store.json.1.whole.part", events(store).with_name(".x.part"), inside / ".y.part"):
+        part.write_bytes(b"half")
+    tracebraid.pack(traces, store)
+    assert content_of(store) == before
+    assert not inside.exists()
+
+
 def test_what_is_no_store_is_not_written_into(traces: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine")

@@ -74,7 +74,7 @@ class ReadStored:
             raise self.errors[files.rank]
         if progress is not None:
             progress(1.0)
-        if self.answers is not None and files.rank in self.answers.places:
+        if self.answers is not None and files.rank in self.answers.positions:
             return AnsweredTrace.of(files.rank, self.answers, partial(self._read, files.rank))
         linked = self._read(files.rank)
         if self.matching is None:

@@ -36,6 +36,8 @@ def pack(
     ] = False,
 ) -> None:
     """Pack traces into a store, which every command takes in their place and reads in a tenth of the time."""
+    if job_options.cache:
+        raise typer.BadParameter("--cache is of no use here: the store itself is what is kept")
     matching = matching_of(match)
     with progress("packing") as update:
         try:

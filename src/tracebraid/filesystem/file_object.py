@@ -9,7 +9,7 @@ from tracebraid.filesystem.interface import OpenFile
 
 __all__ = ["file_object"]
 
-_BUFFER_BYTES = 1 << 16
+_BUFFER_BYTES = 1 << 20
 """So much is read at once where less is asked for; each read of a remote file costs a request."""
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from tracebraid.files import writing
-from tracebraid.store.layout import LOCK, RANKS, TABLES, is_store
+from tracebraid.store.layout import LOCK, is_store
 
 __all__ = ["is_other", "remove_parts"]
 
@@ -23,12 +24,14 @@ def is_other(folder: Path) -> bool:
 
 
 def remove_parts(store: Path) -> None:
-    """Delete the files that a killed pack was writing. Whoever calls it holds the lock.
+    """Delete the files and folders that a killed pack was writing. Whoever calls it holds the lock.
 
     Raises:
         OutputError: one cannot be deleted.
     """
-    folders = (store, store / RANKS, *(store / TABLES).glob("*"))
-    for part in (found for folder in folders for found in folder.glob(_PARTS)):
+    for part in list(store.rglob(_PARTS)):
         with writing(part):
-            part.unlink(missing_ok=True)
+            if part.is_dir():
+                shutil.rmtree(part)
+            else:
+                part.unlink(missing_ok=True)

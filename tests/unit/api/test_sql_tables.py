@@ -81,6 +81,14 @@ def test_a_view_has_the_columns_that_it_declares(engine: Database, view: View) -
     assert frame.columns == [column.name for column in view.columns]
 
 
+@pytest.mark.parametrize("view", CATALOG.views, ids=lambda view: view.name)
+def test_a_view_that_joins_only_what_a_column_needs_has_the_same_values(engine: Database, view: View) -> None:
+    for column in view.columns:
+        found = engine.answer(f'SELECT rank, "{column.name}" AS x FROM ({view.query({column.name})})')
+        wanted = engine.answer(f'SELECT rank, "{column.name}" AS x FROM main.{view.name}')
+        assert_same_rows(found, wanted, column.name)
+
+
 @pytest.mark.traces
 @pytest.mark.parametrize("name", REAL)
 def test_tables_of_real_traces_hold_what_the_api_answers(

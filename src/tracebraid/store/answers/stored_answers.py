@@ -45,13 +45,13 @@ class StoredAnswers:
     Args:
         store: its folder.
         index: which there are.
-        places: the place of each rank in the index, by the number of its files; of those that the store still holds as
+        positions: of each rank in the index, by the number of its files; only of ranks that the store still holds as
             they were when they answered.
     """
 
     store: Path
     index: Index
-    places: Mapping[int, int]
+    positions: Mapping[int, int]
     _tables: Mapping[str, Stage[tuple[pl.DataFrame, list[int]]]]
 
     @classmethod
@@ -64,22 +64,24 @@ class StoredAnswers:
             descriptions: the hash of what describes each rank, by the number of its files.
         """
         stated = zip(index.ranks, index.descriptions, strict=True)
-        places = {
-            rank: place for place, (rank, sha256) in enumerate(stated) if descriptions.get(rank) == sha256
+        positions = {
+            rank: position
+            for position, (rank, sha256) in enumerate(stated)
+            if descriptions.get(rank) == sha256
         }
         tables: dict[str, Stage[tuple[pl.DataFrame, list[int]]]] = {}
         for key, table in index.tables.items():
             tables[key] = Stage(partial(_read, joined_file(store, key), table))
-        return cls(store, index, places, tables)
+        return cls(store, index, positions, tables)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process reads for itself what it is asked for.
-        descriptions = {rank: self.index.descriptions[place] for rank, place in self.places.items()}
+        descriptions = {rank: self.index.descriptions[position] for rank, position in self.positions.items()}
         return _read_again, (self.store, self.index.writer, descriptions)
 
     def facts(self, rank: int) -> RankFacts:
         """What is known of a rank."""
-        return self.index.facts[self.places[rank]]
+        return self.index.facts[self.positions[rank]]
 
     def answer(self, rank: int, key: str) -> tuple[Any, Touched] | None:
         """The answer of a rank, and what was touched for it; None where it is not stored.
@@ -87,16 +89,16 @@ class StoredAnswers:
         Raises:
             InputError: the file of the answers is not the one that was written.
         """
-        place = self.places[rank]
+        position = self.positions[rank]
         values = self.index.values.get(key)
-        if values is not None and values.values[place]:
-            return values.values[place][0], Touched(values.touched[place])
+        if values is not None and values.values[position]:
+            return values.values[position][0], Touched(values.touched[position])
         table = self.index.tables.get(key)
-        if table is None or table.rows[place] < 0:
+        if table is None or table.rows[position] < 0:
             return None
         frame, ends = self._tables[key]()
-        rows = table.rows[place]
-        return frame.slice(ends[place] - rows, rows), Touched(table.touched[place])
+        rows = table.rows[position]
+        return frame.slice(ends[position] - rows, rows), Touched(table.touched[position])
 
 
 def _read_again(store: Path, writer: str, descriptions: Mapping[int, str]) -> StoredAnswers | None:
