@@ -35,6 +35,7 @@ from tracebraid.model.step import PROFILER_STEP
 from tracebraid.simulation.without_evidence.gains import gains_of
 
 __all__ = [
+    "ADVICE_QUESTIONS",
     "DEFAULT_MIN_SAVING",
     "KnownDetectors",
     "RankAdvice",

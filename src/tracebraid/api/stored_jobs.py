@@ -36,7 +36,7 @@ _PEAK_OVER_STORED = 150
 _S_PER_BYTE = 1e-7
 """Time for a byte of a rank's files: `summary` of the same."""
 _S_PER_RANK = 0.02
-"""Time for a rank, however small. Measured by `python -m benchmarks.scale`, with the others."""
+"""Time for a rank, however small: `summary` of stored copies of the bundled pair, without their kept answers."""
 
 
 @dataclass(frozen=True)
