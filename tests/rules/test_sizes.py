@@ -32,7 +32,6 @@ EXCEPTIONS: set[str] = {
     "trace_link.trace_link",
     "traces.open",
     "view.view",
-    "web.redirect_request",
     "what_if.what_if",
 }
 """`module.function` that break a rule on purpose: the options of a command, a profiler or a job are its parameters,

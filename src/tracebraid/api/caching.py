@@ -106,8 +106,8 @@ class _Sources:
             None if file is None else (file.path, file.size_bytes, file.sha256, file.version)
             for file in (self.kineto, self.et)
         ]
-        told = [FORMAT_VERSION, rank, files, self.recorder, msgspec.to_builtins(options)]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+        known = [FORMAT_VERSION, rank, files, self.recorder, msgspec.to_builtins(options)]
+        return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
 
 def _sources(files: RankFiles) -> _Sources | None:

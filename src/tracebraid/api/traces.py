@@ -104,12 +104,12 @@ def open(
     if is_store(path):
         job = replace(open_store(path, how, window, runs_in), answer_sql=_answer_sql)
         return with_chosen_ranks(job, choice, partial(stored_origins, path))
-    place = with_files(path)
-    archive = archive_of(place)
-    files, findings = find_rank_files(place, window)
+    named = with_files(path)
+    archive = archive_of(named)
+    files, findings = find_rank_files(named, window)
     load: Load = ReadAndLink(processes, how, archive)
     if cache:
-        load, noticed = _cached(load, place, how)
+        load, noticed = _cached(load, named, how)
         findings = (*findings, *noticed)
     job = Job(shown(path), files, load, findings, runs_in, answer_sql=_answer_sql)
     return with_chosen_ranks(job, choice, partial(rank_origins, archive=archive))
@@ -148,13 +148,13 @@ class ReadAndLink:
         return link_traces(read_timeline(kineto, self.processes, progress), et, self.matching)
 
 
-def _cached(load: Load, place: str, matching: Matching) -> tuple[Load, list[Finding]]:
-    """The loader that takes ranks from the cache of a place, and what is wrong where there is none."""
-    kept, adds, findings = cache_for(place)
+def _cached(load: Load, path: str, matching: Matching) -> tuple[Load, list[Finding]]:
+    """The loader that takes ranks from the cache of a path, and what is wrong where there is none."""
+    kept, adds, findings = cache_for(path)
     if kept is None:
         return load, findings
     options = PackOptions(__version__, matching.match, matching.annotation, matching.iteration)
-    return CachedLoad(load, kept, options, archive_of(place), adds), findings
+    return CachedLoad(load, kept, options, archive_of(path), adds), findings
 
 
 def archive_of_load(load: object) -> ArchiveFiles | None:

@@ -33,7 +33,7 @@ def file_system_of(path: str) -> FileSystem:
     if isinstance(path, KnownPath):
         return path.files
     files = _holder_of(path)
-    return _archive_around(files, path) or files
+    return _archive_in_path(files, path) or files
 
 
 def with_files(path: str | Path) -> str:
@@ -70,7 +70,7 @@ def _holder_of(path: str) -> FileSystem:
     return remote_files_of(path) if is_url(path) else LocalFiles()
 
 
-def _archive_around(files: FileSystem, path: str) -> ArchiveFiles | None:
+def _archive_in_path(files: FileSystem, path: str) -> ArchiveFiles | None:
     """The archive that a path names or leads into; None where there is none."""
     if is_url(path):
         found = _ARCHIVE_IN_URL.match(path)

@@ -94,8 +94,8 @@ def _ranks_of_groups(members: pl.DataFrame) -> pl.DataFrame:
     ranks = ranks_listed(groups.with_columns(pl.col("group_ranks").alias("_of"))).rename(
         {"group_ranks": "rank"}
     )
-    places = ranks.with_columns(pl.int_ranges(pl.col("rank").list.len()).alias("index"))
-    return places.rename({"_of": "group_ranks"}).explode("rank", "index")
+    indexed = ranks.with_columns(pl.int_ranges(pl.col("rank").list.len()).alias("index"))
+    return indexed.rename({"_of": "group_ranks"}).explode("rank", "index")
 
 
 def _extremes(peers: pl.DataFrame, prefix: str) -> pl.DataFrame:

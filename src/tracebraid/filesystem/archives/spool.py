@@ -131,9 +131,9 @@ def _written(file: BinaryIO, entry: Listed, forward: _Forward, path: str) -> Lis
     member = entry.member
     if member is None or not _WANTED.search(entry.name):
         return entry if member is None else Listed(entry.name, Member(0, 0, 0))
-    pieces = forward.ranges(member.start, member.start + member.packed_bytes)
+    blocks = forward.ranges(member.start, member.start + member.packed_bytes)
     start, size = file.tell(), 0
-    first = next(pieces, b"")
+    first = next(blocks, b"")
     packer = None if compression_of(first) else zstandard.ZstdCompressor(level=_LEVEL).compressobj()
     while first:
         size += len(first)
@@ -141,7 +141,7 @@ def _written(file: BinaryIO, entry: Listed, forward: _Forward, path: str) -> Lis
         if file.tell() > SPOOL_AT_MOST_BYTES:
             problem = f"its members take more than {SPOOL_AT_MOST_BYTES >> 30} GB of temporary space"
             raise InputError(path, problem, _UNPACK_FIRST)
-        first = next(pieces, b"")
+        first = next(blocks, b"")
     if packer is not None:
         file.write(packer.flush())
     packing = "" if packer is None else ZSTD.name

@@ -75,8 +75,8 @@ class FsspecFiles:
             listed = self.files.ls(self._path(url), detail=True)
         kinds = {"file": Kind.FILE, "directory": Kind.FOLDER}
         found = [
-            Entry(str(one["name"]).rstrip("/").rpartition("/")[2], kinds.get(one["type"], Kind.OTHER))
-            for one in listed
+            Entry(str(entry["name"]).rstrip("/").rpartition("/")[2], kinds.get(entry["type"], Kind.OTHER))
+            for entry in listed
         ]
         return [entry for entry in found if entry.name]
 

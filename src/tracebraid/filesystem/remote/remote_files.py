@@ -134,7 +134,7 @@ class RemoteFile:
         with _said_of(self.url):
             middle = min(start * _GROWTH, self.size_bytes)
             yield from self._parts(start, middle)
-            yield from _one_ahead(self._parts(middle, self.size_bytes))
+            yield from _fetched_ahead(self._parts(middle, self.size_bytes))
 
     def whole(self) -> None:
         """None: it is read as it arrives."""
@@ -218,7 +218,7 @@ def _pause_or_raise(fault: Fault, tries: int) -> None:
     time.sleep(_FIRST_PAUSE_S * 2 ** (tries - 1))
 
 
-def _one_ahead(parts: Iterator[bytes]) -> Iterator[bytes]:
+def _fetched_ahead(parts: Iterator[bytes]) -> Iterator[bytes]:
     """The parts, each fetched while the one before it is worked on."""
     with ThreadPoolExecutor(1) as executor:
         ahead = executor.submit(next, parts, b"")

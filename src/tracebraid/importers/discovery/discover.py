@@ -65,7 +65,7 @@ def find_rank_files(
     """
     folder = with_files(path)
     found, findings = _rank_files(folder, window)
-    as_text = tuple(RankFiles(one.rank, _text(one.kineto), _text(one.et)) for one in found)
+    as_text = tuple(RankFiles(files.rank, _text(files.kineto), _text(files.et)) for files in found)
     return as_text, tuple(with_text_path(finding) for finding in (*archive_findings(folder), *findings))
 
 
