@@ -163,6 +163,9 @@ def test_damaged_answers_are_one_clear_error_and_packing_mends_them(
     assert (done.returncode, done.stdout) == (1, "")
     assert "damaged" in done.stderr
     assert "tracebraid pack" in done.stderr
+    checked = run("check", store)
+    assert checked.returncode == 1
+    assert path.name in checked.stdout + checked.stderr
     packed = tracebraid.pack(devices, store, engine="in-process")
     assert packed.packed == ()
     assert run("analyze", "breakdown", store, "--json") == run("analyze", "breakdown", devices, "--json")

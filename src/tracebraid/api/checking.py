@@ -34,6 +34,7 @@ from tracebraid.model.linked_ranks import LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.rank_files import RankFiles
+from tracebraid.store.answers.stored_answers import damaged_answers
 from tracebraid.store.findings import findings_of
 from tracebraid.store.layout import CAPTURE
 from tracebraid.store.manifest import CaptureFacts
@@ -176,9 +177,10 @@ def _check_store(store: Path, only_rank: int | None, run: _Run) -> Check:
     """Check that each file of a store is whole, and what it holds, as the folder that it was packed from."""
     job, manifest = open_store(store, run.matching, None, run.engine), read_manifest(store)
     errors = list(damage(store, manifest))
+    of_answers = damaged_answers(store, manifest.options.writer)
     damaged = [
         Finding.of(FindingCode.STORE_DAMAGED, error.path, error.where, problem=error.problem)
-        for _, error in errors
+        for error in (*(error for _, error in errors), *of_answers)
     ]
     run = replace(run, load=_Undamaged(job.load, dict(errors)))
     if not (store / CAPTURE).exists():

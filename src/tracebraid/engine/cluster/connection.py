@@ -89,14 +89,10 @@ def _connect(ray: Any, address: str | None) -> Path | None:
 
 
 def _init(ray: Any, address: str | None) -> Path | None:
-    if address != "local":
-        try:
-            ray.init(address=address or "auto", **_OPTIONS)
-        except ConnectionError:
-            if address is not None:
-                raise
-        else:
-            return None
+    found = address or _running(ray)
+    if found not in (None, "local"):
+        ray.init(address=found, **_OPTIONS)
+        return None
     folder = Path(tempfile.mkdtemp(prefix="tb-", dir=_SHORT_FOLDER if _SHORT_FOLDER.is_dir() else None))
     ray.init(
         address="local",
@@ -107,6 +103,19 @@ def _init(ray: Any, address: str | None) -> Path | None:
         **_OPTIONS,
     )
     return folder
+
+
+def _running(ray: Any) -> str | None:
+    """The cluster that was started last on this machine, by Ray's own note of it; None where it does not answer."""
+    address: str | None = ray._private.utils.read_ray_address()
+    if not address:
+        return None
+    try:
+        check_cluster_answers(address)
+    except EngineError:
+        # A head that was killed leaves its note behind.
+        return None
+    return address
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -20,7 +20,7 @@ from tracebraid.store.answers.touched import Touched
 from tracebraid.store.layout import ANSWERS
 from tracebraid.store.sealed_json import read_sealed, sha256_of
 
-__all__ = ["StoredAnswers", "read_index"]
+__all__ = ["StoredAnswers", "damaged_answers", "read_index"]
 
 _AGAIN = "Pack it again: tracebraid pack PATH -o STORE"
 
@@ -36,6 +36,16 @@ def read_index(store: Path, writer: str) -> Index | None:
         return None
     index, _ = read_sealed(path, Index)
     return index if index.writer == writer else None
+
+
+def damaged_answers(store: Path, writer: str) -> Iterator[InputError]:
+    """An error for each file of answers that is not there, or is not the one that was written; each is read whole."""
+    index = read_index(store, writer)
+    for key, table in index.tables.items() if index is not None else ():
+        try:
+            _content_of(joined_file(store, key), table)
+        except InputError as error:
+            yield error
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +118,12 @@ def _read_again(store: Path, writer: str, descriptions: Mapping[int, str]) -> St
 
 def _read(path: Path, table: JoinedTable) -> tuple[pl.DataFrame, list[int]]:
     """The answers of all ranks, and where those of each end."""
+    content = _content_of(path, table)
+    frame = pl.read_parquet(io.BytesIO(content)).with_columns(pl.col(table.categories).cast(pl.Categorical))
+    return frame, list(accumulate(max(0, rows) for rows in table.rows))
+
+
+def _content_of(path: Path, table: JoinedTable) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -115,5 +131,4 @@ def _read(path: Path, table: JoinedTable) -> tuple[pl.DataFrame, list[int]]:
         raise InputError(str(path), problem, _AGAIN) from None
     if len(content) != table.size_bytes or sha256_of(content) != table.sha256:
         raise InputError(str(path), "this file of the store is damaged, or another one", _AGAIN)
-    frame = pl.read_parquet(io.BytesIO(content)).with_columns(pl.col(table.categories).cast(pl.Categorical))
-    return frame, list(accumulate(max(0, rows) for rows in table.rows))
+    return content
