@@ -15,6 +15,7 @@ from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.analysis.metrics.catalog import METRICS
 from tracebraid.analysis.metrics.measured_steps import measured_steps
+from tracebraid.analysis.metrics.memory import memory_of_devices
 from tracebraid.analysis.needs import HAS, has_key
 from tracebraid.analysis.ranks.lateness.rank_segments import rank_segments
 from tracebraid.analysis.ranks.rank_facts import rank_facts
@@ -39,10 +40,13 @@ _MOST_ROWS = 20_000
 _QUICK = (
     *("validity", "steps", "step_times", "step_spread", "breakdown", "overlap", "exposed_collectives"),
     *("stream_idle", "kernels", "kernel_families", "kernels_by_op", "launchers", "kernel_durations"),
-    *("queue_lengths", "full_queue", "copies", "copy_bandwidth", "mfu", "memory_peak", "token_times"),
+    *("copies", "copy_bandwidth", "mfu", "token_times"),
 )
-"""Analyses whose answers are small, and take at most 0.05 s of the 54 MB trace."""
+"""Analyses whose answers are small, and take at most 0.02 s of the 54 MB trace."""
 _SLOW = (
+    "queue_lengths",
+    "full_queue",
+    "memory_peak",
     "idle_causes",
     "idle_blame",
     "ops",
@@ -53,6 +57,8 @@ _SLOW = (
     "roofline",
 )
 """Other small answers."""
+_SLOW_GATHERS: tuple[Gather, ...] = (rank_segments, measured_steps, memory_of_devices)
+"""What analyses of a job and metrics take that costs more."""
 
 
 def stored_questions(events: int) -> dict[str, _Question]:
@@ -75,7 +81,8 @@ def stored_questions(events: int) -> dict[str, _Question]:
         **{has_key(need): has for need, has in HAS.items()},
     }
     if events > _MANY_EVENTS:
-        gathers.pop(rank_segments)
+        for gather in _SLOW_GATHERS:
+            gathers.pop(gather)
     else:
         names += _SLOW
         gathers |= dict.fromkeys(gather for detector in JOB_DETECTORS for gather in detector.gathers)

@@ -92,6 +92,14 @@ class FileSystem(Protocol):
         """
         ...
 
+    def size_bytes(self, path: str) -> int:
+        """The size of a file; on disk it is not opened for that.
+
+        Raises:
+            InputError: it is not there, or is a folder.
+        """
+        ...
+
     def open(self, path: str) -> OpenFile:
         """Open a file.
 

@@ -38,6 +38,11 @@ class LocalFiles:
             found = [Entry(entry.name, _kind(entry)) for entry in inside]
         return sorted(found, key=lambda entry: entry.name)
 
+    def size_bytes(self, path: str) -> int:
+        """See `FileSystem`."""
+        with reading(path):
+            return Path(path).stat().st_size
+
     def open(self, path: str) -> OpenFile:
         """See `FileSystem`. A pipe with a name is read whole."""
         try:

@@ -42,4 +42,4 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Exec
 
 def _size(path: str | Path) -> int:
     text = text_of(path)
-    return file_system_of(text).open(text).size_bytes
+    return file_system_of(text).size_bytes(text)

@@ -37,6 +37,7 @@ class ExecutionTrace:
         process_groups: see `model.schema.PROCESS_GROUPS`.
         findings: what was not as it should be, and what was done about it.
         recorder: who wrote it, as far as a manifest or its form shows: `native`, `torch`, or "".
+        size_bytes: of the file; None where it was read from none.
     """
 
     path: str
@@ -51,6 +52,7 @@ class ExecutionTrace:
     process_groups: pl.DataFrame
     findings: tuple[Finding, ...] = field(default=())
     recorder: str = ""
+    size_bytes: int | None = None
 
     def __repr__(self) -> str:
         """What it is, in brief: values and attributes may hold anything, and are long."""

@@ -31,6 +31,7 @@ class Timeline:
         tables: each table by its name.
         process_groups: see `model.schema.PROCESS_GROUPS`.
         findings: what was not as it should be, and what was done about it.
+        size_bytes: of the file; None where it was read from none.
     """
 
     path: str
@@ -41,6 +42,7 @@ class Timeline:
     tables: Mapping[str, pl.DataFrame]
     process_groups: pl.DataFrame
     findings: tuple[Finding, ...] = field(default=())
+    size_bytes: int | None = None
 
     def __repr__(self) -> str:
         """What it is, in brief: headers and tables may hold anything, and are long."""

@@ -138,6 +138,7 @@ def _timeline(tables: StoredTables) -> Timeline:
         tables=_LazyTables(tables),
         process_groups=tables.read("process_groups"),
         findings=findings_of(facts.findings),
+        size_bytes=tables.content.kineto.size_bytes,
     )
 
 
@@ -225,6 +226,7 @@ def _execution_trace(tables: StoredTables) -> StoredExecutionTrace:
             "header": facts.header,
             "findings": findings_of(facts.findings),
             "recorder": facts.recorder,
+            "size_bytes": None if content.et is None else content.et.size_bytes,
             "tensor_graph": Stage(partial(_tensor_graph, tables)),
         },
         {name.removeprefix("et_"): Stage(partial(tables.read, name)) for name in ET_TABLES},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -21,8 +20,6 @@ from tracebraid.api.job.whole_job import RankOfJob, ranks_of_job
 from tracebraid.api.reporting.asked import ASKED, ASKED_OF_JOB, Asked
 from tracebraid.api.reporting.views import RANK_VIEWS, ViewOptions
 from tracebraid.errors import InputError, MissingLibraryError
-from tracebraid.filesystem.choose import file_system_of
-from tracebraid.filesystem.paths import is_url
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.compact import compact
 from tracebraid.model.coverage import Coverage
@@ -177,15 +174,7 @@ def _with_readable_et(linked: LinkedTrace) -> tuple[LinkedTrace, Sequence[Findin
 
 def _infos(linked: LinkedTrace) -> tuple[FileInfo, ...]:
     timeline, et = linked.timeline, linked.et
-    infos = [timeline_info(timeline, _size(timeline.path))]
+    infos = [timeline_info(timeline, timeline.size_bytes or 0)]
     if et is not None:
-        infos.append(execution_trace_info(et, _size(et.path)))
+        infos.append(execution_trace_info(et, et.size_bytes or 0))
     return tuple(infos)
-
-
-def _size(path: str) -> int:
-    """Of a file that is not there any more, as in a pipe, 0."""
-    try:
-        return file_system_of(path).open(path).size_bytes if is_url(path) else Path(path).stat().st_size
-    except (OSError, InputError):
-        return 0

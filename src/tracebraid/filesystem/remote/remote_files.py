@@ -69,6 +69,10 @@ class RemoteFiles:
             found = _tried(lambda: self.backend.entries(folder))
         return sorted(found, key=lambda entry: (entry.name, entry.kind.value))
 
+    def size_bytes(self, path: str) -> int:
+        """See `FileSystem`."""
+        return self.open(path).size_bytes
+
     def open(self, path: str) -> OpenFile:
         """See `FileSystem`."""
         with _said_of(path):

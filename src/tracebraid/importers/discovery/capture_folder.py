@@ -130,7 +130,7 @@ def size_beside(manifest: str, name: str) -> int | None:
     path = joined(parent_of(manifest), name)
     try:
         files = file_system_of(path)
-        return files.open(path).size_bytes if files.kind(path) is Kind.FILE else None
+        return files.size_bytes(path) if files.kind(path) is Kind.FILE else None
     except (InputError, ValueError):
         return None
 

@@ -46,7 +46,7 @@ def is_unchanged(known: SourceFile, path: str) -> bool:
         if _is_of_server(path):
             return known.version is not None and _named_by_server(path) == known
         mtime_ns = _mtime_ns(path)
-        if known.sha256 is None or file_system_of(path).open(path).size_bytes != known.size_bytes:
+        if known.sha256 is None or file_system_of(path).size_bytes(path) != known.size_bytes:
             return False
         return mtime_ns == known.mtime_ns is not None or fingerprint(path).sha256 == known.sha256
     except InputError:

@@ -6,6 +6,7 @@ import io
 import struct
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -64,7 +65,7 @@ def read_et_arrow(path: str | Path) -> ExecutionTrace:
         ) from None
     except _DAMAGE as error:
         raise NotATraceError(name, f"it is damaged ({error})", _COPY_AGAIN) from None
-    return assemble(recorded)
+    return replace(assemble(recorded), size_bytes=file.size_bytes)
 
 
 def _recorded(archive: zipfile.ZipFile, path: str) -> Recorded:

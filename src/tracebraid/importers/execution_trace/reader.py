@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +70,7 @@ def execution_trace_of(
 
 def _assembled(file: ArrayFile, chunks: list[NodeColumns]) -> ExecutionTrace:
     repeated = _leave_out_repeated(chunks)
-    return assemble(
+    et = assemble(
         Recorded(
             path=file.source.path,
             header=file.header,
@@ -81,6 +82,7 @@ def _assembled(file: ArrayFile, chunks: list[NodeColumns]) -> ExecutionTrace:
             findings=tuple(findings_of(file, [issue for chunk in chunks for issue in chunk.issues])),
         )
     )
+    return replace(et, size_bytes=file.source.size_bytes)
 
 
 def _leave_out_repeated(chunks: list[NodeColumns]) -> list[int]:

@@ -82,6 +82,7 @@ def _timeline(file: ArrayFile, chunks: list[EventColumns]) -> Timeline:
         tables=tables,
         process_groups=groups_of_kineto(file.header),
         findings=(*findings, *base_findings, *rank_findings, *category_findings(path, chunks, tables)),
+        size_bytes=file.source.size_bytes,
     )
 
 

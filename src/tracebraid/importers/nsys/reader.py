@@ -114,6 +114,7 @@ def read_nsys(path: str | Path, progress: Progress | None = None) -> Timeline:
         tables=tables,
         process_groups=process_groups(None),
         findings=tuple(findings),
+        size_bytes=Path(path).stat().st_size,
     )
 
 

@@ -70,6 +70,7 @@ class AnsweredTrace(LinkedTrace):
         known = {
             "rank": facts.rank,
             "path": facts.path,
+            "size_bytes": facts.size_bytes,
             "span_ns": facts.span_ns,
             "findings": findings_of(facts.findings[1]),
         }

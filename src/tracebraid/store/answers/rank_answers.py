@@ -48,6 +48,7 @@ class RankFacts(Struct, frozen=True):
     Args:
         rank: the rank that its trace states.
         path: of its Kineto trace.
+        size_bytes: of its Kineto trace; None where that is unknown.
         has_et: whether it has an Execution Trace.
         span_ns: first start and last end of its events; None without.
         findings: what was noticed in the Execution Trace, the Kineto trace, and the stages of `LinkStages.findings`.
@@ -55,6 +56,7 @@ class RankFacts(Struct, frozen=True):
 
     rank: int
     path: str
+    size_bytes: int | None
     has_et: bool
     span_ns: tuple[int, int] | None
     findings: tuple[tuple[StoredFinding, ...], ...]
@@ -86,7 +88,9 @@ def facts_of(linked: LinkedTrace) -> RankFacts:
     of_et = et().findings if et is not None and et.is_computed else ()
     findings = tuple(map(stored_findings, (of_et, linked.timeline.findings, *noticed)))
     timeline = linked.timeline
-    return RankFacts(linked.rank, timeline.path, linked.has_et, timeline.span_ns, findings)
+    return RankFacts(
+        linked.rank, timeline.path, timeline.size_bytes, linked.has_et, timeline.span_ns, findings
+    )
 
 
 def write_answers(store: Path, rank: int, facts: RankFacts, answers: Mapping[str, Answered]) -> None:
