@@ -15,18 +15,17 @@ from tests.stores import content_of
 from tracebraid.errors import InputError
 from tracebraid.model.finding_code import FindingCode
 
-RANKS = 6
+RANKS = 3
 KILLS = 20
 KILLER = """
 import os, random, signal, sys, time
-import tracebraid.api
-from tracebraid.linking.link_traces import link_traces
+from tracebraid.api.packing import pack
 
 def packed_in(out, kill_after_s):
     begin = time.monotonic()
     child = os.fork()
     if child == 0:
-        tracebraid.api.pack(sys.argv[1], out)
+        pack(sys.argv[1], out)
         os._exit(0)
     if kill_after_s is not None:
         time.sleep(kill_after_s)
