@@ -20,7 +20,7 @@ from tracebraid.model.column import Table
 from tracebraid.model.questions.analysis import Analysis, Family, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
 from tracebraid.model.questions.metric import Metric
-from tracebraid.model.schema import context, ledger
+from tracebraid.model.schema import chakra, context, ledger
 from tracebraid.queries.views import VIEWS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -38,6 +38,7 @@ PARTS = (
     ("Links: `LinkedTrace`", schema.links),
     ("Ranks of a job: `LinkedRanks`", schema.ranks),
     ("Dependency graph: `DependencyGraph`", schema.graph),
+    ("Chakra nodes: `ChakraRank`", chakra),
     ("Beside the tables of an export", ledger),
     ("Context of events, in SQL", context),
 )

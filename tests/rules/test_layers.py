@@ -37,13 +37,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "queries": {"model", "errors"},
     # Tables and facts of the model to files and back: what they are computed by, it does not know.
     "store": {"filesystem", "model", "errors", "files"},
+    # Files of nodes and what can be said of them alone: how a job becomes nodes, exporters know.
+    "chakra": {"compiled", "errors", "files", "filesystem", "model", "version"},
     # It serves bytes: what a report is, and how a timeline is written, it is handed.
     "viewer": {"errors"},
     "api": {
         *("model", "errors", "files", "filesystem"),
         *("recorders", "importers", "linking", "analysis", "validation", "reports", "exporters"),
         # A store says which version wrote it: another may link otherwise.
-        *("engine", "graph", "queries", "simulation", "store", "version", "viewer"),
+        *("chakra", "engine", "graph", "queries", "simulation", "store", "version", "viewer"),
     },
     # The peers' calls are the stages' own: it composes api, and hands out nouns of the model.
     "compat": {"api", "errors", "model"},

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tracebraid.cli.commands import COMMANDS, app, docstring_of
+from tracebraid.cli.commands import CHAKRA_COMMANDS, COMMANDS, app, docstring_of
 
 HEAVY = {"polars", "numpy", "msgspec", "rapidfuzz", "isal", "torch", "pandas", "rich", "numba"}
 LOADED = """
@@ -71,14 +71,20 @@ def test_numba_is_loaded_for_the_dependency_graph_alone(demo: Path) -> None:
     assert "numba" in loaded_by("advise", str(demo), "--by-graph")[1]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_s_help_is_its_docstring(name: str) -> None:
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [
+        *(("tracebraid.cli", name) for name in COMMANDS if name != "chakra"),
+        *(("tracebraid.cli.chakra", name) for name in CHAKRA_COMMANDS),
+    ],
+)
+def test_a_command_s_help_is_its_docstring(package: str, name: str) -> None:
     from importlib import import_module
 
     function = name.replace("-", "_")
-    found = getattr(import_module(f"tracebraid.cli.{function}"), function)
-    assert docstring_of(name) == inspect.getdoc(found)
-    assert docstring_of(name)
+    found = getattr(import_module(f"{package}.{function}"), function)
+    assert docstring_of(name, package) == inspect.getdoc(found)
+    assert docstring_of(name, package)
 
 
 def test_every_command_is_in_the_list() -> None:
@@ -98,5 +104,12 @@ def test_every_command_is_in_the_list() -> None:
         "table_output",
     }
     modules = {path.stem for path in Path(tracebraid.cli.__file__).parent.glob("*.py")}
-    assert {name.replace("-", "_") for name in COMMANDS} == modules - shared
+    assert {name.replace("-", "_") for name in COMMANDS} - {"chakra"} == modules - shared
     assert app.info.cls is not None
+
+
+def test_every_command_of_chakra_is_in_its_list() -> None:
+    import tracebraid.cli.chakra
+
+    modules = {path.stem for path in Path(tracebraid.cli.chakra.__file__).parent.glob("*.py")} - {"__init__"}
+    assert {name.replace("-", "_") for name in CHAKRA_COMMANDS} == modules

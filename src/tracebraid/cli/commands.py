@@ -6,7 +6,7 @@ import ast
 import importlib
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from tracebraid.version import __version__
 
-__all__ = ["COMMANDS", "LazyGroup", "app", "docstring_of"]
+__all__ = ["CHAKRA_COMMANDS", "COMMANDS", "LazyGroup", "app", "docstring_of"]
 
 _SETTINGS: dict[str, Any] = {
     "add_completion": False,
@@ -45,20 +45,32 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "sql": {},
     "pack": {},
     "cache": {},
+    "chakra": {},
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},
 }
 """The names of the commands, in the order of the help, and their context settings."""
 
+CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {}
+"""Those of `tracebraid chakra`."""
+
+_CHAKRA_HELP = """Work on Chakra's .et files: read, check, show, simulate, generate and convert them."""
+
+_GROUPS = {"chakra": (CHAKRA_COMMANDS, _CHAKRA_HELP)}
+"""Commands that have commands of their own, in a package of their name."""
+
 
 class LazyGroup(TyperGroup):
     """The commands; the help lists them without importing them."""
 
+    own: ClassVar[dict[str, dict[str, Any]]] = COMMANDS
+    package: ClassVar[str] = "tracebraid.cli"
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in COMMANDS:
-            self.add_command(TyperCommand(name, help=docstring_of(name)))
+        for name in self.own:
+            self.add_command(TyperCommand(name, help=docstring_of(name, self.package)))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands, each with the first sentences of its docstring, uncut."""
@@ -69,12 +81,24 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the arguments name, imported."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, _imported(name) if name in COMMANDS else command, rest
+        return name, _imported(name, self) if name in self.own else command, rest
 
 
-def docstring_of(name: str) -> str:
-    """The docstring of a command's function, read from its source: importing it would load what the command uses."""
-    home = _home(name)
+class _ChakraGroup(LazyGroup):
+    own = CHAKRA_COMMANDS
+    package = "tracebraid.cli.chakra"
+
+
+def docstring_of(name: str, package: str = LazyGroup.package) -> str:
+    """The docstring of a command's function, read from its source: importing it would load what the command uses.
+
+    Args:
+        name: of the command.
+        package: what it stands in.
+    """
+    if package == LazyGroup.package and name in _GROUPS:
+        return _GROUPS[name][1]
+    home = _home(name, package)
     loader: Any = getattr(find_spec(home.module), "loader", None)
     source = loader.get_source(home.module) if hasattr(loader, "get_source") else None
     for item in ast.parse(source or "").body:
@@ -83,12 +107,29 @@ def docstring_of(name: str) -> str:
     return ""
 
 
-def _imported(name: str) -> Any:
-    home = _home(name)
+def _imported(name: str, group: LazyGroup) -> Any:
+    if group.own is COMMANDS and name in _GROUPS:
+        return get_command(_group(name))
+    home = _home(name, group.package)
     function: Callable[..., None] = getattr(importlib.import_module(home.module), home.function)
     single = typer.Typer(**_SETTINGS)
-    single.command(name, context_settings=COMMANDS[name])(function)
+    single.command(name, context_settings=group.own[name])(function)
     return get_command(single)
+
+
+def _group(name: str) -> typer.Typer:
+    return typer.Typer(
+        name=name,
+        cls=_ChakraGroup,
+        help=_GROUPS[name][1],
+        no_args_is_help=True,
+        callback=_nothing,
+        **_SETTINGS,
+    )
+
+
+def _nothing() -> None:
+    pass
 
 
 class _Home(NamedTuple):
@@ -96,9 +137,9 @@ class _Home(NamedTuple):
     function: str
 
 
-def _home(name: str) -> _Home:
+def _home(name: str, package: str) -> _Home:
     function = name.replace("-", "_")
-    return _Home(f"tracebraid.cli.{function}", function)
+    return _Home(f"{package}.{function}", function)
 
 
 app = typer.Typer(

@@ -1,0 +1,1 @@
+"""Public functions on Chakra's `.et` files, a module each."""

@@ -1,0 +1,1 @@
+"""Chakra's `.et` files: read, written, checked, shown, generated; how a job becomes such nodes, exporters know."""

@@ -1,0 +1,1 @@
+"""The commands of `tracebraid chakra`, a module each."""
