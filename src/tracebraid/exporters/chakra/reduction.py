@@ -15,9 +15,9 @@ __all__ = ["Reduction", "reduced"]
 _Ints = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
 
-CLOCK_ENTRIES = 1 << 24
+_CLOCK_ENTRIES = 1 << 24
 """Of the clocks that are held at once: 64 MiB of 32-bit rows. Wider graphs take several passes."""
-MOST_PASSES = 64
+_MOST_PASSES = 64
 """Over all nodes. 64 passes are 5,000 chains at once in a graph of 200,000 nodes; threads and streams of real ranks
 are some ten."""
 
@@ -67,11 +67,11 @@ def reduced(before: _Ints, after: _Ints, lane: _Ints) -> Reduction:
     tested[first[:-1][first[:-1] < first[1:]]] = False
     chain: _Ints = _chains(first, before, lane)
     entry, entries = _clock_entries(chain, before[tested], after[tested])
-    at_once = max(1, CLOCK_ENTRIES // max(1, len(lane)))
+    at_once = max(1, _CLOCK_ENTRIES // max(1, len(lane)))
     implied = np.zeros(len(before), dtype=np.bool_)
-    for low in range(0, min(entries, MOST_PASSES * at_once), at_once):
+    for low in range(0, min(entries, _MOST_PASSES * at_once), at_once):
         _mark_implied((first, before), tested, entry - low, min(at_once, entries - low), implied)
-    untested = int(np.sum(entry[before[tested]] >= MOST_PASSES * at_once))
+    untested = int(np.sum(entry[before[tested]] >= _MOST_PASSES * at_once))
     back = np.flatnonzero(~implied)
     back = back[np.lexsort((before[back], after[back]))]
     return Reduction(before[back], after[back], len(new) - len(back), untested)

@@ -9,7 +9,7 @@ __all__ = ["rounded_micros"]
 
 _Ints = NDArray[np.int64]
 
-NS_PER_US = 1_000
+_NS_PER_US = 1_000
 
 
 def rounded_micros(duration_ns: _Ints, lane: _Ints) -> _Ints:
@@ -26,7 +26,7 @@ def rounded_micros(duration_ns: _Ints, lane: _Ints) -> _Ints:
     lane, ended = lane[order], np.cumsum(duration_ns[order])
     starts = np.flatnonzero(np.r_[True, lane[1:] != lane[:-1]][: len(lane)])
     before = np.repeat(ended[starts] - duration_ns[order][starts], np.diff(np.r_[starts, len(lane)]))
-    ended_us = (ended - before + NS_PER_US // 2) // NS_PER_US
+    ended_us = (ended - before + _NS_PER_US // 2) // _NS_PER_US
     passed_us = np.r_[0, ended_us[:-1]][: len(lane)]
     passed_us[starts] = 0
     micros = np.empty(len(lane), dtype=np.int64)

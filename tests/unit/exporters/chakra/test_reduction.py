@@ -73,7 +73,7 @@ def test_it_is_the_one_reduction_of_the_graph(graph: tuple[Pairs, list[int]]) ->
 def test_it_is_the_same_in_several_passes(graph: tuple[Pairs, list[int]], at_once: int) -> None:
     pairs, lane = graph
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reduction, "CLOCK_ENTRIES", at_once * len(lane))
+        patch.setattr(reduction, "_CLOCK_ENTRIES", at_once * len(lane))
         assert pairs_of(reduce(pairs, lane)) == by_brute_force(pairs, len(lane))
 
 
@@ -81,8 +81,8 @@ def test_a_graph_that_is_too_wide_keeps_what_was_not_tested(monkeypatch: pytest.
     # All of the first ten rows go into row 10; row 11 waits for all of these again.
     pairs = [(row, 10) for row in range(10)] + [(row, 11) for row in range(11)]
     assert pairs_of(reduce(pairs, [0] * 12)) == by_brute_force(pairs, 12)
-    monkeypatch.setattr(reduction, "CLOCK_ENTRIES", 12)
-    monkeypatch.setattr(reduction, "MOST_PASSES", 3)
+    monkeypatch.setattr(reduction, "_CLOCK_ENTRIES", 12)
+    monkeypatch.setattr(reduction, "_MOST_PASSES", 3)
     found = reduce(pairs, [0] * 12)
     assert found.implied < 10
     assert found.untested > 0
