@@ -1,4 +1,4 @@
-"""What communication each moment of a rank waited for: over all that it waited for, and along what it waited for last."""
+"""What communication each moment of a rank waited for: over all that it waited for, and along the latest of it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
+from tracebraid.exporters.chakra.pieces import NONE
 from tracebraid.graph.joining.order import order_of
 from tracebraid.graph.joining.rows import edge_rows
 from tracebraid.model.graph.codes import Point
 from tracebraid.model.graph.rank_graph import RankGraph, moment
 
-__all__ = ["NONE", "Awaited", "awaited"]
+__all__ = ["Awaited", "awaited"]
 
 _Ints = NDArray[np.int64]
 _Ids = NDArray[np.int32]
-
-NONE = -1
-"""Stands for no communication."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +65,7 @@ def awaited(graph: RankGraph, activity: _Ints) -> Awaited:
 @compiled
 def _last(order: _Ids, deps: tuple[_Ints, _Ids], work_ns: _Ints, times_ns: _Ints, own: _Ints) -> _Ints:
     first, before = deps
-    found = own.copy()
+    found: _Ints = own.copy()
     for row in order:
         if own[row] >= 0:
             continue
@@ -83,7 +81,7 @@ def _last(order: _Ids, deps: tuple[_Ints, _Ids], work_ns: _Ints, times_ns: _Ints
 @compiled
 def _latest(order: _Ids, deps: tuple[_Ints, _Ids], place: _Ints) -> _Ints:
     first, before = deps
-    found = place.copy()
+    found: _Ints = place.copy()
     for row in order:
         for edge in range(first[row], first[row + 1]):
             if found[before[edge]] > found[row]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.merged.awaited import NONE
+from tracebraid.exporters.chakra.pieces import NONE
 from tracebraid.model.graph.codes import Point
 from tracebraid.model.graph.rank_graph import RankGraph, moment
 
@@ -25,13 +25,13 @@ _NEVER = np.iinfo(np.int64).min
 
 @dataclass(frozen=True, eq=False)
 class Issued:
-    """Communication, in the order in which it is issued; each array has an entry for each.
+    """Communication, in the order in which it is issued; each array has an entry for each row of it.
 
     Args:
         at_ns: the time on the lane at which it can start; rising.
         moment: the moment whose waits explain that time.
         lead_ns: how much later it started than what it waits for was over.
-        before: what it waits for, by number.
+        before: the entries that it waits for.
     """
 
     at_ns: _Ints
@@ -65,7 +65,7 @@ def issued(graph: RankGraph, activity: _Ints) -> Issued:
 
     Args:
         graph: of one rank.
-        activity: the activities that communicate, in the order in which they are issued.
+        activity: of each row, in the order in which they are issued: an activity may have several.
     """
     own = moment(activity, Point.START)
     start_ns, end_ns = graph.times_ns[own], graph.times_ns[moment(activity, Point.END)]
@@ -103,18 +103,20 @@ def _behind(start_ns: _Ints, end_ns: _Ints) -> tuple[tuple[tuple[int, ...], ...]
 
 
 def _ready(graph: RankGraph, activity: _Ints) -> _Ready:
-    starts = moment(activity, Point.START)
+    events, event = np.unique(activity, return_inverse=True)
+    starts = moment(events, Point.START)
     place = np.full(len(graph.times_ns), NONE, dtype=np.int64)
-    place[starts] = np.arange(len(activity))
+    place[starts] = np.arange(len(events))
     communicates = np.zeros(len(graph.times_ns), dtype=np.bool_)
-    communicates[moment(activity, Point.END)] = True
+    communicates[moment(events, Point.END)] = True
     edges = graph.edges[place[graph.edges.after] != NONE]
     number, ready_ns = place[edges.after], graph.times_ns[edges.before] + edges.work_ns
     behind = communicates[edges.before]
-    by_communication_ns, _ = _latest(number[behind], ready_ns[behind], edges.before[behind], len(activity))
-    other_ns, other = _latest(number[~behind], ready_ns[~behind], edges.before[~behind], len(activity))
-    is_behind = (by_communication_ns > _NEVER) & (by_communication_ns >= other_ns)
-    return _Ready(np.minimum(other_ns, graph.times_ns[starts]), other, is_behind)
+    communication_ns, _ = _latest(number[behind], ready_ns[behind], edges.before[behind], len(events))
+    other_ns, other = _latest(number[~behind], ready_ns[~behind], edges.before[~behind], len(events))
+    is_behind = (communication_ns > _NEVER) & (communication_ns >= other_ns)
+    other_ns = np.minimum(other_ns, graph.times_ns[starts])
+    return _Ready(other_ns[event], other[event], is_behind[event])
 
 
 def _latest(number: _Ints, ready_ns: _Ints, before: _Ints, count: int) -> tuple[_Ints, _Ints]:

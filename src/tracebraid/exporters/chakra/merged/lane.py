@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.merged.awaited import NONE
 from tracebraid.exporters.chakra.merged.work import Work
+from tracebraid.exporters.chakra.pieces import NONE
 
 __all__ = ["Cuts", "Lane", "lane_of"]
 
