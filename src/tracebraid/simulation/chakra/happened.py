@@ -75,8 +75,8 @@ class Happened:
         kind, collective = self.nodes.ints("type")[rows], self.nodes.ints("comm_type")[rows]
         names = {NodeType.COMM_SEND_NODE: "SEND", NodeType.COMM_RECV_NODE: "RECEIVE"}
         return [
-            names.get(NodeType(one)) or CollectiveCommType(other).name
-            for one, other in zip(kind.tolist(), collective.tolist(), strict=True)
+            names.get(NodeType(node)) or CollectiveCommType(other).name
+            for node, other in zip(kind.tolist(), collective.tolist(), strict=True)
         ]
 
     @cached_property

@@ -36,8 +36,8 @@ def _lines(happened: Happened, row: int, at_rank: dict[int, int]) -> Iterator[di
         other = int(happened.nodes.ints("comm_src")[row])
         yield _line(happened, row, Waiting.SEND_MISSING, (other, at_rank.get(other, NEVER)))
         return
-    odd = int(played.odd[slot])
-    if odd != NEVER:
+    differs = int(played.differs[slot])
+    if differs != NEVER:
         members = _members(happened, slot)
         signature = happened.program.signature
         for other_row in members:
