@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if _TYPE_CHECKING:
     from tracebraid.api import (
+        accelerator,
         activations,
         advise,
         allocations,
@@ -48,6 +49,7 @@ if _TYPE_CHECKING:
         export,
         exposed_collectives,
         full_queue,
+        generate_chakra,
         graph_coverage,
         graph_kernels,
         graph_replays,
@@ -68,6 +70,7 @@ if _TYPE_CHECKING:
         launchers,
         launches,
         link,
+        links_of_text,
         matched_groups,
         memory_at_peak,
         memory_growth,
@@ -114,6 +117,9 @@ if _TYPE_CHECKING:
         write_path_overlay,
         write_report,
     )
+    from tracebraid.api.chakra.generating import (
+        GeneratedChakra,
+    )
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -132,6 +138,21 @@ if _TYPE_CHECKING:
         WrongTraceError,
     )
     from tracebraid.model.cache_info import CacheInfo
+    from tracebraid.model.chakra.codes import (
+        CollectiveCommType,
+    )
+    from tracebraid.model.chakra.workloads import (
+        Accelerator,
+        ChainJob,
+        CollectiveLink,
+        ComputeLink,
+        MessageJob,
+        MessagePattern,
+        Parallelism,
+        TrainingSteps,
+        Transformer,
+        TransformerJob,
+    )
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
@@ -162,6 +183,7 @@ if _TYPE_CHECKING:
     from tracebraid.version import __version__
 
 __all__ = [
+    "Accelerator",
     "Advice",
     "Analysis",
     "Answer",
@@ -172,12 +194,16 @@ __all__ = [
     "CaptureWarning",
     "Caution",
     "CautionCode",
+    "ChainJob",
     "Change",
     "Check",
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
+    "CollectiveCommType",
+    "CollectiveLink",
     "Comparison",
+    "ComputeLink",
     "Coverage",
     "CoverageError",
     "CriticalPath",
@@ -194,6 +220,7 @@ __all__ = [
     "FileInfo",
     "Finding",
     "FindingCode",
+    "GeneratedChakra",
     "InputError",
     "Job",
     "JobDetector",
@@ -201,6 +228,8 @@ __all__ = [
     "LostWorkerError",
     "Matched",
     "Matching",
+    "MessageJob",
+    "MessagePattern",
     "Metric",
     "MissingLibraryError",
     "Need",
@@ -210,6 +239,7 @@ __all__ = [
     "OutputError",
     "OverRanks",
     "Packed",
+    "Parallelism",
     "ProgramError",
     "QueryError",
     "Repair",
@@ -218,6 +248,9 @@ __all__ = [
     "Severity",
     "Timeline",
     "TracebraidError",
+    "TrainingSteps",
+    "Transformer",
+    "TransformerJob",
     "Unit",
     "Verb",
     "WhatIf",
@@ -225,6 +258,7 @@ __all__ = [
     "Where",
     "WrongTraceError",
     "__version__",
+    "accelerator",
     "activations",
     "advise",
     "allocations",
@@ -260,6 +294,7 @@ __all__ = [
     "export",
     "exposed_collectives",
     "full_queue",
+    "generate_chakra",
     "graph_coverage",
     "graph_kernels",
     "graph_replays",
@@ -280,6 +315,7 @@ __all__ = [
     "launchers",
     "launches",
     "link",
+    "links_of_text",
     "matched_groups",
     "memory_at_peak",
     "memory_growth",
@@ -328,21 +364,26 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tracebraid.model.chakra.workloads": (
+        "Accelerator ChainJob CollectiveLink ComputeLink MessageJob MessagePattern Parallelism "
+        "TrainingSteps Transformer TransformerJob"
+    ),
+    "tracebraid.model.chakra.codes": "CollectiveCommType",
+    "tracebraid.api.chakra.generating": "GeneratedChakra",
     "tracebraid.api": (
-        "activations advise allocations allocator allocator_calls analyses analyze annotation_kernels "
-        "batch_sizes breakdown build_recorder cache_info capture check clear_cache clocks collective_bandwidth "
-        "collective_fit "
-        "collective_imbalance collective_ranks collective_totals collectives comparison_report copies copy_bandwidth "
-        "copy_bandwidth_series counters critical_path demo_path dependency_graph detectors diff "
-        "export exposed_collectives full_queue graph_coverage graph_kernels graph_replays idle_blame idle_causes "
-        "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
-        "kernels kernels_by_op late_arrivals launch_bound launch_events launchers launches link "
-        "matched_groups memory_at_peak memory_growth memory_kept memory_peak memory_timeline metric metrics "
-        "mfu modules op_costs op_kernel_sequences open ops overlap pack python_frames queue_lengths queue_series "
-        "rank_steps rank_waits read_execution_trace read_timeline recomputation repair report roofline "
-        "short_kernels sql step_spread step_times steps straggler_metrics stragglers stream_idle sweep "
-        "sync_calls syncs token_times user_annotations validity what_if write_et_plus write_path_overlay "
-        "write_report"
+        "accelerator activations advise allocations allocator allocator_calls analyses analyze "
+        "annotation_kernels batch_sizes breakdown build_recorder cache_info capture check clear_cache "
+        "clocks collective_bandwidth collective_fit collective_imbalance collective_ranks collective_totals "
+        "collectives comparison_report copies copy_bandwidth copy_bandwidth_series counters critical_path "
+        "demo_path dependency_graph detectors diff export exposed_collectives full_queue generate_chakra "
+        "graph_coverage graph_kernels graph_replays idle_blame idle_causes idle_gaps inference_phases info "
+        "kernel_durations kernel_families kernel_pace kernel_sequences kernels kernels_by_op late_arrivals "
+        "launch_bound launch_events launchers launches link links_of_text matched_groups memory_at_peak "
+        "memory_growth memory_kept memory_peak memory_timeline metric metrics mfu modules op_costs "
+        "op_kernel_sequences open ops overlap pack python_frames queue_lengths queue_series rank_steps "
+        "rank_waits read_execution_trace read_timeline recomputation repair report roofline short_kernels "
+        "sql step_spread step_times steps straggler_metrics stragglers stream_idle sweep sync_calls syncs "
+        "token_times user_annotations validity what_if write_et_plus write_path_overlay write_report"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError EngineError InputError LostWorkerError "
