@@ -1,0 +1,1 @@
+"""How a job becomes nodes of Chakra's `.et` files."""
