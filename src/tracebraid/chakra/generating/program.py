@@ -187,10 +187,10 @@ class Program:
         if self.step is not None:
             row["step"] = self.step
         wanted = {*after, *self.last(lane)}
-        needed = [one for one in wanted if not self._follows(one, wanted)]
+        needed = [dep for dep in wanted if not self._follows(dep, wanted)]
         self._before += needed
         self._after += [number] * len(needed)
-        seen = [max(rows) for rows in zip(*(self._seen[one] for one in wanted), strict=True)] or [-1] * len(
+        seen = [max(rows) for rows in zip(*(self._seen[dep] for dep in wanted), strict=True)] or [-1] * len(
             Lane
         )
         seen[lane] = number

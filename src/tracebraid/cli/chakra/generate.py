@@ -52,7 +52,9 @@ class _Bits(str, Enum):
 
 def generate(
     context: typer.Context,
-    workload: Annotated[str, typer.Argument(metavar="|".join(_KINDS), help="What the ranks do.")],
+    workload: Annotated[
+        str, typer.Argument(metavar="WORKLOAD", help=f"What the ranks do: {', '.join(_KINDS)}.")
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The new folder.")],
     chain: Annotated[
         str | None,
@@ -64,37 +66,47 @@ def generate(
     ] = None,
     ranks: Annotated[
         int | None,
-        typer.Option("--ranks", min=2, metavar="N", help="How many, of anything but a transformer."),
+        typer.Option("--ranks", metavar="N", min=2, help="How many, of anything but a transformer."),
     ] = None,
     size_text: Annotated[
         str, typer.Option("--size", metavar="BYTES", help="What a ring or tree moves: 1MiB, 4096.")
     ] = "1MiB",
     steps: Annotated[
-        int, typer.Option("--steps", min=1, metavar="N", help="How often all of it is done.")
+        int, typer.Option("--steps", metavar="N", min=1, help="How often all of it is done.")
     ] = 1,
-    layers: Annotated[int, typer.Option("--layers", min=1, help="Of a transformer.")] = 4,
+    layers: Annotated[int, typer.Option("--layers", metavar="N", min=1, help="Of a transformer.")] = 4,
     hidden: Annotated[
-        int, typer.Option("--hidden", min=1, help="Elements of a token between layers.")
+        int, typer.Option("--hidden", metavar="N", min=1, help="Elements of a token between layers.")
     ] = 1024,
-    heads: Annotated[int, typer.Option("--heads", min=1, help="Of attention.")] = 16,
-    sequence: Annotated[int, typer.Option("--sequence", min=1, help="Tokens of a sequence.")] = 1024,
-    vocab: Annotated[int, typer.Option("--vocab", min=1, help="Tokens in the vocabulary.")] = 32_000,
+    heads: Annotated[int, typer.Option("--heads", metavar="N", min=1, help="Of attention.")] = 16,
+    sequence: Annotated[
+        int, typer.Option("--sequence", metavar="N", min=1, help="Tokens of a sequence.")
+    ] = 1024,
+    vocab: Annotated[
+        int, typer.Option("--vocab", metavar="N", min=1, help="Tokens in the vocabulary.")
+    ] = 32_000,
     ffn: Annotated[
         int | None,
-        typer.Option("--ffn", min=1, help="Inner elements of the feed-forward network: 4 x hidden."),
+        typer.Option(
+            "--ffn", metavar="N", min=1, help="Inner elements of the feed-forward network: 4 x hidden."
+        ),
     ] = None,
-    experts: Annotated[int, typer.Option("--experts", min=0, help="Of each layer; 0: none.")] = 0,
-    top_k: Annotated[int, typer.Option("--top-k", min=1, help="Experts of a token.")] = 2,
-    data: Annotated[int, typer.Option("--data", min=1, help="Degree of data parallelism.")] = 1,
-    tensor: Annotated[int, typer.Option("--tensor", min=1, help="Of tensor parallelism.")] = 1,
-    pipeline: Annotated[int, typer.Option("--pipeline", min=1, help="Of pipeline parallelism.")] = 1,
-    expert: Annotated[int, typer.Option("--expert", min=1, help="Of expert parallelism.")] = 1,
+    experts: Annotated[
+        int, typer.Option("--experts", metavar="N", min=0, help="Of each layer; 0: none.")
+    ] = 0,
+    top_k: Annotated[int, typer.Option("--top-k", metavar="N", min=1, help="Experts of a token.")] = 2,
+    data: Annotated[int, typer.Option("--data", metavar="N", min=1, help="Degree of data parallelism.")] = 1,
+    tensor: Annotated[int, typer.Option("--tensor", metavar="N", min=1, help="Of tensor parallelism.")] = 1,
+    pipeline: Annotated[
+        int, typer.Option("--pipeline", metavar="N", min=1, help="Of pipeline parallelism.")
+    ] = 1,
+    expert: Annotated[int, typer.Option("--expert", metavar="N", min=1, help="Of expert parallelism.")] = 1,
     fully_sharded: Annotated[
         bool,
         typer.Option("--fully-sharded", help="Replicas share weights (FSDP), instead of having all (DDP)."),
     ] = False,
-    micro_batches: Annotated[int, typer.Option("--micro-batches", min=1, help="Of a step.")] = 1,
-    sequences: Annotated[int, typer.Option("--sequences", min=1, help="Of a micro-batch.")] = 1,
+    micro_batches: Annotated[int, typer.Option("--micro-batches", metavar="N", min=1, help="Of a step.")] = 1,
+    sequences: Annotated[int, typer.Option("--sequences", metavar="N", min=1, help="Of a micro-batch.")] = 1,
     recompute: Annotated[
         bool, typer.Option("--recompute", help="The backward pass computes each layer's activations again.")
     ] = False,
@@ -103,7 +115,10 @@ def generate(
     ] = "25MiB",
     precision: Annotated[_Bits, typer.Option("--precision", help="Of weights and activations.")] = _Bits.BF16,
     device: Annotated[
-        str, typer.Option("--device", help="What computes, by its name in Tracebraid's table of peaks.")
+        str,
+        typer.Option(
+            "--device", metavar="NAME", help="What computes, by its name in Tracebraid's table of peaks."
+        ),
     ] = "H100 SXM",
     tflops: Annotated[
         float | None,
@@ -116,7 +131,9 @@ def generate(
     efficiency: Annotated[
         float, typer.Option("--efficiency", metavar="X", help="The share of both peaks that is reached.")
     ] = 1.0,
-    prefix: Annotated[str, typer.Option("--prefix", help="How the names of the files begin.")] = "job",
+    prefix: Annotated[
+        str, typer.Option("--prefix", metavar="TEXT", help="How the names of the files begin.")
+    ] = "job",
 ) -> None:
     """Write a synthetic job as .et files: a chain of collectives, rings and trees of messages, or a transformer.
 
