@@ -38,6 +38,12 @@ class FindingCode(str, Enum):
     HOST_OPS_MISSING = "host-ops-missing"
     DEVICE_WORK_MISSING = "device-work-missing"
     STEPS_CHOSEN = "steps-chosen"
+    CHAKRA_METADATA_MISSING = "chakra-metadata-missing"
+    """An `.et` file that begins with a node."""
+    CHAKRA_NODE_UNREADABLE = "chakra-node-unreadable"
+    CHAKRA_VERSION_UNKNOWN = "chakra-version-unknown"
+    CHAKRA_FIELDS_UNKNOWN = "chakra-fields-unknown"
+    CHAKRA_VALUE_LEFT_OUT = "chakra-value-left-out"
     """Found by `tracebraid pack --steps`."""
     STORE_DAMAGED = "store-damaged"
     STORE_INCOMPLETE = "store-incomplete"
@@ -195,6 +201,9 @@ class FindingCase(str, Enum):
     COMPILING = "compiling"
     FILE_ABSENT = "file-absent"
     METRIC_NAME_TAKEN = "metric-name-taken"
+    FRAME_LENGTH = "frame-length"
+    """A length of a message in an `.et` file that no message has."""
+    MESSAGE_CUT = "message-cut"
 
     def __str__(self) -> str:
         """The case itself, in f-strings too, on each version of Python."""

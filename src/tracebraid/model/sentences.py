@@ -96,6 +96,17 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
         "calls launch work on a device, and the trace has no work of a device: the answers are the host's alone"
     ),
     _CODE.STEPS_CHOSEN: "of {all:,} steps and {events:,} events, this holds only what belongs to steps {steps}",
+    _CODE.CHAKRA_METADATA_MISSING: (
+        "it begins with a node, and has no metadata: simulators take the first message for metadata, and lose this node"
+    ),
+    _CODE.CHAKRA_NODE_UNREADABLE: "a message is no node of Chakra's, and is left out",
+    _CODE.CHAKRA_VERSION_UNKNOWN: (
+        "version {version!r} of Chakra's schema is not known; its nodes are read like those of a known one"
+    ),
+    _CODE.CHAKRA_FIELDS_UNKNOWN: (
+        "messages hold fields that Chakra's schema does not have, which are left out: another version wrote them"
+    ),
+    _CODE.CHAKRA_VALUE_LEFT_OUT: "{column} of nodes is beyond 64 bits with a sign, and is left out",
     _CODE.STORE_DAMAGED: "{problem}",
     _CODE.STORE_UNLINKED: "rank {rank} is packed without links to its Execution Trace: {problem}",
     _CODE.STORE_INCOMPLETE: "of {ranks:,} ranks, these are not packed yet: {missing}",
@@ -305,6 +316,11 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     + _NOT_KNOWN,
     _CASE.COMPILING: "torch.compile was compiling inside the window",
     _CASE.FILE_ABSENT: "{name} is not there",
+    _CASE.FRAME_LENGTH: (
+        "here a message should be {length:,} bytes long, which none is: the file is damaged, and what follows is not "
+        "read; write it again"
+    ),
+    _CASE.MESSAGE_CUT: "the file ends within a message: it was cut off; write it again",
     _CASE.METRIC_NAME_TAKEN: "the metric of the entry point {entry} is left out: another is called {name}, too",
 }
 """The other sentences of codes that have several."""

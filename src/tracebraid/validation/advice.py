@@ -62,6 +62,17 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         "Profile the device too: activities=[..., ProfilerActivity.CUDA]; a session of CUPTI counters has no kernels",
     ),
     _CODE.STEPS_CHOSEN: (_NOTE, "Pack all steps into another store for answers about the others"),
+    _CODE.CHAKRA_METADATA_MISSING: (
+        _ERROR,
+        "Write the file again, with a message of metadata before its nodes",
+    ),
+    _CODE.CHAKRA_NODE_UNREADABLE: (_ERROR, "Nodes are lost. Write the file again"),
+    _CODE.CHAKRA_VERSION_UNKNOWN: (_WARNING, "Read the answers with care, and tell us what wrote the file"),
+    _CODE.CHAKRA_FIELDS_UNKNOWN: (
+        _WARNING,
+        "Read the answers with care, and tell us what wrote the file. tracebraid chakra json keeps these fields",
+    ),
+    _CODE.CHAKRA_VALUE_LEFT_OUT: (_WARNING, "Correct what wrote the file: no simulator runs so long"),
     _CODE.STORE_DAMAGED: (_ERROR, "Run the same tracebraid pack again with --from-scratch"),
     _CODE.STORE_UNLINKED: (
         _WARNING,
