@@ -124,6 +124,14 @@ class FindingCode(str, Enum):
     METRIC_NOT_LOADED = "metric-not-loaded"
     # Exports
     NO_CRITICAL_PATH = "no-critical-path"
+    CHAKRA_WORLD_SHRUNK = "chakra-world-shrunk"
+    CHAKRA_RANKS_REPLICATED = "chakra-ranks-replicated"
+    CHAKRA_GROUP_ASSUMED = "chakra-group-assumed"
+    CHAKRA_ONE_RANK = "chakra-one-rank"
+    CHAKRA_NO_COMMUNICATION = "chakra-no-communication"
+    CHAKRA_COMMUNICATION_ALONE = "chakra-communication-alone"
+    CHAKRA_SIZE_UNKNOWN = "chakra-size-unknown"
+    CHAKRA_SIZES_DIFFER = "chakra-sizes-differ"
 
     def __str__(self) -> str:
         """The code itself, in f-strings too, on each version of Python."""

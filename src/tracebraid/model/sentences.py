@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tracebraid.model.chakra.codes import AloneReason
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.reason import ChoiceReason, OrphanReason
 
 __all__ = [
+    "ALONE_REASONS",
     "CASE_SENTENCES",
     "CHOICE_SENTENCES",
     "FINDING_SENTENCES",
@@ -43,6 +45,16 @@ ORPHAN_REASONS: dict[OrphanReason, str] = {
     ),
     _REASON.LAUNCHER_WITHOUT_NODE: "the op that launched it has no node",
     _REASON.OUTSIDE_OF_OPS: "it was launched outside of any op",
+}
+
+ALONE_REASONS: dict[AloneReason, str] = {
+    AloneReason.ONE_RANK: "its group has one simulated rank",
+    AloneReason.PEER_MISSING: "the other end of a send or receive is not simulated, or was not recorded",
+    AloneReason.MEMBERS_MISSING: "not all simulated ranks of its group recorded it",
+    AloneReason.DOUBTFUL: "its members are matched with too little confidence",
+    AloneReason.TYPES_DIFFER: "ranks disagree on what it is",
+    AloneReason.UNKNOWN_TYPE: "the traces do not say what it is",
+    AloneReason.ORDER: "it contradicts the order of other communication",
 }
 
 _MATCHED = "matched by alignment, without ids: {agreement:.1%} of the smaller trace's ops, "
@@ -227,6 +239,34 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.METRIC_NOT_LOADED: "the metric of the entry point {entry} cannot be loaded: {problem}",
     # Exports
     _CODE.NO_CRITICAL_PATH: "the critical path is left out: {problem}",
+    _CODE.CHAKRA_WORLD_SHRUNK: (
+        "of {world} ranks {ranks} are simulated, as {missing} have no trace: groups lose these, and what was sent to "
+        "or received from them lasts as it was measured"
+    ),
+    _CODE.CHAKRA_RANKS_REPLICATED: (
+        "ranks {replicas} have no trace: they do what ranks {sources} do, in groups of their own"
+    ),
+    _CODE.CHAKRA_GROUP_ASSUMED: (
+        "the traces do not say which ranks a process group has: it is taken to have all {world} where all traces take "
+        "part, else those that do"
+    ),
+    _CODE.CHAKRA_ONE_RANK: (
+        "only rank {rank} is simulated, and communicates with nobody; --missing replicate simulates the others, too"
+    ),
+    _CODE.CHAKRA_NO_COMMUNICATION: (
+        "the traces have no communication: the ranks are simulated beside each other; was the profiler active on the "
+        "ranks that communicate?"
+    ),
+    _CODE.CHAKRA_COMMUNICATION_ALONE: (
+        "communication is simulated on its rank alone, as long as it was measured: {reason}"
+    ),
+    _CODE.CHAKRA_SIZE_UNKNOWN: (
+        "the traces do not say how many bytes are communicated: simulators get the least; capture with "
+        "record_shapes=True"
+    ),
+    _CODE.CHAKRA_SIZES_DIFFER: (
+        "ranks give or get different sizes in a collective: it is simulated with the size of the busiest rank on all"
+    ),
 }
 """The usual sentence of each code, with the names of the finding's details as fields."""
 
@@ -359,4 +399,6 @@ def reason_sentence(reason: OrphanReason) -> str:
 
 
 def _words(value: object) -> object:
+    if isinstance(value, AloneReason):
+        return ALONE_REASONS[value]
     return ORPHAN_REASONS[value] if isinstance(value, OrphanReason) else value

@@ -1,1 +1,1 @@
-"""How a job becomes nodes of Chakra's `.et` files."""
+"""A rank's dependency graph as nodes of a Chakra trace."""
