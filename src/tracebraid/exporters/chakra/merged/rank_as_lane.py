@@ -49,7 +49,8 @@ def rank_as_lane(graph: RankGraph, communication: pl.DataFrame, begins_ns: int |
     rows = communication_rows(graph, communication)
     events, event = np.unique(rows.activity, return_inverse=True)
     over_ns = graph.times_ns[moment(events, Point.END)]
-    waited, sent = awaited(graph, events), issued(graph, rows.activity)
+    transfer_ns = communication.get_column("transfer_ns").to_numpy()[rows.row]
+    waited, sent = awaited(graph, events), issued(graph, rows.activity, transfer_ns)
     first_ns = int(graph.times_ns.min()) if len(graph.times_ns) else 0
     begins_ns = first_ns if begins_ns is None else min(begins_ns, first_ns)
     work = work_of(graph, events)
@@ -105,18 +106,22 @@ def _pieces(
 def _on_one_lane(found: pl.DataFrame, lane: Lane, sent: Issued, nodes: Ordered) -> pl.DataFrame:
     """With durations in us, and what was cut or covered; without streams."""
     is_sent = nodes.issued != NONE
-    lead_ns = np.where(is_sent, np.r_[sent.lead_ns, 0][nodes.issued], 0)
-    duration_ns = found.get_column("duration_ns").to_numpy() + lead_ns
-    is_delay = np.r_[lane.activity, NONE][nodes.entry] == NONE
+    of_lane, of_sent = nodes.entry, nodes.issued
+    own_ns = np.r_[lane.end_ns - lane.start_ns, NONE][of_lane]
+    duration_ns = np.where(is_sent, np.r_[sent.duration_ns, NONE][of_sent], own_ns)
+    is_delay = np.r_[lane.activity, NONE][of_lane] == NONE
     kind = np.where(is_sent, 2, is_delay.astype(np.int64))
     parts = np.bincount(lane.activity[lane.activity != NONE], minlength=1)
-    several = parts[np.maximum(lane.activity, 0)] > 1
+    several = (lane.activity != NONE) & (parts[np.maximum(lane.activity, 0)] > 1)
     noted = {
-        "part": np.where(several & (lane.activity != NONE), lane.part, NONE),
-        "covered_ns": np.where(lane.covered_ns > 0, lane.covered_ns, NONE),
+        "part": np.r_[np.where(several, lane.part, NONE), NONE][of_lane],
+        "covered_ns": np.where(
+            is_sent, np.r_[sent.covered_ns, NONE][of_sent], np.r_[lane.covered_ns, NONE][of_lane]
+        ),
+        "lead_ns": np.r_[sent.lead_ns, NONE][of_sent],
     }
-    noted = {name: np.where(is_sent, NONE, np.r_[each, NONE][nodes.entry]) for name, each in noted.items()}
-    noted["lead_ns"] = np.where(lead_ns > 0, lead_ns, NONE)
+    for name in ("covered_ns", "lead_ns"):
+        noted[name] = np.where(noted[name] > 0, noted[name], NONE)
     return found.with_columns(
         pl.Series("duration_ns", duration_ns),
         pl.Series("duration_micros", rounded_micros(duration_ns, kind)),
