@@ -46,15 +46,16 @@ def rank_as_lane(graph: RankGraph, communication: pl.DataFrame, begins_ns: int |
     Raises:
         MissingLibraryError: numba is not installed.
     """
-    rows = communication_rows(graph, communication)
+    rows = _in_graph(communication_rows(graph, communication), graph)
     events, event = np.unique(rows.activity, return_inverse=True)
     over_ns = graph.times_ns[moment(events, Point.END)]
     transfer_ns = communication.get_column("transfer_ns").to_numpy()[rows.row]
     waited, sent = awaited(graph, events), issued(graph, rows.activity, transfer_ns)
-    first_ns = int(graph.times_ns.min()) if len(graph.times_ns) else 0
+    used = _used(graph)
+    first_ns = int(graph.times_ns[used].min()) if len(used) else 0
     begins_ns = first_ns if begins_ns is None else min(begins_ns, first_ns)
-    work = work_of(graph, events)
-    lane = lane_of(work, _cuts(graph, sent, begins_ns), waited.last, over_ns, begins_ns)
+    cuts = _cuts(graph, sent, used, begins_ns)
+    lane = lane_of(work_of(graph, events), cuts, waited.last, over_ns, begins_ns)
     nodes = ordered(lane, sent, waits_of(lane, waited, over_ns, event))
     kept = reduced(nodes.before, nodes.after, (nodes.issued != NONE).astype(np.int64))
     deps = NodeDeps.of_pairs(kept.before, kept.after, np.arange(len(nodes.entry)))
@@ -71,11 +72,24 @@ def rank_as_lane(graph: RankGraph, communication: pl.DataFrame, begins_ns: int |
     )
 
 
-def _cuts(graph: RankGraph, sent: Issued, begins_ns: int) -> Cuts:
+def _in_graph(rows: Communication, graph: RankGraph) -> Communication:
+    """The rows of what happens here: of a part of a trace, other communication is there for what waits for it."""
+    here = np.isin(moment(rows.activity, Point.END), graph.edges.after)
+    return Communication(rows.row[here], rows.activity[here])
+
+
+def _used(graph: RankGraph) -> _Ints:
+    """The moments that wait or are waited for, by their times."""
+    used = np.unique(np.r_[graph.edges.before, graph.edges.after])
+    by_time: _Ints = used[np.argsort(graph.times_ns[used], kind="stable")]
+    return by_time
+
+
+def _cuts(graph: RankGraph, sent: Issued, used: _Ints, begins_ns: int) -> Cuts:
     """Where communication is issued, where steps begin and end, and the last moment of all."""
     marks = step_marks(graph).get_column("activity").to_numpy()
-    last = np.flatnonzero(graph.times_ns == graph.times_ns.max(initial=begins_ns))[-1:]
-    moments = np.r_[moment(marks, Point.START), moment(marks, Point.END), last]
+    moments = np.r_[moment(marks, Point.START), moment(marks, Point.END)]
+    moments = np.r_[moments[np.isin(moments, used)], used[-1:]]
     cuts = Cuts(np.r_[sent.at_ns, graph.times_ns[moments]], np.r_[sent.moment, moments])
     inside = cuts.time_ns > begins_ns
     return Cuts(cuts.time_ns[inside], cuts.moment[inside])

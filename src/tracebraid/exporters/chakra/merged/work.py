@@ -57,8 +57,12 @@ def work_of(graph: RankGraph, communicates: _Ints) -> Work:
         pl.col("stream").is_not_null().alias("device"),
     )
     works, device = (kinds.get_column(name).to_numpy() for name in kinds.columns)
+    edges = graph.edges
+    # Of a part of a trace, other work is there for what waits for it.
+    chosen = np.zeros(len(works), dtype=np.bool_)
+    chosen[edges.activity[edges.kind == EdgeKind.DEVICE]] = True
     # Communication on a device of which no node is known takes its time on the lane.
-    chosen = device & works
+    chosen &= device & works
     chosen[communicates] = False
     return _of_devices(graph, np.flatnonzero(chosen)) if chosen.any() else _of_threads(graph)
 
