@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.exporters.chakra.planned import REPLICATE, SHRINK, disagreements, plan_of, stuck_ranks
 from tests.unit.linking.ranks.made_members import MadeJob
 from tracebraid.errors import InputError
+from tracebraid.exporters.chakra.consistent_order import Rows, consistent_order
 from tracebraid.model.collectives.group_ranks import text_of_ranks
 
 _KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
@@ -158,3 +159,37 @@ def test_worlds_that_are_shrunk_or_replicated_end_too(seed: int, world: int, dat
     assert stuck_ranks(replicated) == []
     assert disagreements(replicated) == []
     assert replicated.communication.height == len(job.rows)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 100_000), st.integers(2, 6), st.integers(1, 60), st.booleans())
+def test_clocks_that_say_nothing_of_each_other_do_not_hide_the_order(
+    seed: int, world: int, count: int, pairs: bool
+) -> None:
+    rows = program(seed, world, count, pairs).rows
+    halves = [(row["truth"], row["type"] == "recv") for row in rows]
+    items = {half: number for number, half in enumerate(dict.fromkeys(halves))}
+    receives = [truth for truth, is_receive in items if is_receive]
+    columns = [
+        np.array(values, dtype=np.int64)
+        for values in (
+            [row["rank"] for row in rows],
+            [items[half] for half in halves],
+            [row["stream"] for row in rows],
+            [row["start_ns"] for row in rows],
+            [row["end_ns"] for row in rows],
+            [items[truth, False] for truth in receives],
+            [items[truth, True] for truth in receives],
+        )
+    ]
+    given_rows = Rows(*columns)
+    found = consistent_order(given_rows)
+    assert not found.broken.any()
+    first_of = dict(zip(given_rows.item.tolist(), found.order.tolist(), strict=True))
+    assert [first_of[item] for item in given_rows.item.tolist()] == found.order.tolist()
+    assert all(first_of[items[truth, False]] < first_of[items[truth, True]] for truth in receives)
+    for rank in range(world):
+        own = np.flatnonzero(given_rows.rank == rank)
+        own = own[np.argsort(found.order[own])]
+        earliest = np.minimum.accumulate(given_rows.end_ns[own][::-1])[::-1]
+        assert (earliest > given_rows.start_ns[own]).all()
