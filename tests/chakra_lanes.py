@@ -1,4 +1,4 @@
-"""Ranks with one compute lane, replayed: each node when all that it waits for ended, and one at a time for each lane."""
+"""Ranks with one compute lane, replayed: each node when what it waits for ended, and one at a time for each lane."""
 
 from __future__ import annotations
 
