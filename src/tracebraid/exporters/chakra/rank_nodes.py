@@ -10,16 +10,14 @@ from tracebraid.exporters.chakra.gaps import delayed
 from tracebraid.exporters.chakra.network import network_of
 from tracebraid.exporters.chakra.node_columns import node_columns
 from tracebraid.exporters.chakra.reduction import reduced
+from tracebraid.exporters.chakra.schema_version import SCHEMA_VERSION
 from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
 from tracebraid.model.chakra.codes import Detail
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.graph.rank_graph import RankGraph
 
-__all__ = ["SCHEMA_VERSION", "rank_nodes"]
-
-SCHEMA_VERSION = "0.0.4"
-"""Of Chakra's schema, as the metadata of its files says."""
+__all__ = ["rank_nodes"]
 
 
 def rank_nodes(graph: RankGraph, communication: pl.DataFrame, detail: Detail = Detail.FULL) -> ChakraRank:

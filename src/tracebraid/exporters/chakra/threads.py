@@ -135,5 +135,5 @@ def _followed(firsts: _Ints, following: _Ints, count: int) -> tuple[_Ints, _Ints
         while current >= 0:
             moments[filled], thread[filled] = current, index
             filled += 1
-            current = following[moment]
+            current = following[current]
     return moments, thread
