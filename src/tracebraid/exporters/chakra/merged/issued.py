@@ -101,12 +101,12 @@ def _over_before(end_ns: _Ints, block: _Ints) -> _Ints:
 def _ready(graph: RankGraph, activity: _Ints) -> _Ready:
     events, event = np.unique(activity, return_inverse=True)
     starts = moment(events, Point.START)
-    place = np.full(len(graph.times_ns), NONE, dtype=np.int64)
-    place[starts] = np.arange(len(events))
+    position = np.full(len(graph.times_ns), NONE, dtype=np.int64)
+    position[starts] = np.arange(len(events))
     communicates = np.zeros(len(graph.times_ns), dtype=np.bool_)
     communicates[moment(events, Point.END)] = True
-    edges = graph.edges[place[graph.edges.after] != NONE]
-    number, ready_ns = place[edges.after], graph.times_ns[edges.before] + edges.work_ns
+    edges = graph.edges[position[graph.edges.after] != NONE]
+    number, ready_ns = position[edges.after], graph.times_ns[edges.before] + edges.work_ns
     behind = communicates[edges.before]
     ready_behind_ns, last = _latest(number[behind], ready_ns[behind], edges.before[behind], len(events))
     other_ns, other = _latest(number[~behind], ready_ns[~behind], edges.before[~behind], len(events))

@@ -60,7 +60,7 @@ def rank_as_lane(graph: RankGraph, communication: pl.DataFrame, begins_ns: int |
     kept = reduced(nodes.before, nodes.after, (nodes.issued != NONE).astype(np.int64))
     deps = NodeDeps.of_pairs(kept.before, kept.after, np.arange(len(nodes.entry)))
     found = node_columns(graph, *_tasks(graph, rows, lane, nodes), communication, Detail.MERGED)
-    found = _on_one_lane(found, lane, sent, nodes)
+    found = _as_lane(found, lane, sent, nodes)
     return ChakraRank(
         graph.rank,
         SCHEMA_VERSION,
@@ -117,7 +117,7 @@ def _tasks(
     return Tasks(nothing, nothing, kind, owner, row, is_sent.astype(np.int64)), spans
 
 
-def _on_one_lane(found: pl.DataFrame, lane: Lane, sent: Issued, nodes: Ordered) -> pl.DataFrame:
+def _as_lane(found: pl.DataFrame, lane: Lane, sent: Issued, nodes: Ordered) -> pl.DataFrame:
     """With durations in us, and what was cut or covered; without streams."""
     is_sent = nodes.issued != NONE
     of_lane, of_sent = nodes.entry, nodes.issued
