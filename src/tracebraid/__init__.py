@@ -100,6 +100,7 @@ if _TYPE_CHECKING:
         repair,
         report,
         roofline,
+        run_chakra,
         short_kernels,
         sql,
         step_spread,
@@ -122,6 +123,7 @@ if _TYPE_CHECKING:
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
     )
+    from tracebraid.api.chakra.running import ChakraHardware
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -140,6 +142,7 @@ if _TYPE_CHECKING:
         WrongTraceError,
     )
     from tracebraid.model.cache_info import CacheInfo
+    from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
     from tracebraid.model.chakra.codes import (
         CollectiveCommType,
     )
@@ -197,6 +200,9 @@ __all__ = [
     "Caution",
     "CautionCode",
     "ChainJob",
+    "ChakraHardware",
+    "ChakraRun",
+    "ChakraRunNote",
     "Change",
     "Check",
     "CheckedRank",
@@ -345,6 +351,7 @@ __all__ = [
     "repair",
     "report",
     "roofline",
+    "run_chakra",
     "short_kernels",
     "sql",
     "step_spread",

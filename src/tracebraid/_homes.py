@@ -11,6 +11,8 @@ HOMES = {
     ),
     "tracebraid.model.chakra.codes": "CollectiveCommType",
     "tracebraid.api.chakra.generating": "GeneratedChakra",
+    "tracebraid.api.chakra.running": "ChakraHardware",
+    "tracebraid.model.chakra.chakra_run": "ChakraRun ChakraRunNote",
     "tracebraid.api": (
         "accelerator activations advise allocations allocator allocator_calls analyses analyze "
         "annotation_kernels batch_sizes breakdown build_recorder cache_info capture check clear_cache "
@@ -22,7 +24,7 @@ HOMES = {
         "launch_bound launch_events launchers launches link links_of_text matched_groups memory_at_peak "
         "memory_growth memory_kept memory_peak memory_timeline metric metrics mfu modules op_costs "
         "op_kernel_sequences open ops overlap pack python_frames queue_lengths queue_series rank_steps "
-        "rank_waits read_execution_trace read_timeline recomputation repair report roofline short_kernels "
+        "rank_waits read_execution_trace read_timeline recomputation repair report roofline run_chakra short_kernels "
         "sql step_spread step_times steps straggler_metrics stragglers stream_idle sweep sync_calls syncs "
         "token_times user_annotations validity what_if write_et_plus write_path_overlay write_report"
     ),

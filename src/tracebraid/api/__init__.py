@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         generate_chakra,
         links_of_text,
     )
+    from tracebraid.api.chakra.running import ChakraHardware, run_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -163,6 +164,7 @@ __all__ = [
     "ENGINES",
     "IN_PROCESS",
     "QUERY_MEMORY_BYTES",
+    "ChakraHardware",
     "ExportOptions",
     "Exported",
     "GeneratedChakra",
@@ -292,6 +294,7 @@ __all__ = [
     "report_of",
     "roofline",
     "run_captured",
+    "run_chakra",
     "settings_of",
     "short_kernels",
     "sql",
@@ -318,6 +321,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
     "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
