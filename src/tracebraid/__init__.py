@@ -27,6 +27,7 @@ if _TYPE_CHECKING:
         cache_info,
         capture,
         check,
+        check_chakra,
         clear_cache,
         clocks,
         collective_bandwidth,
@@ -239,6 +240,7 @@ __all__ = [
     "cache_info",
     "capture",
     "check",
+    "check_chakra",
     "clear_cache",
     "clocks",
     "collective_bandwidth",
@@ -330,8 +332,8 @@ __all__ = [
 _HOMES = {
     "tracebraid.api": (
         "activations advise allocations allocator allocator_calls analyses analyze annotation_kernels "
-        "batch_sizes breakdown build_recorder cache_info capture check clear_cache clocks collective_bandwidth "
-        "collective_fit "
+        "batch_sizes breakdown build_recorder cache_info capture check check_chakra clear_cache clocks "
+        "collective_bandwidth collective_fit "
         "collective_imbalance collective_ranks collective_totals collectives comparison_report copies copy_bandwidth "
         "copy_bandwidth_series counters critical_path demo_path dependency_graph detectors diff "
         "export exposed_collectives full_queue graph_coverage graph_kernels graph_replays idle_blame idle_causes "

@@ -52,7 +52,9 @@ COMMANDS: dict[str, dict[str, Any]] = {
 }
 """The names of the commands, in the order of the help, and their context settings."""
 
-CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {}
+CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
+    "check": {},
+}
 """Those of `tracebraid chakra`."""
 
 _CHAKRA_HELP = """Work on Chakra's .et files: read, check, show, simulate, generate and convert them."""

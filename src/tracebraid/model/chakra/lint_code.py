@@ -58,6 +58,7 @@ class LintCode(str, Enum):
     DEADLOCK = "deadlock"
     # What ASTRA-sim does not do
     ASTRA_SINGLE_RANK = "astra-single-rank"
+    ASTRA_WORLD_GROUP = "astra-world-group"
     ASTRA_COLLECTIVE = "astra-collective"
     ASTRA_SIZE_ZERO = "astra-size-zero"
     ASTRA_TAG_MISSING = "astra-tag-missing"

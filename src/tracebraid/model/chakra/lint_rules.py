@@ -250,6 +250,14 @@ LINT_RULES: dict[LintCode, LintRule] = {
         "Export with --missing replicate, or run it with `tracebraid chakra run`",
         "Its networks have two ranks or more.",
     ),
+    _C.ASTRA_WORLD_GROUP: LintRule(
+        _ERROR,
+        "collective {position:,} of all ranks comes after {first:,} collectives on rank {first_rank} and after "
+        "{other:,} on rank {other_rank}: ASTRA-sim never ends it",
+        "Give the group of all ranks a number of its own, in pg_name and in the comm-group file",
+        "ASTRA-sim numbers messages of the group without a name by all collectives that the rank has issued before, "
+        "whatever their group, so ranks that issued others of other groups do not meet.",
+    ),
     _C.ASTRA_COLLECTIVE: LintRule(
         _WARNING,
         "ASTRA-sim has no {type}",
