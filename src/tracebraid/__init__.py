@@ -11,8 +11,11 @@ Names are loaded when they are first used, so that `import tracebraid` costs nex
 import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from tracebraid._homes import HOMES as _HOMES
+
 if _TYPE_CHECKING:
     from tracebraid.api import (
+        accelerator,
         activations,
         advise,
         allocations,
@@ -49,6 +52,7 @@ if _TYPE_CHECKING:
         export,
         exposed_collectives,
         full_queue,
+        generate_chakra,
         graph_coverage,
         graph_kernels,
         graph_replays,
@@ -69,6 +73,7 @@ if _TYPE_CHECKING:
         launchers,
         launches,
         link,
+        links_of_text,
         matched_groups,
         memory_at_peak,
         memory_growth,
@@ -115,6 +120,9 @@ if _TYPE_CHECKING:
         write_path_overlay,
         write_report,
     )
+    from tracebraid.api.chakra.generating import (
+        GeneratedChakra,
+    )
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -133,6 +141,23 @@ if _TYPE_CHECKING:
         WrongTraceError,
     )
     from tracebraid.model.cache_info import CacheInfo
+    from tracebraid.model.chakra.codes import (
+        CollectiveCommType,
+    )
+    from tracebraid.model.chakra.workloads import (
+        Accelerator,
+        ChainJob,
+        CollectiveLink,
+        ComputeLink,
+        MessageJob,
+        MessagePattern,
+        Parallelism,
+        TrainingSteps,
+        Transformer,
+        TransformerJob,
+    )
+    from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
+    from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
@@ -163,6 +188,7 @@ if _TYPE_CHECKING:
     from tracebraid.version import __version__
 
 __all__ = [
+    "Accelerator",
     "Advice",
     "Analysis",
     "Answer",
@@ -173,12 +199,18 @@ __all__ = [
     "CaptureWarning",
     "Caution",
     "CautionCode",
+    "ChainJob",
+    "ChakraCheck",
     "Change",
     "Check",
+    "CheckedChakraRank",
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
+    "CollectiveCommType",
+    "CollectiveLink",
     "Comparison",
+    "ComputeLink",
     "Coverage",
     "CoverageError",
     "CriticalPath",
@@ -195,13 +227,18 @@ __all__ = [
     "FileInfo",
     "Finding",
     "FindingCode",
+    "GeneratedChakra",
     "InputError",
     "Job",
     "JobDetector",
     "LinkedTrace",
+    "LintCode",
+    "LintFinding",
     "LostWorkerError",
     "Matched",
     "Matching",
+    "MessageJob",
+    "MessagePattern",
     "Metric",
     "MissingLibraryError",
     "Need",
@@ -211,14 +248,19 @@ __all__ = [
     "OutputError",
     "OverRanks",
     "Packed",
+    "Parallelism",
     "ProgramError",
     "QueryError",
+    "RankNode",
     "Repair",
     "ReplayError",
     "Report",
     "Severity",
     "Timeline",
     "TracebraidError",
+    "TrainingSteps",
+    "Transformer",
+    "TransformerJob",
     "Unit",
     "Verb",
     "WhatIf",
@@ -226,6 +268,7 @@ __all__ = [
     "Where",
     "WrongTraceError",
     "__version__",
+    "accelerator",
     "activations",
     "advise",
     "allocations",
@@ -262,6 +305,7 @@ __all__ = [
     "export",
     "exposed_collectives",
     "full_queue",
+    "generate_chakra",
     "graph_coverage",
     "graph_kernels",
     "graph_replays",
@@ -282,6 +326,7 @@ __all__ = [
     "launchers",
     "launches",
     "link",
+    "links_of_text",
     "matched_groups",
     "memory_at_peak",
     "memory_growth",
@@ -329,58 +374,6 @@ __all__ = [
     "write_report",
 ]
 
-_HOMES = {
-    "tracebraid.api": (
-        "activations advise allocations allocator allocator_calls analyses analyze annotation_kernels "
-        "batch_sizes breakdown build_recorder cache_info capture check check_chakra clear_cache clocks "
-        "collective_bandwidth collective_fit "
-        "collective_imbalance collective_ranks collective_totals collectives comparison_report copies copy_bandwidth "
-        "copy_bandwidth_series counters critical_path demo_path dependency_graph detectors diff "
-        "export exposed_collectives full_queue graph_coverage graph_kernels graph_replays idle_blame idle_causes "
-        "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
-        "kernels kernels_by_op late_arrivals launch_bound launch_events launchers launches link "
-        "matched_groups memory_at_peak memory_growth memory_kept memory_peak memory_timeline metric metrics "
-        "mfu modules op_costs op_kernel_sequences open ops overlap pack python_frames queue_lengths queue_series "
-        "rank_steps rank_waits read_execution_trace read_timeline recomputation repair report roofline "
-        "short_kernels sql step_spread step_times steps straggler_metrics stragglers stream_idle sweep "
-        "sync_calls syncs token_times user_annotations validity what_if write_et_plus write_path_overlay "
-        "write_report"
-    ),
-    "tracebraid.errors": (
-        "ArgumentError CaptureError CaptureWarning CoverageError EngineError InputError LostWorkerError "
-        "MissingLibraryError NotATraceError OutputError ProgramError QueryError TracebraidError WrongTraceError"
-    ),
-    "tracebraid.recorders.observer": "ExecutionTraceObserver",
-    "tracebraid.recorders.session.capture": "Capture",
-    "tracebraid.model.questions.advice": "Advice",
-    "tracebraid.model.questions.analysis": "Analysis Answer Family Need",
-    "tracebraid.model.check": "Check CheckedRank Diagnosis Repair Severity",
-    "tracebraid.model.questions.detector": "Detector JobDetector",
-    "tracebraid.model.questions.comparison": "Caution CautionCode Comparison",
-    "tracebraid.model.coverage": "Coverage",
-    "tracebraid.model.execution_trace": "ExecutionTrace",
-    "tracebraid.api.exports.options": "ExportOptions Exported",
-    "tracebraid.model.export_format": "ExportFormat",
-    "tracebraid.model.file_info": "FileInfo",
-    "tracebraid.model.report.parts": "Report",
-    "tracebraid.model.finding": "Finding",
-    "tracebraid.model.finding_code": "FindingCode",
-    "tracebraid.model.graph.change": "Change Verb Where",
-    "tracebraid.model.graph.critical_path": "CriticalPath",
-    "tracebraid.model.graph.dependency_graph": "DependencyGraph",
-    "tracebraid.model.graph.replay_error": "ReplayError",
-    "tracebraid.model.graph.what_if": "WhatIf WhatIfNote",
-    "tracebraid.model.job": "Job",
-    "tracebraid.model.linked_trace": "LinkedTrace",
-    "tracebraid.model.matched": "ChosenIterations Matched",
-    "tracebraid.model.matching": "Matching",
-    "tracebraid.model.cache_info": "CacheInfo",
-    "tracebraid.model.packed": "Packed",
-    "tracebraid.model.questions.metric": "Metric OverRanks Unit",
-    "tracebraid.model.reason": "ChoiceReason OrphanKind OrphanReason",
-    "tracebraid.model.timeline": "Timeline",
-    "tracebraid.version": "__version__",
-}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 

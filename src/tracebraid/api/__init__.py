@@ -95,6 +95,12 @@ if TYPE_CHECKING:
     from tracebraid.api.building import build_recorder
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
+    from tracebraid.api.chakra.generating import (
+        GeneratedChakra,
+        accelerator,
+        generate_chakra,
+        links_of_text,
+    )
     from tracebraid.api.chakra.checking import check_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
@@ -160,6 +166,7 @@ __all__ = [
     "QUERY_MEMORY_BYTES",
     "ExportOptions",
     "Exported",
+    "GeneratedChakra",
     "KnownDetectors",
     "Measured",
     "PathOptions",
@@ -172,6 +179,7 @@ __all__ = [
     "RankProfile",
     "ReportOptions",
     "TakenOfRank",
+    "accelerator",
     "activations",
     "advice_of_ranks",
     "advise",
@@ -218,6 +226,7 @@ __all__ = [
     "export_reports",
     "exposed_collectives",
     "full_queue",
+    "generate_chakra",
     "graph_coverage",
     "graph_kernels",
     "graph_of_ranks",
@@ -243,6 +252,7 @@ __all__ = [
     "launches",
     "link",
     "linked_parts",
+    "links_of_text",
     "matched_groups",
     "measured",
     "memory_at_peak",
@@ -310,6 +320,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
         "known_detectors rank_advice"

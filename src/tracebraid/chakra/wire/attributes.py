@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tracebraid.chakra.wire.attribute_columns import ATTRIBUTE_COLUMNS, AttributeKind
 from tracebraid.chakra.wire.attribute_values import TYPE_ONLY, kind_of, value_of
-from tracebraid.chakra.wire.fields import LENGTH, Fields, Slices, fields_of
+from tracebraid.chakra.wire.fields import Fields, Slices, fields_of
 from tracebraid.chakra.wire.messages import messages
 from tracebraid.chakra.wire.plain import ATTRIBUTE_FIELDS, NotPlainError, code_names, text_column, unexpected
 from tracebraid.chakra.wire.texts import numbered_texts
@@ -86,8 +86,8 @@ def _held(data: bytes, attributes: Slices, node: _Ints) -> _Held:
         raise NotPlainError
     value = np.full(len(attributes), -1, dtype=np.int64)
     value[fields.row[of_value]] = of_value
-    value[fields.row[fields.of(_DOC_STRING, LENGTH)]] = -1
-    names = fields.of(_NAME, LENGTH)
+    value[fields.row[fields.of(_DOC_STRING)]] = -1
+    names = fields.of(_NAME)
     number, texts = numbered_texts(data, fields.slices(names))
     known = {name.encode(): index for index, name in enumerate(ATTRIBUTE_COLUMNS)}
     column = np.full(len(attributes), -1, dtype=np.int64)

@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
 
-__all__ = ["FIXED32", "FIXED64", "LENGTH", "VARINT", "Fields", "Slices", "fields_of", "packed_varints"]
+__all__ = [
+    "FIXED32",
+    "FIXED64",
+    "LENGTH",
+    "VARINT",
+    "Fields",
+    "Packed",
+    "Slices",
+    "fields_of",
+    "packed_varints",
+]
 
 _Ints = NDArray[np.int64]
 _Bytes = NDArray[np.uint8]
@@ -52,7 +62,7 @@ class Fields:
         wire_type: how its value is written.
         value: of a number its bits; of a text, a message or a packed list its first byte.
         stop: the byte behind the value.
-        minimal: whether its tag, and its value or length, are written in as few bytes as they can be.
+        minimal: whether its value or length is written in as few bytes as it can be.
         readable: of each message, not of each field; one that is not has no fields here.
     """
 
@@ -64,10 +74,9 @@ class Fields:
     minimal: NDArray[np.bool_]
     readable: NDArray[np.bool_]
 
-    def of(self, number: int, *wire_types: int) -> _Ints:
+    def of(self, number: int) -> _Ints:
         """The rows of one field."""
-        found = self.number == number
-        return np.flatnonzero(found & np.isin(self.wire_type, wire_types))
+        return np.flatnonzero(self.number == number)
 
     def slices(self, rows: _Ints) -> Slices:
         """Where the values of some rows lie."""
@@ -83,23 +92,38 @@ def fields_of(data: bytes, messages: Slices) -> Fields:
     """
     array = np.frombuffer(data, dtype=np.uint8)
     readable = np.ones(len(messages), dtype=np.bool_)
-    none = np.zeros((0, 5), dtype=np.int64)
-    found = np.zeros((_take_apart(array, messages.spans(), none, readable), 5), dtype=np.int64)
+    none = np.zeros((5, 0), dtype=np.int64)
+    found = np.zeros((5, _take_apart(array, messages.spans(), none, readable)), dtype=np.int64)
     _take_apart(array, messages.spans(), found, readable)
-    row, tag, value, stop, minimal = (np.ascontiguousarray(column) for column in found.T)
-    return Fields(row, tag >> 3, (tag & 7).astype(np.uint8), value, stop, minimal.astype(np.bool_), readable)
+    row, tag, value, stop, minimal = found
+    wire_type = (tag & 7).astype(np.uint8)
+    return Fields(row, tag >> 3, wire_type, value, stop, minimal.astype(np.bool_), readable)
 
 
-def packed_varints(data: bytes, lists: Slices) -> tuple[_Ints, _Ints]:
-    """The numbers of packed lists: of each its list, and its bits.
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """The numbers of packed lists.
 
-    A list whose last number has no end, or with a number of more than 10 bytes, has none after it.
+    Args:
+        row: the list of each number.
+        value: its bits.
+        readable: of each list whether it consists of whole numbers.
+        minimal: of each list whether all are written in as few bytes as they can be.
     """
+
+    row: _Ints
+    value: _Ints
+    readable: NDArray[np.bool_]
+    minimal: NDArray[np.bool_]
+
+
+def packed_varints(data: bytes, lists: Slices) -> Packed:
+    """Take packed lists apart."""
     array = np.frombuffer(data, dtype=np.uint8)
-    most = int((lists.stop - lists.start).sum())
-    found = np.zeros((most, 2), dtype=np.int64)
-    count = _unpack(array, lists.start, lists.stop, found)
-    return found[:count, 0].copy(), found[:count, 1].copy()
+    found = np.zeros((2, int((lists.stop - lists.start).sum())), dtype=np.int64)
+    flags = np.ones((2, len(lists)), dtype=np.bool_)
+    count = _unpack(array, lists.spans(), found, flags)
+    return Packed(found[0, :count], found[1, :count], flags[0], flags[1])
 
 
 @compiled
@@ -125,7 +149,7 @@ def _take_apart(data: _Bytes, spans: _Ints, found: _Ints, readable: NDArray[np.b
             size = np.int64(0)
             if tag == 0:
                 tag, kind = number, number & 7
-                if tag < 8 or tag >= 1 << 32 or kind == 3 or kind == 4 or kind > 5:
+                if minimal == 0 or tag < 8 or tag >= 1 << 32 or kind == 3 or kind == 4 or kind > 5:
                     readable[message] = False
                 if kind == 0 or kind == 2:
                     continue
@@ -138,9 +162,9 @@ def _take_apart(data: _Bytes, spans: _Ints, found: _Ints, readable: NDArray[np.b
             for byte in range(size if kind != 2 else 0):
                 number |= np.int64(data[at + byte]) << (8 * byte)
             at += size
-            if count < len(found):
-                found[count, 0], found[count, 1], found[count, 2] = message, tag, number
-                found[count, 3], found[count, 4] = at, minimal
+            if count < found.shape[1]:
+                found[0, count], found[1, count], found[2, count] = message, tag, number
+                found[3, count], found[4, count] = at, minimal
             count += 1
             tag, minimal = 0, 1
         if not readable[message]:
@@ -149,18 +173,22 @@ def _take_apart(data: _Bytes, spans: _Ints, found: _Ints, readable: NDArray[np.b
 
 
 @compiled
-def _unpack(data: _Bytes, start: _Ints, stop: _Ints, found: _Ints) -> int:
+def _unpack(data: _Bytes, spans: _Ints, found: _Ints, flags: NDArray[np.bool_]) -> int:
+    """Fill in the list and the bits of each number, and the flags of each list; returns how many numbers there are."""
     count = 0
-    for row in range(len(start)):
-        number, shift = 0, 0
-        for at in range(start[row], stop[row]):
-            if shift > 63:
+    for row in range(len(spans)):
+        number, shift = np.int64(0), 0
+        for at in range(spans[row, 0], spans[row, 1]):
+            if shift == 63 and data[at] > 1:
                 break
             number |= (np.int64(data[at]) & 0x7F) << shift
             shift += 7
             if data[at] < 0x80:
-                found[count, 0] = row
-                found[count, 1] = number
+                if data[at] == 0 and shift > 7:
+                    flags[1, row] = False
+                found[0, count] = row
+                found[1, count] = number
                 count += 1
-                number, shift = 0, 0
+                number, shift = np.int64(0), 0
+        flags[0, row] = shift == 0
     return count

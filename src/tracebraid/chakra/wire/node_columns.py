@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.chakra.wire.attributes import attribute_columns
-from tracebraid.chakra.wire.fields import LENGTH, VARINT, Fields, Slices, fields_of, packed_varints
+from tracebraid.chakra.wire.fields import LENGTH, Fields, Slices, fields_of, packed_varints
 from tracebraid.chakra.wire.plain import (
     IO_FIELDS,
     NODE_FIELDS,
@@ -64,7 +64,7 @@ def node_columns(data: bytes, nodes: Slices) -> NodeColumns:
     if wrong.any():
         raise NotPlainError
     count = len(nodes)
-    names = fields.of(_NAME, LENGTH)
+    names = fields.of(_NAME)
     start, duration = (_numbers(fields, member, count) for member in (_START, _DURATION))
     columns = {
         "node_id": pl.Series(_numbers(fields, _ID, count)),
@@ -74,7 +74,7 @@ def node_columns(data: bytes, nodes: Slices) -> NodeColumns:
         "duration_micros": _positive(duration, duration >= 0),
     }
     columns |= _io_columns(data, fields, count)
-    attributes = fields.of(_ATTRIBUTES, LENGTH)
+    attributes = fields.of(_ATTRIBUTES)
     columns |= attribute_columns(data, fields.slices(attributes), fields.row[attributes], count)
     return NodeColumns(
         pl.DataFrame(columns),
@@ -86,7 +86,7 @@ def node_columns(data: bytes, nodes: Slices) -> NodeColumns:
 
 def _numbers(fields: Fields, member: int, count: int) -> _Ints:
     """A number of each node; 0 where it is not written, as protobuf has it."""
-    rows = fields.of(member, VARINT)
+    rows = fields.of(member)
     found = np.zeros(count, dtype=np.int64)
     found[fields.row[rows]] = fields.value[rows]
     return found
@@ -98,11 +98,15 @@ def _positive(values: _Ints, valid: NDArray[np.bool_]) -> pl.Series:
 
 def _deps(data: bytes, fields: Fields, member: int) -> tuple[_Ints, _Ints]:
     """The row of each entry and its id, in the order of the file, packed or not."""
-    lists, single = fields.of(member, LENGTH), fields.of(member, VARINT)
-    of_list, ids = packed_varints(data, fields.slices(lists))
-    position = np.concatenate([lists[of_list], single])
+    rows = fields.of(member)
+    is_list = fields.wire_type[rows] == LENGTH
+    lists, single = rows[is_list], rows[~is_list]
+    packed = packed_varints(data, fields.slices(lists))
+    if not packed.readable.all():
+        raise NotPlainError
+    position = np.concatenate([lists[packed.row], single])
     order = np.argsort(position, kind="stable")
-    return fields.row[position[order]], np.concatenate([ids, fields.value[single]])[order]
+    return fields.row[position[order]], np.concatenate([packed.value, fields.value[single]])[order]
 
 
 def _io_columns(data: bytes, fields: Fields, count: int) -> dict[str, pl.Series]:
@@ -114,13 +118,13 @@ def _io_columns(data: bytes, fields: Fields, count: int) -> dict[str, pl.Series]
 
 
 def _io_texts(data: bytes, fields: Fields, member: int, count: int) -> dict[str, pl.Series]:
-    rows = fields.of(member, LENGTH)
+    rows = fields.of(member)
     within = fields_of(data, fields.slices(rows))
     if unexpected(within, IO_FIELDS).any():
         raise NotPlainError
     found = {}
     for number, name in _IO_MEMBERS.items():
-        texts = within.of(number, LENGTH)
+        texts = within.of(number)
         node = fields.row[rows[within.row[texts]]]
         found[name] = text_column(data, within.slices(texts), node, count)
     return found

@@ -235,6 +235,8 @@ def _typed(nodes: pl.DataFrame, row: int, name: str, item: object) -> object:
         return None
     if name == "comm_type":
         value = int(_numbers_of(nodes[[row]], name, CollectiveCommType)[0])
+    if isinstance(value, bool) and item[TYPE_ONLY] != "bool_val":
+        value = int(value)
     return {item[TYPE_ONLY]: value} | {key: text for key, text in item.items() if key != TYPE_ONLY}
 
 

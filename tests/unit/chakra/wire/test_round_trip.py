@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -59,7 +60,7 @@ def plain(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col(pl.Categorical).cast(pl.String))
 
 
-def parsed(path: Path) -> list[object]:
+def parsed(path: Path) -> list[Any]:
     """The nodes of a file as protobuf reads them, each message in the bytes that it would write."""
     found = []
     for batch in open_frames(path).batches():

@@ -24,7 +24,7 @@ SHRINK, REPLICATE = MissingRanks.SHRINK, MissingRanks.REPLICATE
 def linked_job(job: MadeJob, present: Sequence[int] | None = None) -> LinkedRanks:
     """The ranks of a job that have a trace, linked with each other."""
     ranks = list(range(job.world)) if present is None else list(present)
-    rows = job.frame().select(MEMBERS.polars_schema()) if job.rows else MEMBERS.empty()
+    rows = job.frame().select(*MEMBERS.polars_schema()) if job.rows else MEMBERS.empty()
     parts = [RankParts(facts([rank], job.world), rows.filter(pl.col("rank") == rank)) for rank in ranks]
     return link_ranks(parts)
 
@@ -83,7 +83,9 @@ def _can_pass(
     assert rank in members
     what = ("type", "comm_type", "comm_size", "pg_name")
     there = [lanes[other][at[other]] for other in members if at[other] < len(lanes[other])]
-    if len(there) < len(members) or any([one[name] for name in what] != [node[name] for name in what] for one in there):
+    if len(there) < len(members) or any(
+        [one[name] for name in what] != [node[name] for name in what] for one in there
+    ):
         return False
     for other in members:
         at[other] += 1
@@ -98,4 +100,6 @@ def disagreements(plan: JobPlan) -> list[tuple[object, ...]]:
         by_order[order, group].add(rank)
     world = list(range(len(plan.ranks)))
     groups = plan.comm_groups()
-    return [key for key, ranks in by_order.items() if ranks != set(world if key[1] is None else groups[key[1]])]
+    return [
+        key for key, ranks in by_order.items() if ranks != set(world if key[1] is None else groups[key[1]])
+    ]
