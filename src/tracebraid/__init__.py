@@ -144,6 +144,8 @@ if _TYPE_CHECKING:
     from tracebraid.model.chakra.codes import (
         CollectiveCommType,
     )
+    from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
+    from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.chakra.workloads import (
         Accelerator,
         ChainJob,
@@ -156,8 +158,6 @@ if _TYPE_CHECKING:
         Transformer,
         TransformerJob,
     )
-    from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
-    from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace

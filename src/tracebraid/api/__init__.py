@@ -95,13 +95,13 @@ if TYPE_CHECKING:
     from tracebraid.api.building import build_recorder
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
+    from tracebraid.api.chakra.checking import check_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
         accelerator,
         generate_chakra,
         links_of_text,
     )
-    from tracebraid.api.chakra.checking import check_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (

@@ -19,6 +19,7 @@ class LintCode(str, Enum):
     # Files and ranks
     FILE_UNREADABLE = "file-unreadable"
     FILE_DAMAGED = "file-damaged"
+    FILE_NOTED = "file-noted"
     RANK_TWICE = "rank-twice"
     RANKS_MISSING = "ranks-missing"
     # Nodes of one rank

@@ -39,10 +39,16 @@ LINT_RULES: dict[LintCode, LintRule] = {
         "The file is not there, is cut, or is no `.et` file. Its rank is left out of all further checks.",
     ),
     _C.FILE_DAMAGED: LintRule(
-        _WARNING,
+        _ERROR,
         "{problem}",
         _REWRITE,
-        "The reader noticed something and read the rest: simulators may stop there.",
+        "Something in the file is lost. The rest was read and is checked; simulators stop there, or run what is left.",
+    ),
+    _C.FILE_NOTED: LintRule(
+        _WARNING,
+        "{problem}",
+        "See whether the simulator reads the file as it is",
+        "The file is whole, and something in it is not as Chakra's own files have it.",
     ),
     _C.RANK_TWICE: LintRule(
         _ERROR,
