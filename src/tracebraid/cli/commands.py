@@ -54,6 +54,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
 
 CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
     "run": {},
+    "check": {},
     "generate": {},
 }
 """Those of `tracebraid chakra`."""
