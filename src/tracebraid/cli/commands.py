@@ -49,10 +49,13 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},
+    "chakra-jsonizer": {},
 }
 """The names of the commands, in the order of the help, and their context settings."""
 
-CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {}
+CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
+    "json": {},
+}
 """Those of `tracebraid chakra`."""
 
 _CHAKRA_HELP = """Work on Chakra's .et files: read, check, show, simulate, generate and convert them."""
