@@ -30,6 +30,7 @@ if _TYPE_CHECKING:
         cache_info,
         capture,
         check,
+        check_chakra,
         clear_cache,
         clocks,
         collective_bandwidth,
@@ -100,6 +101,7 @@ if _TYPE_CHECKING:
         repair,
         report,
         roofline,
+        run_chakra,
         short_kernels,
         sql,
         step_spread,
@@ -122,6 +124,7 @@ if _TYPE_CHECKING:
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
     )
+    from tracebraid.api.chakra.running import ChakraHardware
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -140,9 +143,12 @@ if _TYPE_CHECKING:
         WrongTraceError,
     )
     from tracebraid.model.cache_info import CacheInfo
+    from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
     from tracebraid.model.chakra.codes import (
         CollectiveCommType,
     )
+    from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
+    from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.chakra.workloads import (
         Accelerator,
         ChainJob,
@@ -197,8 +203,13 @@ __all__ = [
     "Caution",
     "CautionCode",
     "ChainJob",
+    "ChakraCheck",
+    "ChakraHardware",
+    "ChakraRun",
+    "ChakraRunNote",
     "Change",
     "Check",
+    "CheckedChakraRank",
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
@@ -227,6 +238,8 @@ __all__ = [
     "Job",
     "JobDetector",
     "LinkedTrace",
+    "LintCode",
+    "LintFinding",
     "LostWorkerError",
     "Matched",
     "Matching",
@@ -244,6 +257,7 @@ __all__ = [
     "Parallelism",
     "ProgramError",
     "QueryError",
+    "RankNode",
     "Repair",
     "ReplayError",
     "Report",
@@ -275,6 +289,7 @@ __all__ = [
     "cache_info",
     "capture",
     "check",
+    "check_chakra",
     "clear_cache",
     "clocks",
     "collective_bandwidth",
@@ -345,6 +360,7 @@ __all__ = [
     "repair",
     "report",
     "roofline",
+    "run_chakra",
     "short_kernels",
     "sql",
     "step_spread",

@@ -95,12 +95,14 @@ if TYPE_CHECKING:
     from tracebraid.api.building import build_recorder
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
+    from tracebraid.api.chakra.checking import check_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
         accelerator,
         generate_chakra,
         links_of_text,
     )
+    from tracebraid.api.chakra.running import ChakraHardware, run_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -163,6 +165,7 @@ __all__ = [
     "ENGINES",
     "IN_PROCESS",
     "QUERY_MEMORY_BYTES",
+    "ChakraHardware",
     "ExportOptions",
     "Exported",
     "GeneratedChakra",
@@ -196,6 +199,7 @@ __all__ = [
     "cache_info",
     "capture",
     "check",
+    "check_chakra",
     "check_min_saving",
     "check_options",
     "chosen_metrics",
@@ -292,6 +296,7 @@ __all__ = [
     "report_of",
     "roofline",
     "run_captured",
+    "run_chakra",
     "settings_of",
     "short_kernels",
     "sql",
@@ -318,6 +323,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
     "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
@@ -338,6 +344,7 @@ _HOMES = {
     "tracebraid.api.building": "build_recorder",
     "tracebraid.api.caching": "cache_info clear_cache",
     "tracebraid.api.capturing": "capture export_reports recorded_by_rank run_captured settings_of",
+    "tracebraid.api.chakra.checking": "check_chakra",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (
