@@ -30,6 +30,7 @@ if _TYPE_CHECKING:
         cache_info,
         capture,
         check,
+        check_chakra,
         clear_cache,
         clocks,
         collective_bandwidth,
@@ -146,6 +147,8 @@ if _TYPE_CHECKING:
     from tracebraid.model.chakra.codes import (
         CollectiveCommType,
     )
+    from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
+    from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.chakra.workloads import (
         Accelerator,
         ChainJob,
@@ -200,11 +203,13 @@ __all__ = [
     "Caution",
     "CautionCode",
     "ChainJob",
+    "ChakraCheck",
     "ChakraHardware",
     "ChakraRun",
     "ChakraRunNote",
     "Change",
     "Check",
+    "CheckedChakraRank",
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
@@ -233,6 +238,8 @@ __all__ = [
     "Job",
     "JobDetector",
     "LinkedTrace",
+    "LintCode",
+    "LintFinding",
     "LostWorkerError",
     "Matched",
     "Matching",
@@ -250,6 +257,7 @@ __all__ = [
     "Parallelism",
     "ProgramError",
     "QueryError",
+    "RankNode",
     "Repair",
     "ReplayError",
     "Report",
@@ -281,6 +289,7 @@ __all__ = [
     "cache_info",
     "capture",
     "check",
+    "check_chakra",
     "clear_cache",
     "clocks",
     "collective_bandwidth",

@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from tracebraid.api.building import build_recorder
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
+    from tracebraid.api.chakra.checking import check_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
         accelerator,
@@ -198,6 +199,7 @@ __all__ = [
     "cache_info",
     "capture",
     "check",
+    "check_chakra",
     "check_min_saving",
     "check_options",
     "chosen_metrics",
@@ -342,6 +344,7 @@ _HOMES = {
     "tracebraid.api.building": "build_recorder",
     "tracebraid.api.caching": "cache_info clear_cache",
     "tracebraid.api.capturing": "capture export_reports recorded_by_rank run_captured settings_of",
+    "tracebraid.api.chakra.checking": "check_chakra",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (

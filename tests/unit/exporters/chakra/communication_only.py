@@ -42,4 +42,6 @@ def write_communication(plan: JobPlan, folder: Path) -> None:
 
 def astra_sim_run(folder: Path) -> subprocess.CompletedProcess[str]:
     """ASTRA-sim's run; the exit code is 0 only where all ranks finished."""
-    return subprocess.run([folder / "run.sh"], capture_output=True, text=True, timeout=300, env={**os.environ})
+    return subprocess.run(
+        [folder / "run.sh"], capture_output=True, text=True, timeout=300, env={**os.environ}
+    )
