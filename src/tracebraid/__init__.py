@@ -29,6 +29,7 @@ if _TYPE_CHECKING:
         build_recorder,
         cache_info,
         capture,
+        chakra_stats,
         check,
         check_chakra,
         clear_cache,
@@ -146,6 +147,7 @@ if _TYPE_CHECKING:
     )
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
+    from tracebraid.model.chakra.stats import ChakraStats
     from tracebraid.model.chakra.workloads import (
         Accelerator,
         ChainJob,
@@ -201,6 +203,7 @@ __all__ = [
     "CautionCode",
     "ChainJob",
     "ChakraCheck",
+    "ChakraStats",
     "Change",
     "Check",
     "CheckedChakraRank",
@@ -282,6 +285,7 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_stats",
     "check",
     "check_chakra",
     "clear_cache",
