@@ -29,6 +29,7 @@ if _TYPE_CHECKING:
         build_recorder,
         cache_info,
         capture,
+        chakra_stats,
         check,
         check_chakra,
         clear_cache,
@@ -149,6 +150,7 @@ if _TYPE_CHECKING:
     )
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
+    from tracebraid.model.chakra.stats import ChakraStats
     from tracebraid.model.chakra.workloads import (
         Accelerator,
         ChainJob,
@@ -207,6 +209,7 @@ __all__ = [
     "ChakraHardware",
     "ChakraRun",
     "ChakraRunNote",
+    "ChakraStats",
     "Change",
     "Check",
     "CheckedChakraRank",
@@ -288,6 +291,7 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_stats",
     "check",
     "check_chakra",
     "clear_cache",

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
     from tracebraid.api.chakra.checking import check_chakra
+    from tracebraid.api.chakra.counting import chakra_stats
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
         accelerator,
@@ -198,6 +199,7 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_stats",
     "check",
     "check_chakra",
     "check_min_saving",
@@ -345,6 +347,7 @@ _HOMES = {
     "tracebraid.api.caching": "cache_info clear_cache",
     "tracebraid.api.capturing": "capture export_reports recorded_by_rank run_captured settings_of",
     "tracebraid.api.chakra.checking": "check_chakra",
+    "tracebraid.api.chakra.counting": "chakra_stats",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (
