@@ -101,6 +101,7 @@ if _TYPE_CHECKING:
         report,
         roofline,
         short_kernels,
+        show_chakra,
         sql,
         step_spread,
         step_times,
@@ -122,6 +123,9 @@ if _TYPE_CHECKING:
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
     )
+    from tracebraid.api.chakra.showing import (
+        ShownChakra,
+    )
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -142,6 +146,9 @@ if _TYPE_CHECKING:
     from tracebraid.model.cache_info import CacheInfo
     from tracebraid.model.chakra.codes import (
         CollectiveCommType,
+    )
+    from tracebraid.model.chakra.part import (
+        PartChoice,
     )
     from tracebraid.model.chakra.workloads import (
         Accelerator,
@@ -242,12 +249,14 @@ __all__ = [
     "OverRanks",
     "Packed",
     "Parallelism",
+    "PartChoice",
     "ProgramError",
     "QueryError",
     "Repair",
     "ReplayError",
     "Report",
     "Severity",
+    "ShownChakra",
     "Timeline",
     "TracebraidError",
     "TrainingSteps",
@@ -346,6 +355,7 @@ __all__ = [
     "report",
     "roofline",
     "short_kernels",
+    "show_chakra",
     "sql",
     "step_spread",
     "step_times",

@@ -5,6 +5,8 @@ from __future__ import annotations
 __all__ = ["HOMES"]
 
 HOMES = {
+    "tracebraid.model.chakra.part": "PartChoice",
+    "tracebraid.api.chakra.showing": "ShownChakra",
     "tracebraid.model.chakra.workloads": (
         "Accelerator ChainJob CollectiveLink ComputeLink MessageJob MessagePattern Parallelism "
         "TrainingSteps Transformer TransformerJob"
@@ -23,8 +25,9 @@ HOMES = {
         "memory_growth memory_kept memory_peak memory_timeline metric metrics mfu modules op_costs "
         "op_kernel_sequences open ops overlap pack python_frames queue_lengths queue_series rank_steps "
         "rank_waits read_execution_trace read_timeline recomputation repair report roofline short_kernels "
-        "sql step_spread step_times steps straggler_metrics stragglers stream_idle sweep sync_calls syncs "
-        "token_times user_annotations validity what_if write_et_plus write_path_overlay write_report"
+        "show_chakra sql step_spread step_times steps straggler_metrics stragglers stream_idle sweep "
+        "sync_calls syncs token_times user_annotations validity what_if write_et_plus write_path_overlay "
+        "write_report"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError EngineError InputError LostWorkerError "

@@ -101,6 +101,12 @@ if TYPE_CHECKING:
         generate_chakra,
         links_of_text,
     )
+    from tracebraid.api.chakra.showing import (
+        MOST_DRAWN,
+        MOST_WRITTEN,
+        ShownChakra,
+        show_chakra,
+    )
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -162,6 +168,8 @@ __all__ = [
     "DEFAULT_REPLAYS",
     "ENGINES",
     "IN_PROCESS",
+    "MOST_DRAWN",
+    "MOST_WRITTEN",
     "QUERY_MEMORY_BYTES",
     "ExportOptions",
     "Exported",
@@ -177,6 +185,7 @@ __all__ = [
     "RankOfJob",
     "RankProfile",
     "ReportOptions",
+    "ShownChakra",
     "TakenOfRank",
     "accelerator",
     "activations",
@@ -294,6 +303,7 @@ __all__ = [
     "run_captured",
     "settings_of",
     "short_kernels",
+    "show_chakra",
     "sql",
     "step_spread",
     "step_times",
@@ -318,6 +328,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tracebraid.api.chakra.showing": "MOST_DRAWN MOST_WRITTEN ShownChakra show_chakra",
     "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "

@@ -54,6 +54,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
 
 CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
     "generate": {},
+    "show": {},
 }
 """Those of `tracebraid chakra`."""
 
