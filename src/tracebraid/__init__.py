@@ -30,6 +30,7 @@ if _TYPE_CHECKING:
         cache_info,
         capture,
         check,
+        check_chakra,
         clear_cache,
         clocks,
         collective_bandwidth,
@@ -100,6 +101,7 @@ if _TYPE_CHECKING:
         repair,
         report,
         roofline,
+        run_chakra,
         short_kernels,
         show_chakra,
         sql,
@@ -123,6 +125,7 @@ if _TYPE_CHECKING:
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
     )
+    from tracebraid.api.chakra.running import ChakraHardware
     from tracebraid.api.chakra.showing import (
         ShownChakra,
     )
@@ -144,9 +147,12 @@ if _TYPE_CHECKING:
         WrongTraceError,
     )
     from tracebraid.model.cache_info import CacheInfo
+    from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
     from tracebraid.model.chakra.codes import (
         CollectiveCommType,
     )
+    from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
+    from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.chakra.part import (
         PartChoice,
     )
@@ -204,8 +210,13 @@ __all__ = [
     "Caution",
     "CautionCode",
     "ChainJob",
+    "ChakraCheck",
+    "ChakraHardware",
+    "ChakraRun",
+    "ChakraRunNote",
     "Change",
     "Check",
+    "CheckedChakraRank",
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
@@ -234,6 +245,8 @@ __all__ = [
     "Job",
     "JobDetector",
     "LinkedTrace",
+    "LintCode",
+    "LintFinding",
     "LostWorkerError",
     "Matched",
     "Matching",
@@ -252,6 +265,7 @@ __all__ = [
     "PartChoice",
     "ProgramError",
     "QueryError",
+    "RankNode",
     "Repair",
     "ReplayError",
     "Report",
@@ -284,6 +298,7 @@ __all__ = [
     "cache_info",
     "capture",
     "check",
+    "check_chakra",
     "clear_cache",
     "clocks",
     "collective_bandwidth",
@@ -354,6 +369,7 @@ __all__ = [
     "repair",
     "report",
     "roofline",
+    "run_chakra",
     "short_kernels",
     "show_chakra",
     "sql",

@@ -95,12 +95,14 @@ if TYPE_CHECKING:
     from tracebraid.api.building import build_recorder
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
+    from tracebraid.api.chakra.checking import check_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
         accelerator,
         generate_chakra,
         links_of_text,
     )
+    from tracebraid.api.chakra.running import ChakraHardware, run_chakra
     from tracebraid.api.chakra.showing import (
         MOST_DRAWN,
         MOST_WRITTEN,
@@ -171,6 +173,7 @@ __all__ = [
     "MOST_DRAWN",
     "MOST_WRITTEN",
     "QUERY_MEMORY_BYTES",
+    "ChakraHardware",
     "ExportOptions",
     "Exported",
     "GeneratedChakra",
@@ -205,6 +208,7 @@ __all__ = [
     "cache_info",
     "capture",
     "check",
+    "check_chakra",
     "check_min_saving",
     "check_options",
     "chosen_metrics",
@@ -301,6 +305,7 @@ __all__ = [
     "report_of",
     "roofline",
     "run_captured",
+    "run_chakra",
     "settings_of",
     "short_kernels",
     "show_chakra",
@@ -329,6 +334,7 @@ __all__ = [
 
 _HOMES = {
     "tracebraid.api.chakra.showing": "MOST_DRAWN MOST_WRITTEN ShownChakra show_chakra",
+    "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
     "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
@@ -349,6 +355,7 @@ _HOMES = {
     "tracebraid.api.building": "build_recorder",
     "tracebraid.api.caching": "cache_info clear_cache",
     "tracebraid.api.capturing": "capture export_reports recorded_by_rank run_captured settings_of",
+    "tracebraid.api.chakra.checking": "check_chakra",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (

@@ -20,7 +20,7 @@ class ChakraRunNote(Enum):
 
     MICROSECONDS = "microseconds"
     """Work takes whole microseconds, as simulators read them, though some nodes name nanoseconds."""
-    ONE_LANE = "one_lane"
+    SHARED_LANE = "shared_lane"
     """Nodes of several streams share one lane of compute: what ran at once runs one after another."""
     BROADCAST_REPLAYED = "broadcast_replayed"
     """Broadcasts take the time that the files say, and nobody waits for another, as in ASTRA-sim."""
@@ -28,7 +28,7 @@ class ChakraRunNote(Enum):
     """Kinds of collectives that ASTRA-sim does not simulate take what a kind takes that moves as much or more."""
     NO_TIME = "no_time"
     """Some communication has no measured time: it takes 1 ns."""
-    ONE_RANK = "one_rank"
+    SINGLE_RANK = "single_rank"
     """There is one rank: its collectives meet nobody."""
     NO_COLLECTIVES = "no_collectives"
     """There is no communication: no network changes anything."""

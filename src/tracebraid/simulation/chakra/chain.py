@@ -62,11 +62,11 @@ def _links(happened: Happened) -> Iterator[tuple[int, int]]:
 def _parts(happened: Happened, rows: list[int]) -> tuple[list[str], list[str]]:
     names = happened.nodes.table.get_column("name").cast(pl.String).gather(rows).fill_null("").to_list()
     parts = []
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if happened.is_communication[row]:
             is_collective = happened.meet.group[row] >= 0
             parts.append(ChainPart.COLLECTIVE if is_collective else ChainPart.MESSAGE)
-            names[place] = happened.kinds(happened.meet.group[row : row + 1] * 0 + row)[0]
+            names[index] = happened.kinds(happened.meet.group[row : row + 1] * 0 + row)[0]
         elif happened.is_host[row]:
             parts.append(ChainPart.HOST)
         else:

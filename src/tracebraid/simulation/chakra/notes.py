@@ -39,12 +39,12 @@ def notes_of(nodes: RankNodes, networks: Sequence[Network], lanes: Lanes) -> tup
     others = is_collective & ~np.isin(collective, _IN_ASTRA_SIM)
     holds = {
         ChakraRunNote.MICROSECONDS: is_astra and bool(is_work.any()),
-        ChakraRunNote.ONE_LANE: is_astra and _has_streams(nodes),
+        ChakraRunNote.SHARED_LANE: is_astra and _has_streams(nodes),
         ChakraRunNote.BROADCAST_REPLAYED: is_astra and is_modelled and bool(broadcasts.any()),
         ChakraRunNote.LIKE_OTHERS: is_modelled and bool((others | (broadcasts & (not is_astra))).any()),
         ChakraRunNote.NO_TIME: any(network.is_measured for network in networks)
         and bool((measured[communicates] <= 0).any()),
-        ChakraRunNote.ONE_RANK: len(nodes.paths) == 1,
+        ChakraRunNote.SINGLE_RANK: len(nodes.paths) == 1,
         ChakraRunNote.NO_COLLECTIVES: not communicates.any(),
         ChakraRunNote.MEMORY: bool(np.isin(kind, (NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)).any()),
     }

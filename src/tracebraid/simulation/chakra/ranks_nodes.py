@@ -115,8 +115,10 @@ def _pairs(path: str, rank: ChakraRank, deps: NodeDeps, ids: _Ints) -> tuple[_In
         InputError: an id is not there.
     """
     rows = deps.rows()
-    place = np.searchsorted(ids, deps.node_id)
-    known = ids[np.minimum(place, len(ids) - 1)] == deps.node_id if len(ids) else np.zeros(0, dtype=np.bool_)
+    found_at = np.searchsorted(ids, deps.node_id)
+    known = (
+        ids[np.minimum(found_at, len(ids) - 1)] == deps.node_id if len(ids) else np.zeros(0, dtype=np.bool_)
+    )
     if not known.all():
         bad = int(np.argmin(known))
         node = rank.nodes.get_column("node_id")[int(rows[bad])]
@@ -126,7 +128,7 @@ def _pairs(path: str, rank: ChakraRank, deps: NodeDeps, ids: _Ints) -> tuple[_In
             "Was the file cut, or nodes filtered out? Write it anew, or see: tracebraid chakra check",
             f"node {node}",
         )
-    return place, rows
+    return found_at, rows
 
 
 def _joined(table: pl.DataFrame, paths: tuple[str, ...], before: _Ints, after: _Ints) -> RankNodes:

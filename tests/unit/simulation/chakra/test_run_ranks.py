@@ -208,7 +208,7 @@ def test_a_send_needs_no_receive_as_in_astra_sim() -> None:
 def test_one_rank_runs_and_the_answer_says_so() -> None:
     found = run(TRAINING)
     assert found.end_ns == 150_001
-    assert found.notes == (ChakraRunNote.ONE_RANK,)
+    assert found.notes == (ChakraRunNote.SINGLE_RANK,)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.communication_pieces import Communication, communication_rows
+from tracebraid.exporters.chakra.communication_tasks import Communication, communication_rows
 from tracebraid.exporters.chakra.merged.awaited import awaited
 from tracebraid.exporters.chakra.merged.issued import Issued, issued
 from tracebraid.exporters.chakra.merged.lane import Cuts, Lane, lane_of
@@ -16,11 +16,11 @@ from tracebraid.exporters.chakra.merged.nodes import Ordered, ordered
 from tracebraid.exporters.chakra.merged.waits import waits_of
 from tracebraid.exporters.chakra.merged.work import work_of
 from tracebraid.exporters.chakra.node_columns import node_columns
-from tracebraid.exporters.chakra.pieces import NONE, PieceKind, Pieces
 from tracebraid.exporters.chakra.reduction import reduced
 from tracebraid.exporters.chakra.rounding import rounded_micros
 from tracebraid.exporters.chakra.schema_version import SCHEMA_VERSION
 from tracebraid.exporters.chakra.step_marks import step_marks
+from tracebraid.exporters.chakra.tasks import NONE, TaskKind, Tasks
 from tracebraid.model.chakra.chakra_rank import AttributeValue, ChakraRank, NodeDeps
 from tracebraid.model.chakra.codes import Detail
 from tracebraid.model.graph.codes import Point
@@ -57,7 +57,7 @@ def rank_as_lane(graph: RankGraph, communication: pl.DataFrame, begins_ns: int |
     nodes = ordered(lane, sent, waits_of(lane, waited, over_ns, event))
     kept = reduced(nodes.before, nodes.after, (nodes.issued != NONE).astype(np.int64))
     deps = NodeDeps.of_pairs(kept.before, kept.after, np.arange(len(nodes.entry)))
-    found = node_columns(graph, *_pieces(graph, rows, lane, nodes), communication, Detail.MERGED)
+    found = node_columns(graph, *_tasks(graph, rows, lane, nodes), communication, Detail.MERGED)
     found = _on_one_lane(found, lane, sent, nodes)
     return ChakraRank(
         graph.rank,
@@ -80,18 +80,18 @@ def _cuts(graph: RankGraph, sent: Issued, begins_ns: int) -> Cuts:
     return Cuts(cuts.time_ns[inside], cuts.moment[inside])
 
 
-def _pieces(
+def _tasks(
     graph: RankGraph, rows: Communication, lane: Lane, nodes: Ordered
-) -> tuple[Pieces, tuple[_Ints, _Ints]]:
-    """The nodes as pieces, and when each starts and ends."""
+) -> tuple[Tasks, tuple[_Ints, _Ints]]:
+    """The nodes as tasks, and when each starts and ends."""
     entry, sent = np.maximum(nodes.entry, 0), np.maximum(nodes.issued, 0)
     none = np.full(1, NONE, dtype=np.int64)
     is_sent = nodes.issued != NONE
     activity, row = (np.r_[part, none][sent] for part in (rows.activity, rows.row))
     own = np.r_[lane.activity, none][entry]
     of_delay = np.r_[lane.moment, none][entry] // 2
-    kind = np.where(own == NONE, int(PieceKind.DEVICE_DELAY), int(PieceKind.DEVICE))
-    kind = np.where(is_sent, int(PieceKind.COMMUNICATION), kind)
+    kind = np.where(own == NONE, int(TaskKind.DEVICE_DELAY), int(TaskKind.DEVICE))
+    kind = np.where(is_sent, int(TaskKind.COMMUNICATION), kind)
     owner = np.where(is_sent, activity, np.where(own == NONE, of_delay, own))
     spans = (
         np.where(is_sent, graph.times_ns[2 * owner], np.r_[lane.start_ns, none][entry]),
@@ -99,7 +99,7 @@ def _pieces(
     )
     nothing = np.zeros(len(owner), dtype=np.int64)
     row = np.where(is_sent, row, NONE)
-    return Pieces(nothing, nothing, kind, owner, row, nothing), spans
+    return Tasks(nothing, nothing, kind, owner, row, nothing), spans
 
 
 def _on_one_lane(found: pl.DataFrame, lane: Lane, sent: Issued, nodes: Ordered) -> pl.DataFrame:
