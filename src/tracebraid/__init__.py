@@ -122,13 +122,9 @@ if _TYPE_CHECKING:
         write_path_overlay,
         write_report,
     )
-    from tracebraid.api.chakra.generating import (
-        GeneratedChakra,
-    )
+    from tracebraid.api.chakra.generating import GeneratedChakra
     from tracebraid.api.chakra.running import ChakraHardware
-    from tracebraid.api.chakra.showing import (
-        ShownChakra,
-    )
+    from tracebraid.api.chakra.showing import ShownChakra
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -148,14 +144,10 @@ if _TYPE_CHECKING:
     )
     from tracebraid.model.cache_info import CacheInfo
     from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
-    from tracebraid.model.chakra.codes import (
-        CollectiveCommType,
-    )
+    from tracebraid.model.chakra.codes import CollectiveCommType
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
-    from tracebraid.model.chakra.part import (
-        PartChoice,
-    )
+    from tracebraid.model.chakra.part import PartChoice
     from tracebraid.model.chakra.workloads import (
         Accelerator,
         ChainJob,

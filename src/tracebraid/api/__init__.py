@@ -96,19 +96,9 @@ if TYPE_CHECKING:
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
     from tracebraid.api.chakra.checking import check_chakra
-    from tracebraid.api.chakra.generating import (
-        GeneratedChakra,
-        accelerator,
-        generate_chakra,
-        links_of_text,
-    )
+    from tracebraid.api.chakra.generating import GeneratedChakra, accelerator, generate_chakra, links_of_text
     from tracebraid.api.chakra.running import ChakraHardware, run_chakra
-    from tracebraid.api.chakra.showing import (
-        MOST_DRAWN,
-        MOST_WRITTEN,
-        ShownChakra,
-        show_chakra,
-    )
+    from tracebraid.api.chakra.showing import ShownChakra, show_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -170,8 +160,6 @@ __all__ = [
     "DEFAULT_REPLAYS",
     "ENGINES",
     "IN_PROCESS",
-    "MOST_DRAWN",
-    "MOST_WRITTEN",
     "QUERY_MEMORY_BYTES",
     "ChakraHardware",
     "ExportOptions",
@@ -333,7 +321,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "tracebraid.api.chakra.showing": "MOST_DRAWN MOST_WRITTEN ShownChakra show_chakra",
+    "tracebraid.api.chakra.showing": "ShownChakra show_chakra",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
     "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (
