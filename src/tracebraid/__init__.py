@@ -104,6 +104,7 @@ if _TYPE_CHECKING:
         roofline,
         run_chakra,
         short_kernels,
+        show_chakra,
         sql,
         step_spread,
         step_times,
@@ -122,10 +123,9 @@ if _TYPE_CHECKING:
         write_path_overlay,
         write_report,
     )
-    from tracebraid.api.chakra.generating import (
-        GeneratedChakra,
-    )
+    from tracebraid.api.chakra.generating import GeneratedChakra
     from tracebraid.api.chakra.running import ChakraHardware
+    from tracebraid.api.chakra.showing import ShownChakra
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -145,11 +145,10 @@ if _TYPE_CHECKING:
     )
     from tracebraid.model.cache_info import CacheInfo
     from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
-    from tracebraid.model.chakra.codes import (
-        CollectiveCommType,
-    )
+    from tracebraid.model.chakra.codes import CollectiveCommType
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
+    from tracebraid.model.chakra.part import PartChoice
     from tracebraid.model.chakra.stats import ChakraStats
     from tracebraid.model.chakra.workloads import (
         Accelerator,
@@ -258,6 +257,7 @@ __all__ = [
     "OverRanks",
     "Packed",
     "Parallelism",
+    "PartChoice",
     "ProgramError",
     "QueryError",
     "RankNode",
@@ -265,6 +265,7 @@ __all__ = [
     "ReplayError",
     "Report",
     "Severity",
+    "ShownChakra",
     "Timeline",
     "TracebraidError",
     "TrainingSteps",
@@ -366,6 +367,7 @@ __all__ = [
     "roofline",
     "run_chakra",
     "short_kernels",
+    "show_chakra",
     "sql",
     "step_spread",
     "step_times",

@@ -6,6 +6,8 @@ __all__ = ["HOMES"]
 
 HOMES = {
     "tracebraid.model.chakra.stats": "ChakraStats",
+    "tracebraid.model.chakra.part": "PartChoice",
+    "tracebraid.api.chakra.showing": "ShownChakra",
     "tracebraid.model.chakra.lint_code": "LintCode",
     "tracebraid.model.chakra.lint": "ChakraCheck CheckedChakraRank LintFinding RankNode",
     "tracebraid.model.chakra.workloads": (
@@ -28,9 +30,9 @@ HOMES = {
         "launchers launches link links_of_text matched_groups memory_at_peak memory_growth memory_kept "
         "memory_peak memory_timeline metric metrics mfu modules op_costs op_kernel_sequences open ops "
         "overlap pack python_frames queue_lengths queue_series rank_steps rank_waits read_execution_trace "
-        "read_timeline recomputation repair report roofline run_chakra short_kernels sql step_spread "
-        "step_times steps straggler_metrics stragglers stream_idle sweep sync_calls syncs token_times "
-        "user_annotations validity what_if write_et_plus write_path_overlay write_report"
+        "read_timeline recomputation repair report roofline run_chakra short_kernels show_chakra sql "
+        "step_spread step_times steps straggler_metrics stragglers stream_idle sweep sync_calls syncs "
+        "token_times user_annotations validity what_if write_et_plus write_path_overlay write_report"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError EngineError InputError LostWorkerError "

@@ -104,6 +104,7 @@ if TYPE_CHECKING:
         links_of_text,
     )
     from tracebraid.api.chakra.running import ChakraHardware, run_chakra
+    from tracebraid.api.chakra.showing import ShownChakra, show_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -181,6 +182,7 @@ __all__ = [
     "RankOfJob",
     "RankProfile",
     "ReportOptions",
+    "ShownChakra",
     "TakenOfRank",
     "accelerator",
     "activations",
@@ -301,6 +303,7 @@ __all__ = [
     "run_chakra",
     "settings_of",
     "short_kernels",
+    "show_chakra",
     "sql",
     "step_spread",
     "step_times",
@@ -325,6 +328,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tracebraid.api.chakra.showing": "ShownChakra show_chakra",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
     "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (

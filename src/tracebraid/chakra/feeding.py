@@ -47,5 +47,4 @@ class Feeder:
         ...     feeder.finish(node["node_id"])
     """
 
-    def __init__(self, path: str | Path, ctrl_deps: bool = True) -> None:
-        ...
+    def __init__(self, path: str | Path, ctrl_deps: bool = True) -> None: ...

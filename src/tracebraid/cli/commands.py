@@ -58,6 +58,7 @@ CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
     "stats": {},
     "check": {},
     "generate": {},
+    "show": {},
     "json": {},
 }
 """Those of `tracebraid chakra`."""
