@@ -15,6 +15,7 @@ from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.analysis.metrics.catalog import METRICS
 from tracebraid.model import answers, schema
+from tracebraid.model.answers import chakra as chakra_answers
 from tracebraid.model.answers import graph as graph_answers
 from tracebraid.model.column import Table
 from tracebraid.model.questions.analysis import Analysis, Family, Need
@@ -39,6 +40,7 @@ PARTS = (
     ("Ranks of a job: `LinkedRanks`", schema.ranks),
     ("Dependency graph: `DependencyGraph`", schema.graph),
     ("Chakra nodes: `ChakraRank`", chakra),
+    ("Runs of Chakra traces: `ChakraRun`", chakra_answers),
     ("Beside the tables of an export", ledger),
     ("Context of events, in SQL", context),
 )

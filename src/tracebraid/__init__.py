@@ -11,8 +11,11 @@ Names are loaded when they are first used, so that `import tracebraid` costs nex
 import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from tracebraid._homes import HOMES as _HOMES
+
 if _TYPE_CHECKING:
     from tracebraid.api import (
+        accelerator,
         activations,
         advise,
         allocations,
@@ -26,6 +29,8 @@ if _TYPE_CHECKING:
         build_recorder,
         cache_info,
         capture,
+        chakra_from_json,
+        chakra_to_json,
         check,
         clear_cache,
         clocks,
@@ -48,6 +53,7 @@ if _TYPE_CHECKING:
         export,
         exposed_collectives,
         full_queue,
+        generate_chakra,
         graph_coverage,
         graph_kernels,
         graph_replays,
@@ -68,6 +74,7 @@ if _TYPE_CHECKING:
         launchers,
         launches,
         link,
+        links_of_text,
         matched_groups,
         memory_at_peak,
         memory_growth,
@@ -89,6 +96,7 @@ if _TYPE_CHECKING:
         queue_series,
         rank_steps,
         rank_waits,
+        read_chakra,
         read_execution_trace,
         read_timeline,
         recomputation,
@@ -110,9 +118,14 @@ if _TYPE_CHECKING:
         user_annotations,
         validity,
         what_if,
+        write_chakra,
         write_et_plus,
         write_path_overlay,
         write_report,
+    )
+    from tracebraid.api.chakra.files import Feeder
+    from tracebraid.api.chakra.generating import (
+        GeneratedChakra,
     )
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
@@ -132,6 +145,22 @@ if _TYPE_CHECKING:
         WrongTraceError,
     )
     from tracebraid.model.cache_info import CacheInfo
+    from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
+    from tracebraid.model.chakra.codes import (
+        CollectiveCommType,
+    )
+    from tracebraid.model.chakra.workloads import (
+        Accelerator,
+        ChainJob,
+        CollectiveLink,
+        ComputeLink,
+        MessageJob,
+        MessagePattern,
+        Parallelism,
+        TrainingSteps,
+        Transformer,
+        TransformerJob,
+    )
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
@@ -162,6 +191,7 @@ if _TYPE_CHECKING:
     from tracebraid.version import __version__
 
 __all__ = [
+    "Accelerator",
     "Advice",
     "Analysis",
     "Answer",
@@ -172,12 +202,17 @@ __all__ = [
     "CaptureWarning",
     "Caution",
     "CautionCode",
+    "ChainJob",
+    "ChakraRank",
     "Change",
     "Check",
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
+    "CollectiveCommType",
+    "CollectiveLink",
     "Comparison",
+    "ComputeLink",
     "Coverage",
     "CoverageError",
     "CriticalPath",
@@ -191,9 +226,11 @@ __all__ = [
     "ExportOptions",
     "Exported",
     "Family",
+    "Feeder",
     "FileInfo",
     "Finding",
     "FindingCode",
+    "GeneratedChakra",
     "InputError",
     "Job",
     "JobDetector",
@@ -201,15 +238,19 @@ __all__ = [
     "LostWorkerError",
     "Matched",
     "Matching",
+    "MessageJob",
+    "MessagePattern",
     "Metric",
     "MissingLibraryError",
     "Need",
+    "NodeDeps",
     "NotATraceError",
     "OrphanKind",
     "OrphanReason",
     "OutputError",
     "OverRanks",
     "Packed",
+    "Parallelism",
     "ProgramError",
     "QueryError",
     "Repair",
@@ -218,6 +259,9 @@ __all__ = [
     "Severity",
     "Timeline",
     "TracebraidError",
+    "TrainingSteps",
+    "Transformer",
+    "TransformerJob",
     "Unit",
     "Verb",
     "WhatIf",
@@ -225,6 +269,7 @@ __all__ = [
     "Where",
     "WrongTraceError",
     "__version__",
+    "accelerator",
     "activations",
     "advise",
     "allocations",
@@ -238,6 +283,8 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_from_json",
+    "chakra_to_json",
     "check",
     "clear_cache",
     "clocks",
@@ -260,6 +307,7 @@ __all__ = [
     "export",
     "exposed_collectives",
     "full_queue",
+    "generate_chakra",
     "graph_coverage",
     "graph_kernels",
     "graph_replays",
@@ -280,6 +328,7 @@ __all__ = [
     "launchers",
     "launches",
     "link",
+    "links_of_text",
     "matched_groups",
     "memory_at_peak",
     "memory_growth",
@@ -301,6 +350,7 @@ __all__ = [
     "queue_series",
     "rank_steps",
     "rank_waits",
+    "read_chakra",
     "read_execution_trace",
     "read_timeline",
     "recomputation",
@@ -322,63 +372,12 @@ __all__ = [
     "user_annotations",
     "validity",
     "what_if",
+    "write_chakra",
     "write_et_plus",
     "write_path_overlay",
     "write_report",
 ]
 
-_HOMES = {
-    "tracebraid.api": (
-        "activations advise allocations allocator allocator_calls analyses analyze annotation_kernels "
-        "batch_sizes breakdown build_recorder cache_info capture check clear_cache clocks collective_bandwidth "
-        "collective_fit "
-        "collective_imbalance collective_ranks collective_totals collectives comparison_report copies copy_bandwidth "
-        "copy_bandwidth_series counters critical_path demo_path dependency_graph detectors diff "
-        "export exposed_collectives full_queue graph_coverage graph_kernels graph_replays idle_blame idle_causes "
-        "idle_gaps inference_phases info kernel_durations kernel_families kernel_pace kernel_sequences "
-        "kernels kernels_by_op late_arrivals launch_bound launch_events launchers launches link "
-        "matched_groups memory_at_peak memory_growth memory_kept memory_peak memory_timeline metric metrics "
-        "mfu modules op_costs op_kernel_sequences open ops overlap pack python_frames queue_lengths queue_series "
-        "rank_steps rank_waits read_execution_trace read_timeline recomputation repair report roofline "
-        "short_kernels sql step_spread step_times steps straggler_metrics stragglers stream_idle sweep "
-        "sync_calls syncs token_times user_annotations validity what_if write_et_plus write_path_overlay "
-        "write_report"
-    ),
-    "tracebraid.errors": (
-        "ArgumentError CaptureError CaptureWarning CoverageError EngineError InputError LostWorkerError "
-        "MissingLibraryError NotATraceError OutputError ProgramError QueryError TracebraidError WrongTraceError"
-    ),
-    "tracebraid.recorders.observer": "ExecutionTraceObserver",
-    "tracebraid.recorders.session.capture": "Capture",
-    "tracebraid.model.questions.advice": "Advice",
-    "tracebraid.model.questions.analysis": "Analysis Answer Family Need",
-    "tracebraid.model.check": "Check CheckedRank Diagnosis Repair Severity",
-    "tracebraid.model.questions.detector": "Detector JobDetector",
-    "tracebraid.model.questions.comparison": "Caution CautionCode Comparison",
-    "tracebraid.model.coverage": "Coverage",
-    "tracebraid.model.execution_trace": "ExecutionTrace",
-    "tracebraid.api.exports.options": "ExportOptions Exported",
-    "tracebraid.model.export_format": "ExportFormat",
-    "tracebraid.model.file_info": "FileInfo",
-    "tracebraid.model.report.parts": "Report",
-    "tracebraid.model.finding": "Finding",
-    "tracebraid.model.finding_code": "FindingCode",
-    "tracebraid.model.graph.change": "Change Verb Where",
-    "tracebraid.model.graph.critical_path": "CriticalPath",
-    "tracebraid.model.graph.dependency_graph": "DependencyGraph",
-    "tracebraid.model.graph.replay_error": "ReplayError",
-    "tracebraid.model.graph.what_if": "WhatIf WhatIfNote",
-    "tracebraid.model.job": "Job",
-    "tracebraid.model.linked_trace": "LinkedTrace",
-    "tracebraid.model.matched": "ChosenIterations Matched",
-    "tracebraid.model.matching": "Matching",
-    "tracebraid.model.cache_info": "CacheInfo",
-    "tracebraid.model.packed": "Packed",
-    "tracebraid.model.questions.metric": "Metric OverRanks Unit",
-    "tracebraid.model.reason": "ChoiceReason OrphanKind OrphanReason",
-    "tracebraid.model.timeline": "Timeline",
-    "tracebraid.version": "__version__",
-}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, wraps
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from tracebraid.errors import MissingLibraryError
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "compiled_with"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,15 +23,46 @@ def compiled(function: F) -> F:
         MissingLibraryError: when it is called, where numba is not installed.
     """
 
-    @wraps(function)
-    def call(*arguments: Any) -> Any:
-        return _compile(function)(*arguments)
+    return compiled_with()(function)
 
-    return cast(F, call)
+
+def compiled_with(*parts: Callable[..., Any]) -> Callable[[F], F]:
+    """The same for a function that calls plain functions of its module, which are compiled with it.
+
+    Args:
+        parts: the functions; each may call those before it.
+    """
+
+    def decorated(function: F) -> F:
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            return _compile(function, parts)(*arguments)
+
+        return cast(F, call)
+
+    return decorated
 
 
 @cache
-def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
+def _compile(function: Callable[..., Any], parts: tuple[Callable[..., Any], ...] = ()) -> Callable[..., Any]:
+    known: dict[str, Callable[..., Any]] = {}
+    for part in parts:
+        known[part.__name__] = _machine_code(_knowing(part, known))
+    return _machine_code(_knowing(function, known))
+
+
+def _knowing(function: Callable[..., Any], known: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
+    """The same function where these names mean the compiled functions."""
+    if not known:
+        return function
+    plain = cast(FunctionType, function)
+    names = {**plain.__globals__, **known}
+    made = FunctionType(plain.__code__, names, plain.__name__, plain.__defaults__, plain.__closure__)
+    made.__module__, made.__qualname__ = plain.__module__, plain.__qualname__
+    return made
+
+
+def _machine_code(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         from numba import njit
     except ImportError as error:

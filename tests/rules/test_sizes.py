@@ -21,6 +21,7 @@ EXCEPTIONS: set[str] = {
     "critical_path.critical_path",
     "diff.diff",
     "export.export",
+    "generate.generate",
     "link.link",
     "measuring.metrics",
     "metrics.metrics",

@@ -39,7 +39,7 @@ def test_the_help_loads_no_command_and_nothing_that_a_command_needs() -> None:
     own = {name for name in modules if name.startswith("tracebraid.")}
     assert own == {
         *("tracebraid.cli", "tracebraid.cli.main", "tracebraid.cli.commands"),
-        *("tracebraid.errors", "tracebraid.version"),
+        *("tracebraid._homes", "tracebraid.errors", "tracebraid.version"),
     }
     assert [name for name in COMMANDS if f"  {name} " not in text] == []
 

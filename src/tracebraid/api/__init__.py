@@ -95,6 +95,19 @@ if TYPE_CHECKING:
     from tracebraid.api.building import build_recorder
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
+    from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
+    from tracebraid.api.chakra.generating import (
+        GeneratedChakra,
+        accelerator,
+        generate_chakra,
+        links_of_text,
+    )
+    from tracebraid.api.chakra.json_text import (
+        chakra_conversion,
+        chakra_from_json,
+        chakra_jsonizer,
+        chakra_to_json,
+    )
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -159,6 +172,8 @@ __all__ = [
     "QUERY_MEMORY_BYTES",
     "ExportOptions",
     "Exported",
+    "Feeder",
+    "GeneratedChakra",
     "KnownDetectors",
     "Measured",
     "PathOptions",
@@ -171,6 +186,7 @@ __all__ = [
     "RankProfile",
     "ReportOptions",
     "TakenOfRank",
+    "accelerator",
     "activations",
     "advice_of_ranks",
     "advise",
@@ -187,6 +203,10 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_conversion",
+    "chakra_from_json",
+    "chakra_jsonizer",
+    "chakra_to_json",
     "check",
     "check_min_saving",
     "check_options",
@@ -216,6 +236,7 @@ __all__ = [
     "export_reports",
     "exposed_collectives",
     "full_queue",
+    "generate_chakra",
     "graph_coverage",
     "graph_kernels",
     "graph_of_ranks",
@@ -241,6 +262,7 @@ __all__ = [
     "launches",
     "link",
     "linked_parts",
+    "links_of_text",
     "matched_groups",
     "measured",
     "memory_at_peak",
@@ -273,6 +295,7 @@ __all__ = [
     "rank_parts",
     "rank_steps",
     "rank_waits",
+    "read_chakra",
     "read_execution_trace",
     "read_timeline",
     "recomputation",
@@ -301,6 +324,7 @@ __all__ = [
     "user_annotations",
     "validity",
     "what_if",
+    "write_chakra",
     "write_et_plus",
     "write_path_overlay",
     "write_report",
@@ -308,6 +332,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
+    "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
+    "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
         "known_detectors rank_advice"

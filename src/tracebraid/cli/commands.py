@@ -55,6 +55,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
 
 CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
     "json": {},
+    "generate": {},
 }
 """Those of `tracebraid chakra`."""
 

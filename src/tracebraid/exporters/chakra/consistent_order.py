@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,10 +105,10 @@ def _is_contradicted(rows: Rows, ends: _Ints, position: _Ints) -> bool:
     own = position[rows.item]
     order = np.lexsort((own, rows.rank))
     rank, start, end = rows.rank[order], rows.start_ns[order], ends[order]
-    firsts = np.flatnonzero(np.diff(rank, prepend=rank[:1] - 1))
+    bounds = [*np.flatnonzero(np.diff(rank, prepend=rank[:1] - 1)), len(rank)]
     return any(
         bool((np.minimum.accumulate(end[first:last][::-1])[::-1] <= start[first:last]).any())
-        for first, last in zip(firsts, [*firsts[1:], len(rank)], strict=True)
+        for first, last in pairwise(bounds)
     )
 
 

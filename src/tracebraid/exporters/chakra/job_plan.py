@@ -50,16 +50,10 @@ def plan_job(path: str, ranks: LinkedRanks, waits: pl.DataFrame, options: PlanOp
     traced = traced_communication(members, ranks.collectives, world.groups, options)
     rows = _ordered(planned_communication(traced, simulated, groups), groups)
     rows = _mapped(rows, options.dialect)
-    used = (
-        rows.filter(pl.col("reason").is_null() & ~_is_pair())
-        .get_column("group_place")
-        .unique()
-        .sort()
-        .to_list()
-    )
+    used = rows.filter(pl.col("reason").is_null() & ~_is_pair()).get_column("entry").unique().sort().to_list()
     alone = rows.filter(pl.col("reason").is_not_null()).get_column("rank").unique().to_list()
     numbered = numbered_groups(groups, used, alone, world, simulated)
-    numbers = _numbers(numbered.of_place, numbered.alone)
+    numbers = _numbers(numbered.of_entry, numbered.alone)
     rows = rows.with_columns(pg_name=pl.when(~_is_pair() | pl.col("reason").is_not_null()).then(numbers))
     plan = JobPlan(options, world.size, simulated, numbered.groups, _communication(rows), plan_counts(rows))
     return replace(plan, findings=plan_findings(plan, world, rows))
@@ -70,11 +64,11 @@ def _world(path: str, ranks: LinkedRanks, waits: pl.DataFrame) -> tuple[pl.DataF
     members = with_known_groups(waits, ranks.collectives, present)
     size = traced_world(ranks.ranks, ranks.members)
     groups = traced_groups(members, present, size)
-    places = {group.text: place for place, group in enumerate(groups)}
+    origins = {group.text: origin for origin, group in enumerate(groups)}
     of_peers = members.filter(_is_pair() | pl.col("is_exchange_of_some")).select("rank", "group").unique()
     paired: dict[int, set[int]] = {}
     for rank, group in of_peers.iter_rows():
-        paired.setdefault(rank, set()).add(places[group])
+        paired.setdefault(rank, set()).add(origins[group])
     frozen = {rank: frozenset(own) for rank, own in paired.items()}
     return members, TracedWorld(path, size, present, tuple(groups), frozen)
 
@@ -148,9 +142,9 @@ def _mapped(rows: pl.DataFrame, dialect: Dialect) -> pl.DataFrame:
     ).with_columns(pl.max_horizontal(pl.col("size").fill_null(0), least).alias("comm_size"))
 
 
-def _numbers(of_place: Mapping[int, int], alone: Mapping[int, int]) -> pl.Expr:
+def _numbers(of_entry: Mapping[int, int], alone: Mapping[int, int]) -> pl.Expr:
     """The number of the group of each row as text; null: all ranks."""
-    together = pl.col("group_place").replace_strict(of_place, default=None, return_dtype=pl.Int64)
+    together = pl.col("entry").replace_strict(of_entry, default=None, return_dtype=pl.Int64)
     own = pl.col("rank").replace_strict(alone, default=None, return_dtype=pl.Int64)
     number = pl.when(pl.col("reason").is_null()).then(together).otherwise(own)
     return pl.when(number > 0).then(number.cast(pl.String))

@@ -25,7 +25,7 @@ def planned_communication(
 
     Further columns:
         rank: the simulated rank.
-        group_place: place of its group in `groups`; null: its ranks are not known.
+        entry: place of its group in `groups`; null: its ranks are not known.
         from_rank, to_rank: of a send or a receive, dense; null: the peer is not simulated.
         item: what ranks do together has the same number on all of them, a send and its receive have too; what a rank
             does alone has a number of its own.
@@ -44,8 +44,8 @@ def planned_communication(
 def _key() -> pl.Expr:
     """A number that what is done together has on all ranks; null: it is done alone."""
     peers = [pl.when(_IS_PAIR).then(name).fill_null(-1).alias(name) for name in ("from_rank", "to_rank")]
-    place = pl.when(_IS_PAIR).then(-1).otherwise("group_place").fill_null(-2).alias("place")
-    together = pl.struct(place, *peers, "number").rank("dense").cast(pl.Int64)
+    entry = pl.when(_IS_PAIR).then(-1).otherwise("entry").fill_null(-2).alias("entry")
+    together = pl.struct(entry, *peers, "number").rank("dense").cast(pl.Int64)
     return pl.when(pl.col("reason").is_null()).then(together)
 
 
@@ -56,13 +56,13 @@ def _of_ranks(traced: pl.DataFrame, ranks: Sequence[PlannedRank], groups: Groups
         orient="row",
     )
     images = pl.DataFrame(
-        [(rank, origin, place) for rank, own in enumerate(groups.of_rank) for origin, place in own.items()],
-        schema={"rank": pl.Int64, "place": pl.Int64, "group_place": pl.Int64},
+        [(rank, origin, entry) for rank, own in enumerate(groups.of_rank) for origin, entry in own.items()],
+        schema={"rank": pl.Int64, "origin": pl.Int64, "entry": pl.Int64},
         orient="row",
     )
     return (
         simulated.join(traced, on="source", how="inner", maintain_order="left_right")
-        .join(images, on=["rank", "place"], how="left", maintain_order="left")
+        .join(images, on=["rank", "origin"], how="left", maintain_order="left")
         .rename({"from_rank": "_from", "to_rank": "_to"})
     )
 
@@ -76,31 +76,31 @@ def _peers(rows: pl.DataFrame, groups: GroupsOfRanks, ranks: Sequence[PlannedRan
     dense = {rank.world_rank: rank.rank for rank in ranks}
     home = {rank.world_rank: number for number, rank in enumerate(ranks) if not rank.is_replica}
     found = []
-    columns = ("rank", "row", "source", "is_replica", "place", "group_place", "type", "_from", "_to")
-    for rank, row, source, is_replica, origin, place, kind, sender, receiver in own.select(
+    columns = ("rank", "row", "source", "is_replica", "origin", "entry", "type", "_from", "_to")
+    for rank, row, source, is_replica, origin, entry, kind, sender, receiver in own.select(
         columns
     ).iter_rows():
         peer = receiver if kind == _SEND else sender
         if peer is not None and is_replica:
-            peer = _moved(groups, (home.get(source), origin), place, peer)
+            peer = _moved(groups, (home.get(source), origin), entry, peer)
         peer = dense.get(peer)
         found.append((rank, row, rank if kind == _SEND else peer, peer if kind == _SEND else rank))
     schema = {"rank": pl.Int64, "row": pl.Int64, "from_rank": pl.Int64, "to_rank": pl.Int64}
     return pl.DataFrame(found, schema=schema, orient="row")
 
 
-def _moved(groups: GroupsOfRanks, home: tuple[int | None, int], place: int | None, peer: int) -> int | None:
+def _moved(groups: GroupsOfRanks, home: tuple[int | None, int], entry: int | None, peer: int) -> int | None:
     source, origin = home
-    if source is None or place is None or origin not in groups.of_rank[source]:
+    if source is None or entry is None or origin not in groups.of_rank[source]:
         return None
     there = groups.whole[groups.of_rank[source][origin]]
-    own = groups.whole[place]
+    own = groups.whole[entry]
     return own[there.index(peer)] if peer in there and len(own) == len(there) else None
 
 
 def _with_reasons(rows: pl.DataFrame, groups: GroupsOfRanks) -> pl.DataFrame:
-    sizes = {place: len(ranks) for place, ranks in enumerate(groups.ranks)}
-    size = pl.col("group_place").replace_strict(sizes, default=None, return_dtype=pl.Int64)
+    sizes = {entry: len(ranks) for entry, ranks in enumerate(groups.ranks)}
+    size = pl.col("entry").replace_strict(sizes, default=None, return_dtype=pl.Int64)
     kinds = pl.col("type").n_unique().over("key")
     there = pl.col("rank").n_unique().over("key")
     twice = pl.len().over("key") > there

@@ -37,12 +37,12 @@ class NumberedGroups:
 
     Args:
         groups: those that communicate, in the order of their numbers.
-        of_place: the number of each by its place among `GroupsOfRanks`.
+        of_entry: the number of each by its place among `GroupsOfRanks`.
         alone: the number of the group that has a rank alone, by the rank.
     """
 
     groups: tuple[PlannedGroup, ...]
-    of_place: Mapping[int, int]
+    of_entry: Mapping[int, int]
     alone: Mapping[int, int]
 
 
@@ -57,18 +57,18 @@ def groups_of_ranks(world: TracedWorld, ranks: Sequence[PlannedRank], options: P
     dense = {rank.world_rank: rank.rank for rank in ranks}
     size = len(ranks) if options.missing is MissingRanks.REPLICATE else world.size
     # Several groups may have the same ranks: a group is told apart by these and its place among them.
-    places: dict[tuple[tuple[int, ...], int], int] = {}
+    entries: dict[tuple[tuple[int, ...], int], int] = {}
     nth = _nth_of_same_ranks(world.groups)
     origins: list[int] = []
     of_rank: list[dict[int, int]] = []
     for rank in ranks:
         own = {}
         for origin, image in groups_of_rank(world, rank, size).items():
-            own[origin] = places.setdefault((image, nth[origin]), len(places))
+            own[origin] = entries.setdefault((image, nth[origin]), len(entries))
             if own[origin] == len(origins):
                 origins.append(origin)
         of_rank.append(own)
-    whole = tuple(image for image, _ in places)
+    whole = tuple(image for image, _ in entries)
     simulated = tuple(tuple(dense[number] for number in image if number in dense) for image in whole)
     return GroupsOfRanks(whole, simulated, tuple(origins), tuple(of_rank))
 
@@ -89,12 +89,12 @@ def numbered_groups(
         world: what the traces say.
         ranks: the simulated ranks.
     """
-    whole = next((place for place in used if len(found.ranks[place]) == len(ranks)), None)
-    others = [place for place in used if place != whole]
-    of_place = {place: number for number, place in enumerate(others, 1)}
+    whole = next((entry for entry in used if len(found.ranks[entry]) == len(ranks)), None)
+    others = [entry for entry in used if entry != whole]
+    of_entry = {entry: number for number, entry in enumerate(others, 1)}
     if whole is not None:
-        of_place[whole] = 0
-    groups = [_planned(number, found, place, world) for place, number in of_place.items()]
+        of_entry[whole] = 0
+    groups = [_planned(number, found, entry, world) for entry, number in of_entry.items()]
     singles = (
         {0: 0} if len(ranks) == 1 else {rank: len(others) + 1 + at for at, rank in enumerate(sorted(alone))}
     )
@@ -103,12 +103,12 @@ def numbered_groups(
         for rank, number in singles.items()
         if rank in alone
     ]
-    return NumberedGroups(tuple(sorted(groups, key=lambda group: group.number)), of_place, singles)
+    return NumberedGroups(tuple(sorted(groups, key=lambda group: group.number)), of_entry, singles)
 
 
-def _planned(number: int, found: GroupsOfRanks, place: int, world: TracedWorld) -> PlannedGroup:
-    traced = world.groups[found.origins[place]]
-    return PlannedGroup(number, found.ranks[place], found.whole[place], traced.name, traced.description)
+def _planned(number: int, found: GroupsOfRanks, entry: int, world: TracedWorld) -> PlannedGroup:
+    traced = world.groups[found.origins[entry]]
+    return PlannedGroup(number, found.ranks[entry], found.whole[entry], traced.name, traced.description)
 
 
 def _nth_of_same_ranks(groups: Sequence[TracedGroup]) -> list[int]:

@@ -67,7 +67,7 @@ def traced_communication(
     Columns:
         row: its number.
         source, event_id, stream: its rank, event and stream.
-        place: of its group in `groups`.
+        origin: the place of its group in `groups`.
         type, name: as in `MEMBERS`.
         number: the same for the members of the ranks that do it together, by group, or by sender and receiver; null:
             it is done alone.
@@ -84,13 +84,25 @@ def traced_communication(
         groups: the groups of these members.
         options: which steps are simulated, and which members together.
     """
-    places = pl.DataFrame(
-        {"group": [group.text for group in groups], "place": range(len(groups))},
-        schema={"group": pl.String, "place": pl.Int64},
+    rows = _with_transfers(_rows(members, collectives, groups, options.least_confidence))
+    if options.steps is not None:
+        rows = rows.filter(pl.col("step").is_in(list(options.steps)).fill_null(value=False))
+    numbers = pl.concat([_of_pairs(rows), _of_groups(rows, groups), _of_exchanges(rows, groups)])
+    found = rows.join(numbers, on="row", how="left", maintain_order="left")
+    return found.with_columns(_reason().alias("reason"))
+
+
+def _rows(
+    members: pl.DataFrame, collectives: pl.DataFrame, groups: Sequence[TracedGroup], least_confidence: float
+) -> pl.DataFrame:
+    """The members with `origin`, and whether their match `is_doubtful`, which then counts as none."""
+    origins = pl.DataFrame(
+        {"group": [group.text for group in groups], "origin": range(len(groups))},
+        schema={"group": pl.String, "origin": pl.Int64},
     )
     confidence = collectives.select("collective", "confidence")
-    rows = (
-        members.join(places, on="group", how="left", maintain_order="left")
+    return (
+        members.join(origins, on="group", how="left", maintain_order="left")
         .join(confidence, on="collective", how="left", maintain_order="left")
         .rename({"rank": "source", "source": "from_rank", "destination": "to_rank"})
         .sort("source", "start_ns", "event_id")
@@ -98,16 +110,10 @@ def traced_communication(
         .with_columns(
             pl.col("row").cast(pl.Int64),
             pl.max_horizontal("start_ns", "end_ns").alias("end_ns"),
-            (pl.col("confidence") < options.least_confidence).fill_null(value=False).alias("is_doubtful"),
+            (pl.col("confidence") < least_confidence).fill_null(value=False).alias("is_doubtful"),
         )
         .with_columns(pl.when(~pl.col("is_doubtful")).then("collective").alias("collective"))
     )
-    rows = _with_transfers(rows)
-    if options.steps is not None:
-        rows = rows.filter(pl.col("step").is_in(list(options.steps)).fill_null(value=False))
-    numbers = pl.concat([_of_pairs(rows), _of_groups(rows, groups), _of_exchanges(rows, groups)])
-    found = rows.join(numbers, on="row", how="left", maintain_order="left")
-    return found.with_columns(_reason().alias("reason"))
 
 
 def _with_transfers(rows: pl.DataFrame) -> pl.DataFrame:
@@ -157,18 +163,18 @@ def _of_groups(rows: pl.DataFrame, groups: Sequence[TracedGroup]) -> pl.DataFram
     )
     matched = own.filter((pl.col("participants") > 1) & pl.col("collective").is_not_null())
     complete = (
-        matched.group_by("place", "collective")
+        matched.group_by("origin", "collective")
         .agg(
             pl.col("source").n_unique().alias("ranks"), pl.len().alias("all"), pl.col("participants").first()
         )
         .filter((pl.col("ranks") == pl.col("participants")) & (pl.col("all") == pl.col("ranks")))
         .sort("collective")
-        .with_columns(pl.int_range(pl.len()).over("place").alias("number"))
+        .with_columns(pl.int_range(pl.len()).over("origin").alias("number"))
     )
     single = own.filter(pl.col("participants") == 1).sort("source", "start_ns", "event_id")
-    single = single.with_columns(pl.int_range(pl.len()).over("place").alias("number"))
+    single = single.with_columns(pl.int_range(pl.len()).over("origin").alias("number"))
     joined = matched.join(
-        complete.select("place", "collective", "number"), on=["place", "collective"], how="inner"
+        complete.select("origin", "collective", "number"), on=["origin", "collective"], how="inner"
     )
     return pl.concat([_numbers(joined), _numbers(single)])
 
@@ -182,9 +188,9 @@ def _of_exchanges(rows: pl.DataFrame, groups: Sequence[TracedGroup]) -> pl.DataF
         (pl.col("type") == _EXCHANGE) & pl.col("collective").is_null() & ~pl.col("is_doubtful")
     )
     open_ = open_.with_columns(_participants(groups)).filter(pl.col("participants") > 1)
-    counts = open_.group_by("place", "source").agg(pl.len().alias("count"), pl.col("participants").first())
+    counts = open_.group_by("origin", "source").agg(pl.len().alias("count"), pl.col("participants").first())
     equal = (
-        counts.group_by("place")
+        counts.group_by("origin")
         .agg(
             pl.col("count").n_unique().alias("counts"),
             pl.len().alias("ranks"),
@@ -192,15 +198,15 @@ def _of_exchanges(rows: pl.DataFrame, groups: Sequence[TracedGroup]) -> pl.DataF
         )
         .filter((pl.col("counts") == 1) & (pl.col("ranks") == pl.col("participants")))
     )
-    found = open_.join(equal.select("place"), on="place", how="semi").sort("source", "start_ns", "event_id")
+    found = open_.join(equal.select("origin"), on="origin", how="semi").sort("source", "start_ns", "event_id")
     return _numbers(
-        found.with_columns((pl.int_range(pl.len()).over("place", "source") + _BEHIND).alias("number"))
+        found.with_columns((pl.int_range(pl.len()).over("origin", "source") + _BEHIND).alias("number"))
     )
 
 
 def _participants(groups: Sequence[TracedGroup]) -> pl.Expr:
-    counts = {place: len(group.participants) for place, group in enumerate(groups)}
-    return pl.col("place").replace_strict(counts, default=1, return_dtype=pl.Int64).alias("participants")
+    counts = {origin: len(group.participants) for origin, group in enumerate(groups)}
+    return pl.col("origin").replace_strict(counts, default=1, return_dtype=pl.Int64).alias("participants")
 
 
 def _numbers(rows: pl.DataFrame) -> pl.DataFrame:

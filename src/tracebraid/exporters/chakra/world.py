@@ -41,7 +41,7 @@ class TracedWorld:
 
     def groups_of(self, rank: int) -> list[int]:
         """The places of the groups in which the trace of a rank communicates."""
-        return [place for place, group in enumerate(self.groups) if rank in group.participants]
+        return [origin for origin, group in enumerate(self.groups) if rank in group.participants]
 
 
 def simulated_ranks(world: TracedWorld, options: PlanOptions) -> tuple[PlannedRank, ...]:
@@ -55,7 +55,7 @@ def simulated_ranks(world: TracedWorld, options: PlanOptions) -> tuple[PlannedRa
     missing = [rank for rank in range(size) if rank not in set(world.present)]
     if options.missing is MissingRanks.SHRINK or not missing:
         numbers = world.present
-        found = tuple(PlannedRank(place, number, number) for place, number in enumerate(numbers))
+        found = tuple(PlannedRank(origin, number, number) for origin, number in enumerate(numbers))
     elif options.missing is MissingRanks.REFUSE:
         raise _refused(world, size, missing)
     else:
@@ -75,9 +75,9 @@ def groups_of_rank(world: TracedWorld, rank: PlannedRank, size: int) -> dict[int
         size: ranks of the simulated world; without those that are missing, where it is shrunk.
     """
     if not rank.is_replica and size <= world.size:
-        return {place: world.groups[place].ranks for place in world.groups_of(rank.source)}
-    images = {place: _image(world, place, rank.world_rank, size) for place in world.groups_of(rank.source)}
-    return {place: image for place, image in images.items() if image is not None}
+        return {origin: world.groups[origin].ranks for origin in world.groups_of(rank.source)}
+    images = {origin: _image(world, origin, rank.world_rank, size) for origin in world.groups_of(rank.source)}
+    return {origin: image for origin, image in images.items() if image is not None}
 
 
 def _size(world: TracedWorld, options: PlanOptions) -> int:
@@ -119,20 +119,20 @@ def _candidates(world: TracedWorld, rank: int) -> list[int]:
 
 def _unlike(world: TracedWorld, source: int, rank: int, size: int) -> Iterator[str]:
     """What of a source's communication a rank cannot do in groups of its own."""
-    for place in world.groups_of(source):
-        group = world.groups[place]
-        image = _image(world, place, rank, size)
+    for origin in world.groups_of(source):
+        group = world.groups[origin]
+        image = _image(world, origin, rank, size)
         if image is None:
             yield f"which ranks are in its group like {_named(group)} of rank {source} is not known"
-        elif place in world.paired.get(source, ()) and image.index(rank) != group.ranks.index(source):
+        elif origin in world.paired.get(source, ()) and image.index(rank) != group.ranks.index(source):
             yield (
                 f"rank {source} sends to or receives from single ranks of {_named(group)}, in which rank {rank} has "
                 "another place"
             )
 
 
-def _image(world: TracedWorld, place: int, rank: int, size: int) -> tuple[int, ...] | None:
-    group = world.groups[place]
+def _image(world: TracedWorld, origin: int, rank: int, size: int) -> tuple[int, ...] | None:
+    group = world.groups[origin]
     if not group.is_listed and len(group.ranks) < world.size:
         # Its ranks are only those that take part: others may be missing.
         return group.ranks if rank in group.ranks else None

@@ -8,6 +8,7 @@ from dataclasses import fields
 from enum import Enum
 
 from tracebraid.errors import ArgumentError
+from tracebraid.model.amounts import BYTE_UNITS, NUMBER_AND_UNIT, TIME_UNITS_NS
 from tracebraid.model.graph.change import Change, Verb, Where
 
 __all__ = ["Value", "change_of", "checked"]
@@ -46,23 +47,12 @@ _FROM_ZERO = (Verb.SCALE, Verb.SET, Verb.MOVE, Verb.LATENCY)
 
 _UNITS = {
     Value.FACTOR: {"": 1.0, "%": 0.01, "x": 1.0},
-    Value.TIME: {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9},
-    Value.BYTES: {
-        "": 1.0,
-        "B": 1.0,
-        "kB": 1e3,
-        "KB": 1e3,
-        "MB": 1e6,
-        "GB": 1e9,
-        "KiB": 2.0**10,
-        "MiB": 2.0**20,
-        "GiB": 2.0**30,
-    },
+    Value.TIME: TIME_UNITS_NS,
+    Value.BYTES: BYTE_UNITS,
     Value.COUNT: {"": 1.0},
     Value.STREAM: {"": 1.0},
 }
 
-_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-zµ%]*)")
 _KEY = re.compile(r"([a-z]+)=(.*)", re.DOTALL)
 _KEYS = [key.name for key in fields(Where)]
 
@@ -146,7 +136,7 @@ def _value(text: str, verb: Verb, words: list[str]) -> float | None:
 
 
 def _number(text: str, word: str, takes: Value) -> float:
-    match = _NUMBER.fullmatch(word)
+    match = NUMBER_AND_UNIT.fullmatch(word)
     if match is None or match[2] not in _UNITS[takes]:
         raise ArgumentError(f"{text}: {word} is not {takes.value}")
     return float(match[1]) * _UNITS[takes][match[2]]

@@ -24,7 +24,7 @@ SHRINK, REPLICATE = MissingRanks.SHRINK, MissingRanks.REPLICATE
 def linked_job(job: MadeJob, present: Sequence[int] | None = None) -> LinkedRanks:
     """The ranks of a job that have a trace, linked with each other."""
     ranks = list(range(job.world)) if present is None else list(present)
-    rows = job.frame().select(MEMBERS.polars_schema()) if job.rows else MEMBERS.empty()
+    rows = job.frame().select(*MEMBERS.polars_schema()) if job.rows else MEMBERS.empty()
     parts = [RankParts(facts([rank], job.world), rows.filter(pl.col("rank") == rank)) for rank in ranks]
     return link_ranks(parts)
 

@@ -1,0 +1,103 @@
+"""The dependencies of a rank's nodes as rows: data and control dependencies together, and an order that they allow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracebraid.compiled import compiled
+from tracebraid.model.chakra.chakra_rank import ChakraRank
+
+__all__ = ["RankDependencies", "rank_dependencies", "run_order"]
+
+_Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class RankDependencies:
+    """What each row waits for, in rows.
+
+    Args:
+        first: of row `i` the entries are those from `first[i]` up to `first[i + 1]`.
+        before: the row that is waited for.
+        dangling_row: rows that wait for a node that is not there.
+        dangling_id: the ids of those nodes.
+        self_row: rows that wait for themselves; they have no other entry here.
+    """
+
+    first: _Ints
+    before: _Ints
+    dangling_row: _Ints
+    dangling_id: _Ints
+    self_row: _Ints
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+
+def rank_dependencies(rank: ChakraRank) -> RankDependencies:
+    """The dependencies of a rank, those that make no sense apart; of nodes with the same id the first counts."""
+    node_id = rank.nodes.get_column("node_id").to_numpy()
+    rows, named = rank.data_deps.rows(), rank.data_deps.node_id
+    if len(rank.ctrl_deps):
+        rows = np.concatenate([rows, rank.ctrl_deps.rows()])
+        named = np.concatenate([named, rank.ctrl_deps.node_id])
+        order = np.argsort(rows, kind="stable")
+        rows, named = rows[order], named[order]
+    before = _rows_of(named, node_id)
+    is_dangling, is_self = before < 0, before == rows
+    kept = ~(is_dangling | is_self)
+    first = np.zeros(len(node_id) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows[kept], minlength=len(node_id)), out=first[1:])
+    return RankDependencies(
+        first, before[kept], rows[is_dangling], named[is_dangling], np.unique(rows[is_self])
+    )
+
+
+def _rows_of(named: _Ints, node_id: _Ints) -> _Ints:
+    """The first row that has each id; -1: none."""
+    nodes = len(node_id)
+    if not nodes:
+        return np.full(len(named), -1, dtype=np.int64)
+    if node_id[0] == 0 and node_id[-1] == nodes - 1 and np.array_equal(node_id, np.arange(nodes)):
+        return np.where((named >= 0) & (named < nodes), named, -1)
+    order = np.argsort(node_id, kind="stable")
+    ascending = node_id[order]
+    at = np.minimum(np.searchsorted(ascending, named), nodes - 1)
+    return np.where(ascending[at] == named, order[at], -1)
+
+
+def run_order(dependencies: RankDependencies) -> _Ints:
+    """The rows that can run, each behind all that it waits for; those of a circle and behind it are missing."""
+    nodes = len(dependencies.first) - 1
+    waits = np.diff(dependencies.first)
+    waits[dependencies.self_row] += 1
+    after = np.repeat(np.arange(nodes), np.diff(dependencies.first))
+    order = np.argsort(dependencies.before, kind="stable")
+    first_child = np.zeros(nodes + 1, dtype=np.int64)
+    np.cumsum(np.bincount(dependencies.before, minlength=nodes), out=first_child[1:])
+    return _ordered(first_child, after[order], waits)
+
+
+@compiled
+def _ordered(first_child: _Ints, child: _Ints, waits: _Ints) -> _Ints:
+    nodes = len(waits)
+    order = np.empty(nodes, dtype=np.int64)
+    end = 0
+    for row in range(nodes):
+        if waits[row] == 0:
+            order[end] = row
+            end += 1
+    begin = 0
+    while begin < end:
+        row = order[begin]
+        begin += 1
+        for entry in range(first_child[row], first_child[row + 1]):
+            later = child[entry]
+            waits[later] -= 1
+            if waits[later] == 0:
+                order[end] = later
+                end += 1
+    return order[:end]

@@ -1,0 +1,1 @@
+"""Synthetic jobs as Chakra's nodes."""

@@ -1,0 +1,46 @@
+"""`tracebraid chakra check`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from tracebraid import api
+from tracebraid.cli.job_options import path_or_url
+from tracebraid.cli.output import progress, say, say_json
+from tracebraid.model.chakra.lint_code import Simulator
+from tracebraid.reports.chakra_check import chakra_check_data, chakra_verdict, lint_text
+
+__all__ = ["check"]
+
+
+def check(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DIR|FILE...", help="A folder of PREFIX.RANK.et, or the files.", parser=path_or_url
+        ),
+    ],
+    comm_group: Annotated[
+        str | None,
+        typer.Option(
+            "--comm-group", metavar="FILE", help="The comm-group file; by default the one in the folder."
+        ),
+    ] = None,
+    simulator: Annotated[
+        Simulator | None,
+        typer.Option("--simulator", help="Say also what this simulator does not run, or not well."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Check .et files: what keeps a simulator from running them, deadlocks among it. Exit code 1 where it would."""
+    with progress("checking") as update:
+        checked = api.check_chakra(paths, comm_group=comm_group, simulator=simulator, progress=update)
+    if json:
+        say_json(chakra_check_data(checked))
+    else:
+        say(*(Text(lint_text(finding)) for finding in checked.findings), Text(chakra_verdict(checked)))
+    if not checked.runs:
+        raise typer.Exit(1)

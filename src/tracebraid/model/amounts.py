@@ -1,0 +1,53 @@
+"""Units of times and sizes as people write them, and the numbers that stand before them."""
+
+from __future__ import annotations
+
+import re
+
+from tracebraid.errors import ArgumentError
+
+__all__ = ["BYTE_UNITS", "NUMBER_AND_UNIT", "TIME_UNITS_NS", "bytes_of_text", "ns_of_text"]
+
+TIME_UNITS_NS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+"""Units of time in ns."""
+
+BYTE_UNITS = {
+    "": 1.0,
+    "B": 1.0,
+    "kB": 1e3,
+    "KB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "KiB": 2.0**10,
+    "MiB": 2.0**20,
+    "GiB": 2.0**30,
+}
+"""Units of sizes in bytes; a number without a unit is bytes."""
+
+NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-zµ%]*)")
+"""A number that is not negative, and its unit."""
+
+
+def ns_of_text(text: str) -> int:
+    """A time in ns from a text such as `100us`.
+
+    Raises:
+        ArgumentError: it is no time.
+    """
+    return _amount(text, TIME_UNITS_NS, "a time, such as 100us")
+
+
+def bytes_of_text(text: str) -> int:
+    """A size in bytes from a text such as `25MiB` or `4096`.
+
+    Raises:
+        ArgumentError: it is no size.
+    """
+    return _amount(text, BYTE_UNITS, "a size, such as 1MiB")
+
+
+def _amount(text: str, units: dict[str, float], what: str) -> int:
+    match = NUMBER_AND_UNIT.fullmatch(text.strip())
+    if match is None or match[2] not in units:
+        raise ArgumentError(f"{text!r} is not {what}; the units are {', '.join(filter(None, units))}")
+    return round(float(match[1]) * units[match[2]])

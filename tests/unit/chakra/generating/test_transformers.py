@@ -1,0 +1,235 @@
+"""Transformers: operations and bytes by closed formulas, layout of ranks, schedule, and what cannot be divided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.unit.chakra.generating.synthetic import bytes_by, checked, transformer
+from tracebraid.chakra.generating.generate import comm_groups, generated_ranks
+from tracebraid.chakra.generating.transformer.schedule import passes_of_stage
+from tracebraid.errors import ArgumentError
+from tracebraid.model.chakra.workloads import Accelerator, Parallelism, TrainingSteps, TransformerJob
+from tracebraid.model.device_peaks import Precision
+
+H, LAYERS, VOCAB, S, MICRO = 512, 8, 1024, 128, 4
+E = 2  # bytes of bf16
+ACTIVATION = S * H * E
+
+
+def module_sum(job: TransformerJob, column: str, ending: str) -> int:
+    """Of all ranks, over computations whose module ends so."""
+    return sum(
+        rank.nodes.filter(pl.col("module").cast(pl.String).str.ends_with(ending)).get_column(column).sum()
+        for rank in generated_ranks(job)
+    )
+
+
+# --- operations -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "degrees",
+    [Parallelism(data=2), Parallelism(tensor=4), Parallelism(2, 2, 4), Parallelism(pipeline=8)],
+    ids=str,
+)
+def test_operations_are_those_of_the_formula_however_they_are_divided(degrees: Parallelism) -> None:
+    """Narayanan et al., 2021: 72 b s l h^2 (1 + s / 6 h + V / 12 l h), all passes without recomputation."""
+    done = sum(
+        module_sum(transformer(degrees), "num_ops", ending)
+        for ending in ("attention", "feed_forward", "output")
+    )
+    tokens = S * MICRO * degrees.data
+    paper = 72 * tokens * LAYERS * H**2 * (1 + S / (6 * H) + VOCAB / (12 * LAYERS * H))
+    assert done == pytest.approx(paper, rel=1e-12)
+
+
+def test_operations_are_six_for_each_weight_and_token_beside_attention_s_scores() -> None:
+    """Kaplan et al., "Scaling laws for neural language models", 2020: C = 6 N D, without the embedding."""
+    job = transformer(Parallelism(data=2))
+    done = sum(module_sum(job, "num_ops", ending) for ending in ("attention", "feed_forward", "output"))
+    weights = LAYERS * 12 * H**2 + VOCAB * H
+    tokens = S * MICRO * 2
+    assert done - 3 * 4 * tokens * S * H * LAYERS == 6 * weights * tokens
+
+
+def test_recomputation_adds_a_forward_pass_of_the_layers() -> None:
+    once = transformer(Parallelism(data=2))
+    again = replace(once, training=replace(once.training, recompute=True))
+    for ending in ("attention", "feed_forward"):
+        assert 3 * module_sum(again, "num_ops", ending) == 4 * module_sum(once, "num_ops", ending)
+
+
+def test_experts_multiply_the_operations_of_tokens_and_not_of_weights() -> None:
+    dense = module_sum(transformer(Parallelism(expert=1, data=4)), "num_ops", "feed_forward")
+    routed = module_sum(transformer(Parallelism(expert=4), experts=8), "num_ops", "feed_forward")
+    assert routed == 2 * dense  # two experts of each token
+
+
+def test_time_is_that_of_operations_or_of_bytes_whichever_is_longer() -> None:
+    device = Accelerator(flops_per_s=2e14, bytes_per_s=1e12, efficiency=0.5)
+    job = replace(transformer(Parallelism(data=2)), accelerator=device)
+    nodes = next(generated_ranks(job)).nodes.filter(type="COMP_NODE")
+    for ops, moved, took in nodes.select("num_ops", "tensor_size", "duration_ns").iter_rows():
+        assert took == round(max(ops / 1e14, moved / 5e11) * 1e9)
+    assert nodes.select(pl.all_horizontal(pl.col("num_ops", "tensor_size") > 0)).to_series().all()
+    assert (
+        abs(nodes.get_column("duration_micros").sum() - nodes.get_column("duration_ns").sum() / 1000) <= 0.5
+    )
+
+
+# --- bytes ------------------------------------------------------------------------------------------
+
+
+def test_tensor_parallel_bytes_are_megatron_s() -> None:
+    """Four all-reduces of b s h for each layer and micro-batch; one of the embedding, one of the output, the loss."""
+    for rank in checked(transformer(Parallelism(tensor=4))):
+        layers = 4 * LAYERS * ACTIVATION
+        ends = 2 * ACTIVATION + 3 * 4 * S
+        assert bytes_by(rank) == {("tensor", "ALL_REDUCE"): MICRO * (layers + ends)}
+
+
+def test_data_parallel_bytes_are_those_of_the_weights() -> None:
+    weights = LAYERS * (12 * H**2 + 2 * H) + 2 * VOCAB * H + H
+    for rank in checked(transformer(Parallelism(data=4))):
+        assert bytes_by(rank) == {("data", "ALL_REDUCE"): weights * E}
+
+
+def test_buckets_hold_what_was_asked_for() -> None:
+    job = transformer(Parallelism(data=2))
+    cap = 4 * 2**20
+    job = replace(job, training=replace(job.training, bucket_bytes=cap))
+    sizes = next(generated_ranks(job)).nodes.get_column("comm_size").drop_nulls().to_list()
+    largest = 8 * H * H * E + H * E
+    assert len(sizes) > 3
+    assert all(cap <= size < cap + largest for size in sizes[:-1])
+    assert 0 < sizes[-1] < cap + largest
+
+
+def test_fully_sharded_bytes_are_a_pass_three_times() -> None:
+    """A gather of all shards before each use, forward and backward, and a scatter of the gradients."""
+    weights = LAYERS * (12 * H**2 + 2 * H) + 2 * VOCAB * H + H
+    for rank in checked(transformer(Parallelism(data=4, fully_sharded=True))):
+        assert bytes_by(rank) == {
+            ("data", "ALL_GATHER"): 2 * MICRO * weights * E // 4,  # what each rank gives
+            ("data", "REDUCE_SCATTER"): MICRO * weights * E,
+        }
+        optimizer = rank.nodes.filter(module="optimizer").get_column("num_ops").sum()
+        assert optimizer == 12 * weights // 4
+
+
+def test_expert_parallel_bytes_are_those_of_the_tokens_and_replicas_are_others_for_experts() -> None:
+    job = transformer(Parallelism(data=2, expert=4), experts=8)
+    attention, router, expert = 4 * H**2 + H, H * 8 + H, 8 * H**2
+    dense = LAYERS * (attention + router) + 2 * VOCAB * H + H
+    for rank in checked(job):
+        assert bytes_by(rank) == {
+            # Out and back, forward and backward: each token goes to two experts.
+            ("expert", "ALL_TO_ALL"): MICRO * LAYERS * 4 * 2 * ACTIVATION,
+            ("data", "ALL_REDUCE"): dense * E,
+            ("expert_data", "ALL_REDUCE"): LAYERS * 2 * expert * E,  # two of the eight on each rank
+        }
+    groups = comm_groups(job)
+    assert sorted(groups.values()) == sorted([[0, 1, 2, 3], [4, 5, 6, 7], [0, 4], [1, 5], [2, 6], [3, 7]])
+
+
+def test_pipelines_pass_on_activations_and_gradients() -> None:
+    ranks = checked(transformer(Parallelism(tensor=2, pipeline=4)))
+    for rank in ranks:
+        stage = rank.rank // 2
+        neighbours = (stage > 0) + (stage < 3)
+        of_rank = bytes_by(rank)
+        assert of_rank["pipeline", "COMM_SEND_NODE"] == MICRO * neighbours * ACTIVATION
+        assert of_rank["pipeline", "COMM_RECV_NODE"] == MICRO * neighbours * ACTIVATION
+        peers = set(rank.nodes.get_column("comm_dst").drop_nulls()) | set(
+            rank.nodes.get_column("comm_src").drop_nulls()
+        )
+        assert peers == {peer for peer in (rank.rank - 2, rank.rank + 2) if 0 <= peer < 8}
+
+
+# --- layout and schedule ----------------------------------------------------------------------------
+
+
+def test_groups_are_laid_out_as_documented() -> None:
+    groups = comm_groups(transformer(Parallelism(2, 2, 2, 2), experts=2))
+    as_lists = list(groups.values())
+    assert list(groups) == [str(number) for number in range(1, len(groups) + 1)]
+    assert [0, 1] in as_lists  # tensor
+    assert [0, 2] in as_lists  # expert
+    assert [0, 2, 4, 6] in as_lists  # data, outside of experts
+    assert [0, 4] in as_lists  # data, of experts
+    assert len(as_lists) == 8 + 8 + 4 + 8
+    assert comm_groups(transformer(Parallelism(data=4))) == {}, "all ranks need no group"
+
+
+def test_a_stage_runs_one_forward_and_one_backward() -> None:
+    assert list(passes_of_stage(0, 3, 4)) == [
+        *((True, 0), (True, 1)),
+        *((True, 2), (False, 0), (True, 3), (False, 1)),
+        *((False, 2), (False, 3)),
+    ]
+    assert list(passes_of_stage(2, 3, 2)) == [(True, 0), (False, 0), (True, 1), (False, 1)]
+    assert list(passes_of_stage(0, 8, 2)) == [(True, 0), (True, 1), (False, 0), (False, 1)]
+
+
+def test_steps_follow_each_other() -> None:
+    training = TrainingSteps(sequence=128, steps=3)
+    nodes = next(generated_ranks(transformer(Parallelism(data=2), training))).nodes
+    of_step = [nodes.filter(step=str(step)).select("type", "comm_size", "num_ops") for step in range(3)]
+    assert all(one.equals(other) for one, other in pairwise(of_step))
+    assert nodes.height == sum(frame.height for frame in of_step)
+
+
+# --- what cannot be ---------------------------------------------------------------------------------
+
+
+def changed(**changes: Any) -> TransformerJob:
+    job = transformer(Parallelism(data=2))
+    known = {"model": job.model, "training": job.training, "accelerator": job.accelerator}
+    parts: dict[str, Any] = {"parallelism": replace(job.parallelism, **changes.pop("parallelism", {}))}
+    for name, part in known.items():
+        parts[name] = replace(part, **changes.pop(name, {}))  # type: ignore[type-var]
+    assert not changes
+    return TransformerJob(**parts)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"parallelism": {"tensor": 3}},
+        {"parallelism": {"pipeline": 3}},
+        {"parallelism": {"data": 1}},
+        {"parallelism": {"data": 0}},
+        {"parallelism": {"tensor": -2}},
+        {"parallelism": {"expert": 2}},
+        {"parallelism": {"expert": 3}, "model": {"experts": 8}},
+        {"model": {"hidden": 0}},
+        {"model": {"hidden": 500}},
+        {"model": {"ffn": -1}},
+        {"model": {"layers": 0}},
+        {"model": {"experts": -1}},
+        {"model": {"experts": 2, "top_k": 3}},
+        {"model": {"experts": 2, "top_k": 0}},
+        {"model": {"vocab": 1023}, "parallelism": {"tensor": 2}},
+        {"training": {"sequence": 0}},
+        {"training": {"micro_batches": 0}},
+        {"training": {"steps": -1}},
+        {"training": {"bucket_bytes": 0}},
+        {"accelerator": {"flops_per_s": 0}},
+        {"accelerator": {"bytes_per_s": -1.0}},
+        {"accelerator": {"flops_per_s": float("nan")}},
+        {"accelerator": {"efficiency": 1.5}},
+        {"accelerator": {"precision": Precision.FP4}},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused(changes: dict[str, Any]) -> None:
+    job = changed(**changes)
+    with pytest.raises(ArgumentError):
+        next(generated_ranks(job))
+    with pytest.raises(ArgumentError):
+        comm_groups(job)

@@ -1,0 +1,371 @@
+"""What of a job is simulated: ranks, groups, and what each communicates."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.exporters.chakra.planned import (
+    REPLICATE,
+    SHRINK,
+    disagreements,
+    linked_job,
+    plan_of,
+    stuck_ranks,
+)
+from tests.unit.linking.ranks.made_members import MadeJob
+from tracebraid.errors import ArgumentError, InputError
+from tracebraid.exporters.chakra.communication_mapping import ASTRA_SIM_LEAST_BYTES, MAPPINGS
+from tracebraid.model.chakra.codes import AloneReason, Dialect
+from tracebraid.model.collectives.codes import CollectiveType
+from tracebraid.model.finding_code import FindingCode
+
+_T = CollectiveType
+
+
+def job_of(*kinds: str, world: int = 4, size: int = 4096, **options: object) -> MadeJob:
+    job = MadeJob(world)
+    for kind in kinds:
+        job.collective(kind, size, **options)  # type: ignore[arg-type]
+    return job
+
+
+def with_bytes(job: MadeJob, given: int | None, got: int | None) -> MadeJob:
+    for row in job.rows:
+        row["in_bytes"], row["out_bytes"] = given, got
+    return job
+
+
+def send(job: MadeJob, source: int, destination: int, size: int = 512, group: tuple[int, ...] = ()) -> None:
+    """A rank sends to another one."""
+    job.collective("send", size, ranks=group or tuple(range(job.world)))
+    rows = [
+        row for row in job.rows[-len(group or range(job.world)) :] if row["rank"] in (source, destination)
+    ]
+    del job.rows[-len(group or range(job.world)) :]
+    for row in rows:
+        row |= {"source": source, "destination": destination}
+        if row["rank"] == destination:
+            row["type"] = row["name"] = "recv"
+    job.rows += rows
+
+
+def codes(plan: object) -> set[FindingCode]:
+    return {finding.code for finding in plan.findings}  # type: ignore[attr-defined]
+
+
+# --- types and sizes ------------------------------------------------------------------------------
+
+
+def test_every_type_has_one_row_in_the_table() -> None:
+    assert [row.type for row in MAPPINGS] == list(CollectiveType)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "got", "chakra", "astra_sim", "size"),
+    [
+        (_T.ALL_REDUCE, 4096, 4096, "ALL_REDUCE", "ALL_REDUCE", 4096),
+        (_T.ALL_GATHER, 4096, 16384, "ALL_GATHER", "ALL_GATHER", 4096),
+        (_T.ALL_GATHER, None, 16384, "ALL_GATHER", "ALL_GATHER", 4096),
+        (_T.REDUCE_SCATTER, 16384, 4096, "REDUCE_SCATTER", "REDUCE_SCATTER", 16384),
+        (_T.REDUCE_SCATTER, None, 4096, "REDUCE_SCATTER", "REDUCE_SCATTER", 16384),
+        (_T.ALL_TO_ALL, 4096, 8192, "ALL_TO_ALL", "ALL_TO_ALL", 8192),
+        (_T.BROADCAST, 4096, 4096, "BROADCAST", "BROADCAST", 4096),
+        (_T.REDUCE, 4096, 4096, "REDUCE", "REDUCE_SCATTER", 4096),
+        (_T.GATHER, 4096, None, "GATHER", "ALL_GATHER", 4096),
+        (_T.SCATTER, None, 4096, "SCATTER", "REDUCE_SCATTER", 16384),
+        (_T.BARRIER, None, None, "BARRIER", "ALL_REDUCE", None),
+    ],
+)
+def test_a_collective_becomes_what_the_table_says(
+    kind: CollectiveType, given: int | None, got: int | None, chakra: str, astra_sim: str, size: int | None
+) -> None:
+    job = with_bytes(job_of(kind.value), given, got)
+    for dialect, comm_type, least in (
+        (Dialect.CHAKRA, chakra, 1),
+        (Dialect.ASTRA_SIM, astra_sim, ASTRA_SIM_LEAST_BYTES),
+    ):
+        plan = plan_of(job, dialect=dialect)
+        row = plan.communication_of(3).row(0, named=True)
+        assert (row["type"], row["comm_type"], row["comm_size"]) == (
+            "COMM_COLL_NODE",
+            comm_type,
+            size or least,
+        )
+        assert (row["collective"], row["pg_name"]) == (kind.value, None)
+        assert plan.counts == {f"{kind.value} as {comm_type}": 4}
+        assert stuck_ranks(plan) == []
+
+
+def test_sizes_that_differ_between_ranks_become_the_largest_and_are_counted() -> None:
+    job = job_of("all_to_all")
+    job.rows[2]["in_bytes"] = 9000
+    plan = plan_of(job)
+    assert set(plan.communication["comm_size"]) == {9000}
+    assert plan.counts["sizes differ"] == 1
+    assert codes(plan) == {FindingCode.CHAKRA_SIZES_DIFFER}
+    assert stuck_ranks(plan) == []
+
+
+def test_unknown_sizes_are_the_least_and_small_ones_are_raised_and_both_counted() -> None:
+    plan = plan_of(with_bytes(job_of("all_reduce"), None, None))
+    assert set(plan.communication["comm_size"]) == {ASTRA_SIM_LEAST_BYTES}
+    assert codes(plan) == {FindingCode.CHAKRA_SIZE_UNKNOWN}
+    plan = plan_of(job_of("all_gather", size=4))
+    assert set(plan.communication["comm_size"]) == {ASTRA_SIM_LEAST_BYTES}
+    assert plan.counts["size raised"] == 4
+
+
+def test_the_transfer_is_from_the_last_arrival_to_the_own_end() -> None:
+    job = job_of("all_reduce")
+    base = job.now
+    for rank, row in enumerate(job.rows):
+        row["start_ns"], row["end_ns"] = base + rank * 10_000, base + 90_000
+    assert plan_of(job).communication["transfer_ns"].to_list() == [60_000] * 4
+
+
+# --- sends and receives ---------------------------------------------------------------------------
+
+
+def test_a_send_and_its_receive_agree_on_ranks_tag_and_size() -> None:
+    job = MadeJob(4)
+    for size in (512, 700):
+        send(job, 0, 1, size)
+        send(job, 1, 2, size)
+    plan = plan_of(job)
+    rows = plan.communication.select("rank", "type", "comm_src", "comm_dst", "comm_tag", "comm_size").rows()
+    assert rows[:2] == [(0, "COMM_SEND_NODE", None, 1, 0, 512), (0, "COMM_SEND_NODE", None, 1, 1, 700)]
+    assert (1, "COMM_RECV_NODE", 0, None, 1, 700) in rows
+    assert stuck_ranks(plan) == []
+    assert plan.groups == ()
+
+
+def test_a_send_whose_receive_nobody_recorded_lasts_as_measured_on_its_rank_alone() -> None:
+    job = MadeJob(4)
+    send(job, 0, 1)
+    job.rows = [row for row in job.rows if row["rank"] == 0]
+    plan = plan_of(job)
+    row = plan.communication.row(0, named=True)
+    assert (row["type"], row["comm_type"], row["pg_name"]) == ("COMM_COLL_NODE", "BROADCAST", "1")
+    assert plan.comm_groups() == {"1": [0]}
+    assert row["transfer_ns"] == job.rows[0]["end_ns"] - job.rows[0]["start_ns"]  # type: ignore[operator]
+    assert plan.counts == {f"alone.{AloneReason.PEER_MISSING.value}": 1}
+    assert stuck_ranks(plan) == []
+
+
+def test_sends_to_a_rank_without_a_trace_are_alone_when_the_world_shrinks() -> None:
+    job = MadeJob(4)
+    send(job, 0, 1)
+    send(job, 1, 3)
+    plan = plan_of(job, [0, 1], SHRINK)
+    assert plan.counts == {"alone.peer missing": 1, "recv as COMM_RECV_NODE": 1, "send as COMM_SEND_NODE": 1}
+    assert stuck_ranks(plan) == []
+
+
+def test_exchanges_of_a_whole_group_become_an_all_to_all_of_it() -> None:
+    plan = plan_of(job_of("send_recv", "send_recv"))
+    assert plan.counts == {"send_recv as ALL_TO_ALL": 8, "transfer not measured": 8}
+    assert stuck_ranks(plan) == []
+
+
+def test_exchanges_of_which_ranks_have_unequal_numbers_are_alone() -> None:
+    job = job_of("send_recv", "send_recv")
+    del job.rows[0]
+    plan = plan_of(job)
+    assert plan.counts == {"alone.members missing": 7}
+
+
+# --- what ranks disagree on -----------------------------------------------------------------------
+
+
+def test_what_a_rank_did_not_record_is_alone_on_the_others() -> None:
+    job = job_of("all_reduce", "all_gather", "all_reduce")
+    del job.rows[-1]
+    plan = plan_of(job)
+    assert plan.counts["alone.members missing"] == 3
+    assert disagreements(plan) == []
+    assert stuck_ranks(plan) == []
+
+
+def test_a_type_that_differs_between_ranks_is_never_done_together() -> None:
+    job = MadeJob(4, sequences=True, communicators=True)
+    job.collective("all_reduce")
+    job.collective("all_reduce")
+    job.rows[5]["type"] = "broadcast"
+    plan = plan_of(job)
+    assert sum(count for name, count in plan.counts.items() if name.startswith("alone.")) == 4
+    assert stuck_ranks(plan) == []
+
+
+def test_a_kernel_of_unknown_type_is_kept_alone() -> None:
+    job = MadeJob(2, sequences=True, communicators=True)
+    job.collective("all_reduce")
+    for row in job.rows:
+        row["type"] = None
+    plan = plan_of(job)
+    assert plan.counts == {f"alone.{AloneReason.UNKNOWN_TYPE.value}": 2}
+    assert plan.communication["collective"].to_list() == ["all_reduce"] * 2
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+def test_groups_are_numbered_from_1_and_the_world_has_none() -> None:
+    job = MadeJob(4)
+    for _ in range(3):
+        job.collective(group="tp0", ranks=[0, 1])
+        job.collective(group="tp1", ranks=[2, 3])
+        job.collective()
+    plan = plan_of(job)
+    assert plan.comm_groups() == {"1": [0, 1], "2": [2, 3]}
+    assert [(group.number, group.name) for group in plan.groups] == [(0, "0"), (1, "tp0"), (2, "tp1")]
+    assert stuck_ranks(plan) == []
+    json.dumps(plan.facts())
+
+
+def test_two_groups_of_the_same_ranks_stay_two() -> None:
+    job = MadeJob(4, communicators=True)
+    for _ in range(3):
+        job.collective(group="a", ranks=[0, 1])
+        job.collective("all_gather", group="b", ranks=[0, 1])
+    assert len(plan_of(job).comm_groups()) == 2
+
+
+def test_a_group_of_one_rank_communicates_alone() -> None:
+    job = job_of("all_reduce")
+    job.collective(group="own", ranks=[2])
+    plan = plan_of(job)
+    assert plan.counts["alone.one rank"] == 1
+    assert plan.comm_groups() == {"1": [2]}
+    assert codes(plan) == set()
+    assert stuck_ranks(plan) == []
+
+
+# --- missing ranks --------------------------------------------------------------------------------
+
+
+def test_missing_ranks_are_refused_by_name() -> None:
+    with pytest.raises(
+        InputError, match=r"of 8 ranks 4 have no trace: 4-7.*--missing replicate.*--missing shrink"
+    ):
+        plan_of(job_of("all_reduce", world=8), range(4))
+
+
+def test_a_shrunk_world_has_dense_ranks_and_smaller_groups() -> None:
+    job = MadeJob(8)
+    for _ in range(3):
+        job.collective(group="even", ranks=[0, 2, 4, 6])
+        job.collective(group="odd", ranks=[1, 3, 5, 7])
+        job.collective()
+    plan = plan_of(job, [2, 3, 6], SHRINK)
+    assert [(rank.rank, rank.world_rank, rank.source) for rank in plan.ranks] == [
+        (0, 2, 2),
+        (1, 3, 3),
+        (2, 6, 6),
+    ]
+    assert plan.missing == (0, 1, 4, 5, 7)
+    assert plan.comm_groups() == {"1": [0, 2], "2": [1]}
+    assert plan.counts["alone.one rank"] == 3
+    assert codes(plan) == {FindingCode.CHAKRA_WORLD_SHRUNK}
+    assert stuck_ranks(plan) == []
+
+
+def test_a_missing_rank_does_what_another_does_in_groups_of_its_own() -> None:
+    job = MadeJob(8)
+    for _ in range(3):
+        for first in range(0, 8, 2):
+            job.collective("all_gather", group=f"tp{first}", ranks=[first, first + 1])
+        for first in range(2):
+            job.collective(group=f"dp{first}", ranks=list(range(first, 8, 2)))
+    whole = plan_of(job)
+    for present in ([0], [0, 1], [0, 1, 2, 3], [5]):
+        plan = plan_of(job, present, REPLICATE)
+        assert sorted(plan.comm_groups().values()) == sorted(whole.comm_groups().values()), present
+        assert plan.communication.height == whole.communication.height
+        assert not [name for name in plan.counts if name.startswith("alone")], present
+        assert disagreements(plan) == []
+        assert stuck_ranks(plan) == []
+
+
+def test_a_whole_pipeline_is_replicated_with_its_sends() -> None:
+    job = MadeJob(4)
+    for _ in range(2):
+        for first in (0, 2):
+            send(job, first, first + 1, group=(first, first + 1))
+        job.collective(group="dp0", ranks=[0, 2])
+    plan = plan_of(job, [0, 1], REPLICATE)
+    pairs = (
+        plan.communication.filter(plan.communication["type"] == "COMM_SEND_NODE")
+        .select("rank", "comm_dst")
+        .rows()
+    )
+    assert pairs == [(0, 1), (0, 1), (2, 3), (2, 3)]
+    assert stuck_ranks(plan) == []
+
+
+def test_a_stage_of_a_pipeline_is_no_copy_of_another() -> None:
+    job = MadeJob(4)
+    send(job, 0, 1)
+    with pytest.raises(
+        InputError, match=r"rank 2 is missing and cannot replicate another: rank 0 sends to or receives"
+    ):
+        plan_of(job, [0, 1], REPLICATE)
+
+
+def test_groups_that_do_not_fill_the_world_are_not_guessed() -> None:
+    job = MadeJob(8)
+    job.collective(group="three", ranks=[0, 1, 2])
+    with pytest.raises(
+        InputError, match=r"rank 3 is missing and cannot replicate another: which ranks are in its group"
+    ):
+        plan_of(job, [0, 1, 2], REPLICATE)
+
+
+def test_a_world_may_be_larger_than_the_traces() -> None:
+    job = job_of("all_reduce", world=2)
+    plan = plan_of(job, missing=REPLICATE, world_size=64)
+    assert len(plan.ranks) == 64
+    assert plan.counts == {"all_reduce as ALL_REDUCE": 64}
+    assert stuck_ranks(plan) == []
+    with pytest.raises(ArgumentError, match="a world of 1 ranks"):
+        plan_of(job, missing=REPLICATE, world_size=1)
+    with pytest.raises(ArgumentError, match="--missing replicate"):
+        plan_of(job, world_size=8)
+
+
+def test_one_rank_is_too_few_for_astra_sim_and_is_said_of_others() -> None:
+    job = job_of("all_reduce")
+    with pytest.raises(InputError, match=r"only rank 1 is simulated.*--missing replicate"):
+        plan_of(job, [1], SHRINK)
+    plan = plan_of(job, [1], SHRINK, Dialect.CHAKRA)
+    assert codes(plan) == {FindingCode.CHAKRA_WORLD_SHRUNK, FindingCode.CHAKRA_ONE_RANK}
+    assert plan.communication["pg_name"].to_list() == [None]
+
+
+def test_a_job_without_communication_says_so() -> None:
+    plan = plan_of(MadeJob(2))
+    assert plan.communication.is_empty()
+    assert codes(plan) == {FindingCode.CHAKRA_NO_COMMUNICATION}
+
+
+def test_only_the_chosen_steps_are_simulated() -> None:
+    job = MadeJob(2)
+    for step in range(4):
+        job.collective(step=step)
+    plan = plan_of(job, steps=("ProfilerStep#1", "ProfilerStep#2"))
+    assert plan.communication.height == 4
+    assert stuck_ranks(plan) == []
+
+
+def test_the_metadata_is_the_same_for_all_ranks_and_of_plain_values() -> None:
+    plan = plan_of(job_of("all_reduce", world=8), range(4), REPLICATE)
+    assert dict(plan.attributes()) == {
+        "missing_ranks": "replicate",
+        "dialect": "astra-sim",
+        "traced_world_size": 8,
+        "world_size": 8,
+        "replicated_ranks": 4,
+        "communication.all_reduce as ALL_REDUCE": 8,
+    }
+    assert linked_job(job_of("all_reduce")).ranks.height == 4
