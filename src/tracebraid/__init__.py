@@ -29,9 +29,8 @@ if _TYPE_CHECKING:
         build_recorder,
         cache_info,
         capture,
-        chakra_from_json,
-        chakra_to_json,
         check,
+        check_chakra,
         clear_cache,
         clocks,
         collective_bandwidth,
@@ -96,13 +95,13 @@ if _TYPE_CHECKING:
         queue_series,
         rank_steps,
         rank_waits,
-        read_chakra,
         read_execution_trace,
         read_timeline,
         recomputation,
         repair,
         report,
         roofline,
+        run_chakra,
         short_kernels,
         sql,
         step_spread,
@@ -118,15 +117,16 @@ if _TYPE_CHECKING:
         user_annotations,
         validity,
         what_if,
-        write_chakra,
         write_et_plus,
         write_path_overlay,
         write_report,
     )
-    from tracebraid.api.chakra.files import Feeder
+    from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
     )
+    from tracebraid.api.chakra.json_text import chakra_from_json, chakra_to_json
+    from tracebraid.api.chakra.running import ChakraHardware
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -146,9 +146,12 @@ if _TYPE_CHECKING:
     )
     from tracebraid.model.cache_info import CacheInfo
     from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
+    from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
     from tracebraid.model.chakra.codes import (
         CollectiveCommType,
     )
+    from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
+    from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.chakra.workloads import (
         Accelerator,
         ChainJob,
@@ -203,9 +206,14 @@ __all__ = [
     "Caution",
     "CautionCode",
     "ChainJob",
+    "ChakraCheck",
+    "ChakraHardware",
     "ChakraRank",
+    "ChakraRun",
+    "ChakraRunNote",
     "Change",
     "Check",
+    "CheckedChakraRank",
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
@@ -235,6 +243,8 @@ __all__ = [
     "Job",
     "JobDetector",
     "LinkedTrace",
+    "LintCode",
+    "LintFinding",
     "LostWorkerError",
     "Matched",
     "Matching",
@@ -253,6 +263,7 @@ __all__ = [
     "Parallelism",
     "ProgramError",
     "QueryError",
+    "RankNode",
     "Repair",
     "ReplayError",
     "Report",
@@ -286,6 +297,7 @@ __all__ = [
     "chakra_from_json",
     "chakra_to_json",
     "check",
+    "check_chakra",
     "clear_cache",
     "clocks",
     "collective_bandwidth",
@@ -357,6 +369,7 @@ __all__ = [
     "repair",
     "report",
     "roofline",
+    "run_chakra",
     "short_kernels",
     "sql",
     "step_spread",

@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from tracebraid.api.building import build_recorder
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
+    from tracebraid.api.chakra.checking import check_chakra
     from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
@@ -108,6 +109,7 @@ if TYPE_CHECKING:
         chakra_jsonizer,
         chakra_to_json,
     )
+    from tracebraid.api.chakra.running import ChakraHardware, run_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -170,6 +172,7 @@ __all__ = [
     "ENGINES",
     "IN_PROCESS",
     "QUERY_MEMORY_BYTES",
+    "ChakraHardware",
     "ExportOptions",
     "Exported",
     "Feeder",
@@ -208,6 +211,7 @@ __all__ = [
     "chakra_jsonizer",
     "chakra_to_json",
     "check",
+    "check_chakra",
     "check_min_saving",
     "check_options",
     "chosen_metrics",
@@ -305,6 +309,7 @@ __all__ = [
     "report_of",
     "roofline",
     "run_captured",
+    "run_chakra",
     "settings_of",
     "short_kernels",
     "sql",
@@ -334,6 +339,7 @@ __all__ = [
 _HOMES = {
     "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
     "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
+    "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
     "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
@@ -354,6 +360,7 @@ _HOMES = {
     "tracebraid.api.building": "build_recorder",
     "tracebraid.api.caching": "cache_info clear_cache",
     "tracebraid.api.capturing": "capture export_reports recorded_by_rank run_captured settings_of",
+    "tracebraid.api.chakra.checking": "check_chakra",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (

@@ -55,6 +55,8 @@ COMMANDS: dict[str, dict[str, Any]] = {
 
 CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
     "json": {},
+    "run": {},
+    "check": {},
     "generate": {},
 }
 """Those of `tracebraid chakra`."""

@@ -171,7 +171,7 @@ def _members(nodes: RankNodes, groups: Groups, name: str, row: int) -> tuple[int
         raise nodes.problem(
             row,
             f"its process group {name} is not known ({where}; groups: {known})",
-            'Name the comm-group file with --groups: JSON such as {"1": [0, 1]}',
+            'Name the comm-group file with --comm-group: JSON such as {"1": [0, 1]}',
         )
     return groups.members[name]
 

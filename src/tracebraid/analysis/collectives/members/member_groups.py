@@ -24,11 +24,12 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
 
     The ranks of a group are those of the collective's arguments, else of the file's process groups, else counted from
     its first rank by its stride, else all where it is as large as the job. `Src Rank` and `Dst Rank` are global ranks;
-    in the name of a range (`nccl:recv 1<-0`) both numbers count in the group, and become global ranks.
+    in the name of a range (`nccl:recv 1<-0`) both numbers count in the group, and become global ranks, as that does
+    which the op names that asked for the range.
 
     Args:
         found: name, process_group, type, group_size, pg_ranks, global_rank_start, global_rank_stride, src_rank,
-            dst_rank.
+            dst_rank, peer (its number in the group).
         linked: the rank.
     """
     timeline = linked.timeline
@@ -56,13 +57,14 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _peer(argument: str, pattern: str, rank: int) -> pl.Expr:
-    """The global rank of a peer: the argument, else the number in the range's name, which counts in the group."""
+    """The global rank of a peer: the argument, else what the range's name or the op says, counted in the group."""
     numbers = pl.col("name").str.extract_groups(pattern)
     own, other = (numbers.struct.field(name).cast(pl.Int64, strict=False) for name in ("own", "other"))
     ranks = pl.col("group_ranks")
     is_own = ranks.list.get(own.fill_null(0), null_on_oob=True) == rank
     named = pl.when(is_own & other.is_not_null()).then(ranks.list.get(other.fill_null(0), null_on_oob=True))
-    return pl.coalesce(pl.when(pl.col(argument) >= 0).then(argument), named)
+    asked = pl.when(pl.col("peer").is_not_null()).then(ranks.list.get(pl.col("peer"), null_on_oob=True))
+    return pl.coalesce(pl.when(pl.col(argument) >= 0).then(argument), named, asked)
 
 
 def _group(
