@@ -54,6 +54,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
 """The names of the commands, in the order of the help, and their context settings."""
 
 CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
+    "json": {},
     "run": {},
     "stats": {},
     "check": {},
