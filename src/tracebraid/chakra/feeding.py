@@ -56,9 +56,6 @@ class Feeder:
         ...     feeder.finish(node["node_id"])
     """
 
-<<<<<<< HEAD
-    def __init__(self, path: str | Path, ctrl_deps: bool = True) -> None: ...
-=======
     def __init__(self, path: str | Path, ctrl_deps: bool = True) -> None:
         self._file = open_frames(path)
         if self._file.compression is not None:
@@ -199,4 +196,3 @@ def _shown(ids: _Ints) -> str:
     return ", ".join(str(node_id) for node_id in ids[:_SHOWN].tolist()) + (
         ", ..." if len(ids) > _SHOWN else ""
     )
->>>>>>> wire
