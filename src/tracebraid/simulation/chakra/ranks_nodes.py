@@ -116,7 +116,9 @@ def _pairs(path: str, rank: ChakraRank, deps: NodeDeps, ids: _Ints) -> tuple[_In
     """
     rows = deps.rows()
     found_at = np.searchsorted(ids, deps.node_id)
-    known = ids[np.minimum(found_at, len(ids) - 1)] == deps.node_id if len(ids) else np.zeros(0, dtype=np.bool_)
+    known = (
+        ids[np.minimum(found_at, len(ids) - 1)] == deps.node_id if len(ids) else np.zeros(0, dtype=np.bool_)
+    )
     if not known.all():
         bad = int(np.argmin(known))
         node = rank.nodes.get_column("node_id")[int(rows[bad])]
