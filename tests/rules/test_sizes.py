@@ -28,6 +28,7 @@ EXCEPTIONS: set[str] = {
     "pack.pack",
     "packing.pack",
     "report.report",
+    "run.run",
     "sql.sql",
     "summary.summary",
     "trace_link.trace_link",
