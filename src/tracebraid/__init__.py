@@ -29,6 +29,7 @@ if _TYPE_CHECKING:
         build_recorder,
         cache_info,
         capture,
+        chakra_stats,
         check,
         check_chakra,
         clear_cache,
@@ -103,6 +104,7 @@ if _TYPE_CHECKING:
         roofline,
         run_chakra,
         short_kernels,
+        show_chakra,
         sql,
         step_spread,
         step_times,
@@ -121,10 +123,10 @@ if _TYPE_CHECKING:
         write_path_overlay,
         write_report,
     )
-    from tracebraid.api.chakra.generating import (
-        GeneratedChakra,
-    )
+    from tracebraid.api.chakra.generating import GeneratedChakra
     from tracebraid.api.chakra.running import ChakraHardware
+    from tracebraid.api.chakra.showing import ShownChakra
+    from tracebraid.api.exports.chakra_options import ChakraOptions
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -144,11 +146,11 @@ if _TYPE_CHECKING:
     )
     from tracebraid.model.cache_info import CacheInfo
     from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
-    from tracebraid.model.chakra.codes import (
-        CollectiveCommType,
-    )
+    from tracebraid.model.chakra.codes import CollectiveCommType
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
+    from tracebraid.model.chakra.part import PartChoice
+    from tracebraid.model.chakra.stats import ChakraStats
     from tracebraid.model.chakra.workloads import (
         Accelerator,
         ChainJob,
@@ -205,8 +207,10 @@ __all__ = [
     "ChainJob",
     "ChakraCheck",
     "ChakraHardware",
+    "ChakraOptions",
     "ChakraRun",
     "ChakraRunNote",
+    "ChakraStats",
     "Change",
     "Check",
     "CheckedChakraRank",
@@ -255,6 +259,7 @@ __all__ = [
     "OverRanks",
     "Packed",
     "Parallelism",
+    "PartChoice",
     "ProgramError",
     "QueryError",
     "RankNode",
@@ -262,6 +267,7 @@ __all__ = [
     "ReplayError",
     "Report",
     "Severity",
+    "ShownChakra",
     "Timeline",
     "TracebraidError",
     "TrainingSteps",
@@ -288,6 +294,7 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_stats",
     "check",
     "check_chakra",
     "clear_cache",
@@ -362,6 +369,7 @@ __all__ = [
     "roofline",
     "run_chakra",
     "short_kernels",
+    "show_chakra",
     "sql",
     "step_spread",
     "step_times",

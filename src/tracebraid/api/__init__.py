@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
     from tracebraid.api.chakra.checking import check_chakra
+    from tracebraid.api.chakra.counting import chakra_stats
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
         accelerator,
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
         links_of_text,
     )
     from tracebraid.api.chakra.running import ChakraHardware, run_chakra
+    from tracebraid.api.chakra.showing import ShownChakra, show_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -114,6 +116,7 @@ if TYPE_CHECKING:
     )
     from tracebraid.api.describing import infos
     from tracebraid.api.engines import AUTO, ENGINES, IN_PROCESS, engine_of
+    from tracebraid.api.exports.chakra_options import ChakraOptions
     from tracebraid.api.exports.export import export
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.api.graphing import (
@@ -166,6 +169,7 @@ __all__ = [
     "IN_PROCESS",
     "QUERY_MEMORY_BYTES",
     "ChakraHardware",
+    "ChakraOptions",
     "ExportOptions",
     "Exported",
     "GeneratedChakra",
@@ -180,6 +184,7 @@ __all__ = [
     "RankOfJob",
     "RankProfile",
     "ReportOptions",
+    "ShownChakra",
     "TakenOfRank",
     "accelerator",
     "activations",
@@ -198,6 +203,7 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_stats",
     "check",
     "check_chakra",
     "check_min_saving",
@@ -299,6 +305,7 @@ __all__ = [
     "run_chakra",
     "settings_of",
     "short_kernels",
+    "show_chakra",
     "sql",
     "step_spread",
     "step_times",
@@ -323,6 +330,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tracebraid.api.chakra.showing": "ShownChakra show_chakra",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
     "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (
@@ -345,6 +353,7 @@ _HOMES = {
     "tracebraid.api.caching": "cache_info clear_cache",
     "tracebraid.api.capturing": "capture export_reports recorded_by_rank run_captured settings_of",
     "tracebraid.api.chakra.checking": "check_chakra",
+    "tracebraid.api.chakra.counting": "chakra_stats",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (
@@ -353,6 +362,7 @@ _HOMES = {
     "tracebraid.api.describing": "infos",
     "tracebraid.api.engines": "AUTO ENGINES IN_PROCESS engine_of",
     "tracebraid.api.exports.export": "export",
+    "tracebraid.api.exports.chakra_options": "ChakraOptions",
     "tracebraid.api.exports.options": "Exported ExportOptions",
     "tracebraid.api.graphing": "RankOfGraph dependency_graph graph_coverage graph_of_ranks rank_of_graph",
     "tracebraid.api.job.aligning": "linked_parts on_reference_clock rank_parts",

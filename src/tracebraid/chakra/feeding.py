@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
-
-from tracebraid.chakra.wire.fields import Slices
-from tracebraid.chakra.wire.node_index import NodeIndex, node_index
-from tracebraid.errors import ArgumentError, InputError
 
 __all__ = ["Feeder"]
 
@@ -47,5 +38,4 @@ class Feeder:
         ...     feeder.finish(node["node_id"])
     """
 
-    def __init__(self, path: str | Path, ctrl_deps: bool = True) -> None:
-        ...
+    def __init__(self, path: str | Path, ctrl_deps: bool = True) -> None: ...

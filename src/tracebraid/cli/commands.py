@@ -55,8 +55,10 @@ COMMANDS: dict[str, dict[str, Any]] = {
 
 CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
     "run": {},
+    "stats": {},
     "check": {},
     "generate": {},
+    "show": {},
     "json": {},
 }
 """Those of `tracebraid chakra`."""

@@ -20,24 +20,33 @@ class ChakraOptions:
         steps: only these: numbers, ranges or names, such as `3..5,8`; None: all of the traces.
         repeat: how many times the nodes are there, one after the other; 1 or more.
         missing: what becomes of ranks of the world that have no trace.
-        simulator: on what ASTRA-sim is to run the traces: its files are written, too, and communication is mapped to
-            what it runs; None: neither.
+        simulator: `astra-sim`, or on what it is to run the traces: its files are written, too, and communication is
+            mapped to what it runs; None: neither.
 
     Raises:
-        ArgumentError: `repeat` is less than 1.
+        ArgumentError: `repeat` is less than 1, or there is no such simulator.
     """
 
     detail: Detail = Detail.FULL
     steps: str | None = None
     repeat: int = 1
     missing: MissingRanks = MissingRanks.REFUSE
-    simulator: SimulatorOptions | None = None
+    simulator: SimulatorOptions | str | None = None
 
     def __post_init__(self) -> None:
         if self.repeat < 1:
             raise ArgumentError(f"repeat is {self.repeat}: give 1 or more")
+        if isinstance(self.simulator, str) and self.simulator != Dialect.ASTRA_SIM.value:
+            raise ArgumentError(
+                f"there is no simulator {self.simulator!r} that files are known for; give {Dialect.ASTRA_SIM.value}"
+            )
 
     @property
     def dialect(self) -> Dialect:
         """Which types of communication the nodes may have."""
         return Dialect.CHAKRA if self.simulator is None else Dialect.ASTRA_SIM
+
+    @property
+    def simulator_options(self) -> SimulatorOptions | None:
+        """On what ASTRA-sim is to run the traces; None: its files are not written."""
+        return SimulatorOptions() if isinstance(self.simulator, str) else self.simulator

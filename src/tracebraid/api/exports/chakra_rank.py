@@ -12,12 +12,10 @@ from tracebraid.api.exports.chakra_options import ChakraOptions
 from tracebraid.chakra.wire.writing import write_rank
 from tracebraid.errors import InputError
 from tracebraid.exporters.chakra.chosen_steps import in_chosen_steps
-from tracebraid.exporters.chakra.merged.rank_as_lane import rank_as_lane
 from tracebraid.exporters.chakra.rank_nodes import rank_nodes
 from tracebraid.exporters.chakra.repeating import repeated
 from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.model.chakra.chakra_rank import AttributeValue, ChakraRank
-from tracebraid.model.chakra.codes import Detail
 from tracebraid.model.chakra.job_plan import JobPlan, PlannedRank
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
@@ -105,10 +103,7 @@ class WriteRank:
     def _nodes(self, graph: RankGraph, planned: PlannedRank) -> ChakraRank:
         communication = self.plan.communication_of(planned.rank)
         begins_ns = self.begins_ns.get(planned.source)
-        if self.options.detail is Detail.MERGED:
-            rank = rank_as_lane(graph, communication, begins_ns)
-        else:
-            rank = rank_nodes(graph, communication, self.options.detail, begins_ns)
+        rank = rank_nodes(graph, communication, self.options.detail, begins_ns)
         rank = replace(rank, rank=planned.rank, attributes=(*self._attributes(planned), *rank.attributes))
         if self.steps is not None:
             rank = in_chosen_steps(rank, self.steps)
@@ -138,5 +133,7 @@ def _written(rank: ChakraRank) -> WrittenFile:
 def _nothing(linked: LinkedTrace, steps: tuple[str, ...] | None) -> InputError:
     where = "no thread and no device does anything in it" if steps is None else "it has none of these steps"
     return InputError(
-        linked.timeline.path, f"rank {linked.rank} has nothing to simulate: {where}", "Leave it out, or choose other steps"
+        linked.timeline.path,
+        f"rank {linked.rank} has nothing to simulate: {where}",
+        "Leave it out, or choose other steps",
     )
