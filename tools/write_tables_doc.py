@@ -16,7 +16,10 @@ from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.analysis.metrics.catalog import METRICS
 from tracebraid.model import answers, schema
 from tracebraid.model.answers import chakra as chakra_answers
+from tracebraid.model.answers import chakra_stats
 from tracebraid.model.answers import graph as graph_answers
+from tracebraid.model.chakra.lint_code import LintCode
+from tracebraid.model.chakra.lint_rules import LINT_RULES
 from tracebraid.model.column import Table
 from tracebraid.model.questions.analysis import Analysis, Family, Need
 from tracebraid.model.questions.job_analysis import JobAnalysis
@@ -41,6 +44,7 @@ PARTS = (
     ("Dependency graph: `DependencyGraph`", schema.graph),
     ("Chakra nodes: `ChakraRank`", chakra),
     ("Runs of Chakra traces: `ChakraRun`", chakra_answers),
+    ("Numbers of `.et` files: `ChakraStats`", chakra_stats),
     ("Beside the tables of an export", ledger),
     ("Context of events, in SQL", context),
 )
@@ -52,6 +56,7 @@ def main() -> int:
         DOCS / "tables.md": render(),
         DOCS / "analyses" / "list.md": render_analyses(),
         DOCS / "metrics_list.md": render_metrics(),
+        DOCS / "chakra_check.md": render_chakra_codes((DOCS / "chakra_check.md").read_text()),
     }
     if "--check" in sys.argv[1:]:
         return int(any(not path.exists() or path.read_text() != text for path, text in texts.items()))
@@ -160,6 +165,21 @@ def _table(table: Table) -> str:
 
 def _short(dtype: str) -> str:
     return dtype.split("(")[0] if dtype.startswith("Categorical") else dtype
+
+
+def render_chakra_codes(text: str) -> str:
+    """The document of `tracebraid chakra check`: as it is, with the codes anew."""
+    head, mark, _ = text.partition("## Codes\n")
+    return f"{head}{mark}\n" + "\n".join(map(_chakra_code, LintCode))
+
+
+def _chakra_code(code: LintCode) -> str:
+    rule = LINT_RULES[code]
+    said = rule.template.replace("!r}", "}").replace(":,}", "}")
+    return (
+        f"### {code}\n\n{rule.severity.value.capitalize()}: `{said}`\n\n{rule.meaning}\n\n"
+        f"What to do: {rule.advice}.\n"
+    )
 
 
 if __name__ == "__main__":

@@ -105,6 +105,7 @@ def _files_of(path: str) -> list[str]:
             found = [joined(folder, name) for name, match in matches if match and match["prefix"] == prefix]
             if found:
                 return found
+        raise InputError(shown(path), "there is no such file", "Check the path")
     return [path]
 
 

@@ -49,10 +49,16 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},
+    "chakra-jsonizer": {},
 }
 """The names of the commands, in the order of the help, and their context settings."""
 
 CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
+    "check": {},
+    "run": {},
+    "stats": {},
+    "show": {},
+    "json": {},
     "generate": {},
 }
 """Those of `tracebraid chakra`."""

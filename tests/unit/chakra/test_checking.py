@@ -341,5 +341,18 @@ def test_broadcasts_of_astra_sim_meet_nobody() -> None:
     assert checked(first, other, groups=_BOTH, simulator=Simulator.ASTRA_SIM).findings == ()
 
 
+def test_the_group_without_a_name_after_groups_of_some_ranks_hangs_astra_sim() -> None:
+    """So does ASTRA-sim with these files: all four ranks wait in their last node."""
+    some = [collective(0, group="1"), collective(1, 0)]
+    check = checked(some, some, [collective(4)], groups={"1": [0, 1]})
+    assert check.findings == ()
+    check = checked(some, some, [collective(4)], groups={"1": [0, 1]}, simulator=Simulator.ASTRA_SIM)
+    assert codes(check) == {LintCode.ASTRA_WORLD_GROUP}
+    assert nodes_of(check.findings[0]) == [(0, 1), (2, 4)]
+    named = [collective(0, group="1"), collective(1, 0, group="2")], [collective(4, group="2")]
+    groups = {"1": [0, 1], "2": [0, 1, 2]}
+    assert checked(named[0], *named, groups=groups, simulator=Simulator.ASTRA_SIM).findings == ()
+
+
 def test_a_finding_names_a_rank_and_a_node() -> None:
     assert str(RankNode(3, 17)) == "rank 3 node 17"

@@ -49,7 +49,7 @@ def check_chakra(
     )
     known = _simulator(simulator)
     groups = read_comm_groups(job.groups_path) if job.groups_path else None
-    files, found = _one_per_rank(job)
+    files, found = _first_files(job)
     ranks = []
     for number, file in enumerate(files):
         facts = _facts(file, known)
@@ -73,7 +73,7 @@ def _simulator(simulator: Simulator | str | None) -> Simulator | None:
     return Simulator(simulator)
 
 
-def _one_per_rank(job: ChakraJobFiles) -> tuple[list[ChakraRankFile], list[LintFinding]]:
+def _first_files(job: ChakraJobFiles) -> tuple[list[ChakraRankFile], list[LintFinding]]:
     """The first file of each rank, and findings about ranks that have several."""
     files: dict[int, list[ChakraRankFile]] = {}
     for file in job.files:

@@ -7,14 +7,15 @@ from typing import Any
 
 import polars as pl
 
-from tracebraid.chakra.checking.communication import COMMUNICATION_TYPES
+from tracebraid.chakra.checking.astra_sim import MEETS_NOBODY
+from tracebraid.chakra.checking.communication import ALL_RANKS, COMMUNICATION_TYPES
 from tracebraid.chakra.checking.groups import Groups, listed
 from tracebraid.chakra.checking.lint_located import short
 from tracebraid.chakra.checking.rank_facts import RankFacts
 from tracebraid.model.chakra.lint import LintFinding, RankNode
 from tracebraid.model.chakra.lint_code import LintCode
 
-__all__ = ["collective_faults", "message_faults", "rank_number_faults"]
+__all__ = ["collective_faults", "message_faults", "rank_number_faults", "world_group_faults"]
 
 _COLLECTIVE, _SEND, _RECEIVE = COMMUNICATION_TYPES
 _ENDS = ["src", "dst", "comm_tag", "comm_size"]
@@ -41,16 +42,7 @@ def rank_number_faults(ranks: Sequence[int], path: str) -> list[LintFinding]:
 
 def collective_faults(ranks: Sequence[RankFacts], groups: Groups) -> list[LintFinding]:
     """Where the members of a group issue other collectives than each other; of each group the first such position."""
-    columns = ("node_id", "comm_type", "comm_size", "group")
-    parts = [
-        facts.communication.filter(pl.col("type") == _COLLECTIVE).select(
-            *columns, rank=pl.lit(facts.checked.rank, dtype=pl.Int64)
-        )
-        for facts in ranks
-    ]
-    if not parts:
-        return []
-    issued = pl.concat(parts).with_columns(position=pl.int_range(pl.len()).over("group", "rank"))
+    issued = _collectives(ranks)
     members = pl.DataFrame(
         [(group, rank) for group, own in groups.members.items() for rank in own],
         schema={"group": pl.String, "rank": pl.Int64},
@@ -62,6 +54,30 @@ def collective_faults(ranks: Sequence[RankFacts], groups: Groups) -> list[LintFi
         *_differing(issued, "comm_size", LintCode.SIZES_DIFFER),
         *_missing(issued, members),
     ]
+
+
+def world_group_faults(ranks: Sequence[RankFacts]) -> list[LintFinding]:
+    """Collectives of the unnamed group of all ranks that ASTRA-sim numbers otherwise on each rank."""
+    sent = _collectives(ranks).filter(~pl.col("comm_type").is_in(list(MEETS_NOBODY)))
+    sent = sent.with_columns(before=pl.int_range(pl.len()).over("rank"))
+    sent = sent.filter(pl.col("group") == ALL_RANKS)
+    sent = sent.with_columns(position=pl.int_range(pl.len()).over("rank"))
+    return _differing(sent, "before", LintCode.ASTRA_WORLD_GROUP)
+
+
+def _collectives(ranks: Sequence[RankFacts]) -> pl.DataFrame:
+    """The collectives of all ranks in the order in which each issues them, with their position in their group."""
+    columns = ("node_id", "comm_type", "comm_size", "group")
+    parts = [
+        facts.communication.filter(pl.col("type") == _COLLECTIVE).select(
+            *columns, rank=pl.lit(facts.checked.rank, dtype=pl.Int64)
+        )
+        for facts in ranks
+    ]
+    text, number = pl.String, pl.Int64
+    empty = {"node_id": number, "comm_type": text, "comm_size": number, "group": text, "rank": number}
+    issued = pl.concat(parts) if parts else pl.DataFrame(schema=empty)
+    return issued.with_columns(position=pl.int_range(pl.len()).over("group", "rank"))
 
 
 def _differing(issued: pl.DataFrame, column: str, code: LintCode) -> list[LintFinding]:

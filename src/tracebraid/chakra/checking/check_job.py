@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tracebraid.chakra.checking.across_ranks import collective_faults, message_faults, rank_number_faults
+from tracebraid.chakra.checking.across_ranks import (
+    collective_faults,
+    message_faults,
+    rank_number_faults,
+    world_group_faults,
+)
 from tracebraid.chakra.checking.astra_sim import MEETS_NOBODY
 from tracebraid.chakra.checking.deadlocks import deadlock_faults
 from tracebraid.chakra.checking.groups import groups_of
@@ -69,6 +74,8 @@ def _across(job: JobFacts, ranks: Sequence[RankFacts], simulator: Simulator | No
         *message_faults(ranks),
         *deadlock_faults(ranks, standstill),
     ]
+    if is_astra_sim:
+        found += world_group_faults(ranks)
     if is_astra_sim and len(job.numbers) == 1:
         found.append(LintFinding(LintCode.ASTRA_SINGLE_RANK, job.path))
     return found

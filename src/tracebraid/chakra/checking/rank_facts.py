@@ -20,6 +20,7 @@ from tracebraid.chakra.dependencies import rank_dependencies, run_order
 from tracebraid.model.chakra.chakra_rank import ChakraRank
 from tracebraid.model.chakra.lint import CheckedChakraRank, LintFinding
 from tracebraid.model.chakra.lint_code import LintCode, Simulator
+from tracebraid.model.finding import Finding
 
 __all__ = ["RankFacts", "rank_facts"]
 
@@ -78,18 +79,16 @@ def rank_facts(rank: ChakraRank, path: str, simulator: Simulator | None = None) 
     checked = CheckedChakraRank(
         rank.rank, path, nodes.height, len(rank.data_deps) + len(rank.ctrl_deps), *counts
     )
-    damage = [
-        LintFinding(
-            LintCode.FILE_DAMAGED, path, (), finding.count, {"problem": _said(finding.where, finding.message)}
-        )
-        for finding in rank.findings
-    ]
+    damage = [_of_file(finding, path) for finding in rank.findings]
     kept = issued.drop("row", "start_us", "level", "is_cpu_op", "comm_src", "comm_dst", "is_group_number")
     return RankFacts(checked, (*damage, *found), kept, skeleton)
 
 
-def _said(where: str, sentence: str) -> str:
-    return f"{where}: {sentence}" if where else sentence
+def _of_file(finding: Finding, path: str) -> LintFinding:
+    """What the reader noticed."""
+    problem = f"{finding.where}: {finding.message}" if finding.where else finding.message
+    code = LintCode.FILE_NOTED if finding.loss is None else LintCode.FILE_DAMAGED
+    return LintFinding(code, path, (), finding.count, {"problem": problem})
 
 
 def _issued(communication: pl.DataFrame, skeleton: Skeleton) -> pl.DataFrame:

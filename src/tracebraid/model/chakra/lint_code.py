@@ -19,6 +19,7 @@ class LintCode(str, Enum):
     # Files and ranks
     FILE_UNREADABLE = "file-unreadable"
     FILE_DAMAGED = "file-damaged"
+    FILE_NOTED = "file-noted"
     RANK_TWICE = "rank-twice"
     RANKS_MISSING = "ranks-missing"
     # Nodes of one rank
@@ -58,6 +59,7 @@ class LintCode(str, Enum):
     DEADLOCK = "deadlock"
     # What ASTRA-sim does not do
     ASTRA_SINGLE_RANK = "astra-single-rank"
+    ASTRA_WORLD_GROUP = "astra-world-group"
     ASTRA_COLLECTIVE = "astra-collective"
     ASTRA_SIZE_ZERO = "astra-size-zero"
     ASTRA_TAG_MISSING = "astra-tag-missing"

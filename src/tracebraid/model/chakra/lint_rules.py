@@ -39,10 +39,16 @@ LINT_RULES: dict[LintCode, LintRule] = {
         "The file is not there, is cut, or is no `.et` file. Its rank is left out of all further checks.",
     ),
     _C.FILE_DAMAGED: LintRule(
-        _WARNING,
+        _ERROR,
         "{problem}",
         _REWRITE,
-        "The reader noticed something and read the rest: simulators may stop there.",
+        "Something in the file is lost. The rest was read and is checked; simulators stop there, or run what is left.",
+    ),
+    _C.FILE_NOTED: LintRule(
+        _WARNING,
+        "{problem}",
+        "See whether the simulator reads the file as it is",
+        "The file is whole, and something in it is not as Chakra's own files have it.",
     ),
     _C.RANK_TWICE: LintRule(
         _ERROR,
@@ -249,6 +255,14 @@ LINT_RULES: dict[LintCode, LintRule] = {
         "the job has one rank; ASTRA-sim needs two at least",
         "Export with --missing replicate, or run it with `tracebraid chakra run`",
         "Its networks have two ranks or more.",
+    ),
+    _C.ASTRA_WORLD_GROUP: LintRule(
+        _ERROR,
+        "collective {position:,} of all ranks comes after {first:,} collectives on rank {first_rank} and after "
+        "{other:,} on rank {other_rank}: ASTRA-sim never ends it",
+        "Give the group of all ranks a number of its own, in pg_name and in the comm-group file",
+        "ASTRA-sim numbers messages of the group without a name by all collectives that the rank has issued before, "
+        "whatever their group, so ranks that issued others of other groups do not meet.",
     ),
     _C.ASTRA_COLLECTIVE: LintRule(
         _WARNING,

@@ -5,10 +5,13 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+import tracebraid
+from tests.captures import CAPTURES
 from tests.planted import Scene
 from tests.planted.devices import MI300X
 from tracebraid.analysis.collectives.matched_groups import matched_groups
 from tracebraid.analysis.collectives.members.members import members
+from tracebraid.api.job.whole_job import linked_ranks
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.collectives.names import algorithm_of, library_of, protocol_of, type_of
@@ -118,6 +121,19 @@ def test_peers_are_global_ranks_in_arguments_and_numbers_of_the_group_in_names()
     received.args["Collective name"] = "nccl:recv 1<-0"
     rows = members(scene.linked()).select("type", "source", "destination").rows()
     assert rows == [("send", 3, 1), ("recv", 1, 3)]
+
+
+@pytest.mark.parametrize(("world", "messages"), [(2, 4), (4, 12)])
+def test_sends_and_receives_over_gloo_are_matched_though_sends_last_until_they_are_waited_for(
+    world: int, messages: int
+) -> None:
+    ranks = linked_ranks(tracebraid.open(CAPTURES / f"pipeline{world}"))
+    found = ranks.members.group_by("collective").agg("type", "source", "destination").sort("collective")
+    assert found.height == messages
+    for _, kinds, sources, destinations in found.iter_rows():
+        assert sorted(kinds) == [T.RECEIVE.value, T.SEND.value]
+        (source,), (destination,) = set(sources), set(destinations)
+        assert abs(source - destination) == 1
 
 
 def test_kernels_of_nccl_on_amd_are_of_rccl() -> None:
