@@ -96,9 +96,16 @@ if TYPE_CHECKING:
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
     from tracebraid.api.chakra.checking import check_chakra
-    from tracebraid.api.chakra.generating import GeneratedChakra, accelerator, generate_chakra, links_of_text
+    from tracebraid.api.chakra.generating import (
+        GeneratedChakra,
+        PeerSizes,
+        accelerator,
+        generate_chakra,
+        generate_peer_files,
+        links_of_text,
+    )
     from tracebraid.api.chakra.running import ChakraHardware, run_chakra
-    from tracebraid.api.chakra.showing import ShownChakra, show_chakra
+    from tracebraid.api.chakra.showing import ShownChakra, show_chakra, visualize_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -168,6 +175,7 @@ __all__ = [
     "KnownDetectors",
     "Measured",
     "PathOptions",
+    "PeerSizes",
     "Progress",
     "QueryLimits",
     "QueryOptions",
@@ -226,6 +234,7 @@ __all__ = [
     "exposed_collectives",
     "full_queue",
     "generate_chakra",
+    "generate_peer_files",
     "graph_coverage",
     "graph_kernels",
     "graph_of_ranks",
@@ -313,6 +322,7 @@ __all__ = [
     "trace_files",
     "user_annotations",
     "validity",
+    "visualize_chakra",
     "what_if",
     "write_et_plus",
     "write_path_overlay",
@@ -321,9 +331,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "tracebraid.api.chakra.showing": "ShownChakra show_chakra",
+    "tracebraid.api.chakra.showing": "ShownChakra show_chakra visualize_chakra",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
-    "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
+    "tracebraid.api.chakra.generating": (
+        "GeneratedChakra PeerSizes accelerator generate_chakra generate_peer_files links_of_text"
+    ),
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
         "known_detectors rank_advice"
