@@ -96,6 +96,8 @@ if TYPE_CHECKING:
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
     from tracebraid.api.chakra.checking import check_chakra
+    from tracebraid.api.chakra.counting import chakra_stats
+    from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
         PeerSizes,
@@ -103,6 +105,12 @@ if TYPE_CHECKING:
         generate_chakra,
         generate_peer_files,
         links_of_text,
+    )
+    from tracebraid.api.chakra.json_text import (
+        chakra_conversion,
+        chakra_from_json,
+        chakra_jsonizer,
+        chakra_to_json,
     )
     from tracebraid.api.chakra.running import ChakraHardware, run_chakra
     from tracebraid.api.chakra.showing import ShownChakra, show_chakra, visualize_chakra
@@ -171,6 +179,7 @@ __all__ = [
     "ChakraHardware",
     "ExportOptions",
     "Exported",
+    "Feeder",
     "GeneratedChakra",
     "KnownDetectors",
     "Measured",
@@ -203,6 +212,11 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_conversion",
+    "chakra_from_json",
+    "chakra_jsonizer",
+    "chakra_stats",
+    "chakra_to_json",
     "check",
     "check_chakra",
     "check_min_saving",
@@ -293,6 +307,7 @@ __all__ = [
     "rank_parts",
     "rank_steps",
     "rank_waits",
+    "read_chakra",
     "read_execution_trace",
     "read_timeline",
     "recomputation",
@@ -324,6 +339,7 @@ __all__ = [
     "validity",
     "visualize_chakra",
     "what_if",
+    "write_chakra",
     "write_et_plus",
     "write_path_overlay",
     "write_report",
@@ -332,10 +348,10 @@ __all__ = [
 
 _HOMES = {
     "tracebraid.api.chakra.showing": "ShownChakra show_chakra visualize_chakra",
+    "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
+    "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
-    "tracebraid.api.chakra.generating": (
-        "GeneratedChakra PeerSizes accelerator generate_chakra generate_peer_files links_of_text"
-    ),
+    "tracebraid.api.chakra.generating": "GeneratedChakra PeerSizes accelerator generate_chakra generate_peer_files links_of_text",
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
         "known_detectors rank_advice"
@@ -356,6 +372,7 @@ _HOMES = {
     "tracebraid.api.caching": "cache_info clear_cache",
     "tracebraid.api.capturing": "capture export_reports recorded_by_rank run_captured settings_of",
     "tracebraid.api.chakra.checking": "check_chakra",
+    "tracebraid.api.chakra.counting": "chakra_stats",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (
