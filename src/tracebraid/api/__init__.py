@@ -100,8 +100,10 @@ if TYPE_CHECKING:
     from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
+        PeerSizes,
         accelerator,
         generate_chakra,
+        generate_peer_files,
         links_of_text,
     )
     from tracebraid.api.chakra.json_text import (
@@ -111,7 +113,7 @@ if TYPE_CHECKING:
         chakra_to_json,
     )
     from tracebraid.api.chakra.running import ChakraHardware, run_chakra
-    from tracebraid.api.chakra.showing import ShownChakra, show_chakra
+    from tracebraid.api.chakra.showing import ShownChakra, show_chakra, visualize_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -184,6 +186,7 @@ __all__ = [
     "KnownDetectors",
     "Measured",
     "PathOptions",
+    "PeerSizes",
     "Progress",
     "QueryLimits",
     "QueryOptions",
@@ -247,6 +250,7 @@ __all__ = [
     "exposed_collectives",
     "full_queue",
     "generate_chakra",
+    "generate_peer_files",
     "graph_coverage",
     "graph_kernels",
     "graph_of_ranks",
@@ -335,6 +339,7 @@ __all__ = [
     "trace_files",
     "user_annotations",
     "validity",
+    "visualize_chakra",
     "what_if",
     "write_chakra",
     "write_et_plus",
@@ -344,11 +349,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "tracebraid.api.chakra.showing": "ShownChakra show_chakra",
+    "tracebraid.api.chakra.showing": "ShownChakra show_chakra visualize_chakra",
     "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
     "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
-    "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
+    "tracebraid.api.chakra.generating": "GeneratedChakra PeerSizes accelerator generate_chakra generate_peer_files links_of_text",
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
         "known_detectors rank_advice"

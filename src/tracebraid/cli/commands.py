@@ -50,6 +50,8 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "trace-link": {},
     "chakra-trace-link": {},
     "chakra-jsonizer": {},
+    "chakra-generator": {},
+    "chakra-visualizer": {},
 }
 """The names of the commands, in the order of the help, and their context settings."""
 
