@@ -128,6 +128,7 @@ if _TYPE_CHECKING:
     from tracebraid.api.chakra.json_text import chakra_from_json, chakra_to_json
     from tracebraid.api.chakra.running import ChakraHardware
     from tracebraid.api.chakra.showing import ShownChakra
+    from tracebraid.api.exports.chakra_options import ChakraOptions
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -209,6 +210,7 @@ __all__ = [
     "ChainJob",
     "ChakraCheck",
     "ChakraHardware",
+    "ChakraOptions",
     "ChakraRank",
     "ChakraRun",
     "ChakraRunNote",

@@ -51,6 +51,7 @@ HOMES = {
     "tracebraid.model.questions.comparison": "Caution CautionCode Comparison",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",
+    "tracebraid.api.exports.chakra_options": "ChakraOptions",
     "tracebraid.api.exports.options": "ExportOptions Exported",
     "tracebraid.model.export_format": "ExportFormat",
     "tracebraid.model.file_info": "FileInfo",

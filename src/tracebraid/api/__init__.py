@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     )
     from tracebraid.api.describing import infos
     from tracebraid.api.engines import AUTO, ENGINES, IN_PROCESS, engine_of
+    from tracebraid.api.exports.chakra_options import ChakraOptions
     from tracebraid.api.exports.export import export
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.api.graphing import (
@@ -175,6 +176,7 @@ __all__ = [
     "IN_PROCESS",
     "QUERY_MEMORY_BYTES",
     "ChakraHardware",
+    "ChakraOptions",
     "ExportOptions",
     "Exported",
     "Feeder",
@@ -376,6 +378,7 @@ _HOMES = {
     "tracebraid.api.describing": "infos",
     "tracebraid.api.engines": "AUTO ENGINES IN_PROCESS engine_of",
     "tracebraid.api.exports.export": "export",
+    "tracebraid.api.exports.chakra_options": "ChakraOptions",
     "tracebraid.api.exports.options": "Exported ExportOptions",
     "tracebraid.api.graphing": "RankOfGraph dependency_graph graph_coverage graph_of_ranks rank_of_graph",
     "tracebraid.api.job.aligning": "linked_parts on_reference_clock rank_parts",

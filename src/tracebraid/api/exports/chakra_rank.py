@@ -13,12 +13,11 @@ from tracebraid.chakra.wire.writing import write_rank
 from tracebraid.errors import InputError
 from tracebraid.exporters.chakra.astra_sim_nodes import for_astra_sim
 from tracebraid.exporters.chakra.chosen_steps import in_chosen_steps
-from tracebraid.exporters.chakra.merged.rank_as_lane import rank_as_lane
 from tracebraid.exporters.chakra.rank_nodes import rank_nodes
 from tracebraid.exporters.chakra.repeating import repeated
 from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.model.chakra.chakra_rank import AttributeValue, ChakraRank
-from tracebraid.model.chakra.codes import Detail, Dialect
+from tracebraid.model.chakra.codes import Dialect
 from tracebraid.model.chakra.job_plan import JobPlan, PlannedRank
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
@@ -106,10 +105,7 @@ class WriteRank:
     def _nodes(self, graph: RankGraph, planned: PlannedRank) -> ChakraRank:
         communication = self.plan.communication_of(planned.rank)
         begins_ns = self.begins_ns.get(planned.source)
-        if self.options.detail is Detail.MERGED:
-            rank = rank_as_lane(graph, communication, begins_ns)
-        else:
-            rank = rank_nodes(graph, communication, self.options.detail, begins_ns)
+        rank = rank_nodes(graph, communication, self.options.detail, begins_ns)
         rank = replace(rank, rank=planned.rank, attributes=(*self._attributes(planned), *rank.attributes))
         if self.options.dialect is Dialect.ASTRA_SIM:
             rank = for_astra_sim(rank)
