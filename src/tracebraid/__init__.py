@@ -41,6 +41,7 @@ if _TYPE_CHECKING:
         collective_totals,
         collectives,
         comparison_report,
+        convert_chakra,
         copies,
         copy_bandwidth,
         copy_bandwidth_series,
@@ -145,6 +146,7 @@ if _TYPE_CHECKING:
     from tracebraid.model.chakra.codes import (
         CollectiveCommType,
     )
+    from tracebraid.model.chakra.converted import ConvertedChakra, ConvertedCounts
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.chakra.stats import ChakraStats
@@ -214,6 +216,8 @@ __all__ = [
     "CollectiveLink",
     "Comparison",
     "ComputeLink",
+    "ConvertedChakra",
+    "ConvertedCounts",
     "Coverage",
     "CoverageError",
     "CriticalPath",
@@ -297,6 +301,7 @@ __all__ = [
     "collective_totals",
     "collectives",
     "comparison_report",
+    "convert_chakra",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
