@@ -103,7 +103,9 @@ if _TYPE_CHECKING:
         repair,
         report,
         roofline,
+        run_chakra,
         short_kernels,
+        show_chakra,
         sql,
         step_spread,
         step_times,
@@ -122,9 +124,12 @@ if _TYPE_CHECKING:
         write_path_overlay,
         write_report,
     )
-    from tracebraid.api.chakra.generating import (
-        GeneratedChakra,
-    )
+    from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
+    from tracebraid.api.chakra.generating import GeneratedChakra
+    from tracebraid.api.chakra.json_text import chakra_from_json, chakra_to_json
+    from tracebraid.api.chakra.running import ChakraHardware
+    from tracebraid.api.chakra.showing import ShownChakra
+    from tracebraid.api.exports.chakra_options import ChakraOptions
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -143,12 +148,13 @@ if _TYPE_CHECKING:
         WrongTraceError,
     )
     from tracebraid.model.cache_info import CacheInfo
-    from tracebraid.model.chakra.codes import (
-        CollectiveCommType,
-    )
+    from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
+    from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
+    from tracebraid.model.chakra.codes import CollectiveCommType
     from tracebraid.model.chakra.converted import ConvertedChakra, ConvertedCounts
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
+    from tracebraid.model.chakra.part import PartChoice
     from tracebraid.model.chakra.stats import ChakraStats
     from tracebraid.model.chakra.workloads import (
         Accelerator,
@@ -205,6 +211,11 @@ __all__ = [
     "CautionCode",
     "ChainJob",
     "ChakraCheck",
+    "ChakraHardware",
+    "ChakraOptions",
+    "ChakraRank",
+    "ChakraRun",
+    "ChakraRunNote",
     "ChakraStats",
     "Change",
     "Check",
@@ -231,6 +242,7 @@ __all__ = [
     "ExportOptions",
     "Exported",
     "Family",
+    "Feeder",
     "FileInfo",
     "Finding",
     "FindingCode",
@@ -249,6 +261,7 @@ __all__ = [
     "Metric",
     "MissingLibraryError",
     "Need",
+    "NodeDeps",
     "NotATraceError",
     "OrphanKind",
     "OrphanReason",
@@ -256,6 +269,7 @@ __all__ = [
     "OverRanks",
     "Packed",
     "Parallelism",
+    "PartChoice",
     "ProgramError",
     "QueryError",
     "RankNode",
@@ -263,6 +277,7 @@ __all__ = [
     "ReplayError",
     "Report",
     "Severity",
+    "ShownChakra",
     "Timeline",
     "TracebraidError",
     "TrainingSteps",
@@ -289,7 +304,9 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_from_json",
     "chakra_stats",
+    "chakra_to_json",
     "check",
     "check_chakra",
     "clear_cache",
@@ -357,13 +374,16 @@ __all__ = [
     "queue_series",
     "rank_steps",
     "rank_waits",
+    "read_chakra",
     "read_execution_trace",
     "read_timeline",
     "recomputation",
     "repair",
     "report",
     "roofline",
+    "run_chakra",
     "short_kernels",
+    "show_chakra",
     "sql",
     "step_spread",
     "step_times",
@@ -378,6 +398,7 @@ __all__ = [
     "user_annotations",
     "validity",
     "what_if",
+    "write_chakra",
     "write_et_plus",
     "write_path_overlay",
     "write_report",

@@ -24,6 +24,7 @@ __all__ = [
     "Varints",
     "bytes_field",
     "encoded",
+    "length_delimited",
     "number_field",
 ]
 
@@ -70,6 +71,11 @@ def number_field(field: int, value: int) -> bytes:
 def bytes_field(field: int, content: bytes) -> bytes:
     """A single field that is a text, or a nested message."""
     return _varint(field << 3 | _LENGTH) + _varint(len(content)) + content
+
+
+def length_delimited(content: bytes) -> bytes:
+    """A message behind its length alone, as in a file of messages."""
+    return _varint(len(content)) + content
 
 
 class Constant:

@@ -98,12 +98,23 @@ if TYPE_CHECKING:
     from tracebraid.api.chakra.checking import check_chakra
     from tracebraid.api.chakra.converting import convert_chakra
     from tracebraid.api.chakra.counting import chakra_stats
+    from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
+        PeerSizes,
         accelerator,
         generate_chakra,
+        generate_peer_files,
         links_of_text,
     )
+    from tracebraid.api.chakra.json_text import (
+        chakra_conversion,
+        chakra_from_json,
+        chakra_jsonizer,
+        chakra_to_json,
+    )
+    from tracebraid.api.chakra.running import ChakraHardware, run_chakra
+    from tracebraid.api.chakra.showing import ShownChakra, show_chakra, visualize_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -115,6 +126,7 @@ if TYPE_CHECKING:
     )
     from tracebraid.api.describing import infos
     from tracebraid.api.engines import AUTO, ENGINES, IN_PROCESS, engine_of
+    from tracebraid.api.exports.chakra_options import ChakraOptions
     from tracebraid.api.exports.export import export
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.api.graphing import (
@@ -166,12 +178,16 @@ __all__ = [
     "ENGINES",
     "IN_PROCESS",
     "QUERY_MEMORY_BYTES",
+    "ChakraHardware",
+    "ChakraOptions",
     "ExportOptions",
     "Exported",
+    "Feeder",
     "GeneratedChakra",
     "KnownDetectors",
     "Measured",
     "PathOptions",
+    "PeerSizes",
     "Progress",
     "QueryLimits",
     "QueryOptions",
@@ -180,6 +196,7 @@ __all__ = [
     "RankOfJob",
     "RankProfile",
     "ReportOptions",
+    "ShownChakra",
     "TakenOfRank",
     "accelerator",
     "activations",
@@ -198,7 +215,11 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_conversion",
+    "chakra_from_json",
+    "chakra_jsonizer",
     "chakra_stats",
+    "chakra_to_json",
     "check",
     "check_chakra",
     "check_min_saving",
@@ -231,6 +252,7 @@ __all__ = [
     "exposed_collectives",
     "full_queue",
     "generate_chakra",
+    "generate_peer_files",
     "graph_coverage",
     "graph_kernels",
     "graph_of_ranks",
@@ -289,6 +311,7 @@ __all__ = [
     "rank_parts",
     "rank_steps",
     "rank_waits",
+    "read_chakra",
     "read_execution_trace",
     "read_timeline",
     "recomputation",
@@ -298,8 +321,10 @@ __all__ = [
     "report_of",
     "roofline",
     "run_captured",
+    "run_chakra",
     "settings_of",
     "short_kernels",
+    "show_chakra",
     "sql",
     "step_spread",
     "step_times",
@@ -316,7 +341,9 @@ __all__ = [
     "trace_files",
     "user_annotations",
     "validity",
+    "visualize_chakra",
     "what_if",
+    "write_chakra",
     "write_et_plus",
     "write_path_overlay",
     "write_report",
@@ -324,7 +351,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
+    "tracebraid.api.chakra.showing": "ShownChakra show_chakra visualize_chakra",
+    "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
+    "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
+    "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
+    "tracebraid.api.chakra.generating": "GeneratedChakra PeerSizes accelerator generate_chakra generate_peer_files links_of_text",
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
         "known_detectors rank_advice"
@@ -355,6 +386,7 @@ _HOMES = {
     "tracebraid.api.describing": "infos",
     "tracebraid.api.engines": "AUTO ENGINES IN_PROCESS engine_of",
     "tracebraid.api.exports.export": "export",
+    "tracebraid.api.exports.chakra_options": "ChakraOptions",
     "tracebraid.api.exports.options": "Exported ExportOptions",
     "tracebraid.api.graphing": "RankOfGraph dependency_graph graph_coverage graph_of_ranks rank_of_graph",
     "tracebraid.api.job.aligning": "linked_parts on_reference_clock rank_parts",

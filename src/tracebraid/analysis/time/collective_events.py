@@ -27,6 +27,8 @@ _HOST_RANGE = r"^(?:gloo|mpi):[^:]"
 _BETWEEN_TWO = "(?i)send|recv"
 """Names of communication between two ranks."""
 
+_NEVER_NS = -(2**63)
+
 
 def collective_events(linked: LinkedTrace) -> pl.DataFrame:
     """The communicating `work_events`, in the order of starts: what each communicates.
@@ -40,7 +42,8 @@ def collective_events(linked: LinkedTrace) -> pl.DataFrame:
     Arguments are those of the event itself, else those of the innermost op around its launch that has any. Where
     there are none: the name is that of the op, else of the kernel; type and size are those of the op's first input;
     the process group is the only one of the file. A host op within another of its thread that communicates is left
-    out: the outer has its time.
+    out: the outer has its time. A backend's range of a send or receive within another such is not: that one is under
+    way, not its caller.
     """
     return linked.derived(_collective_events)
 
@@ -132,11 +135,19 @@ def _with_counts(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _outermost(events: pl.DataFrame) -> pl.DataFrame:
-    """Without the host's ops that run wholly within another one of their thread."""
+    """Without the host's ops that run wholly within another one of their thread, but for sends and receives at once."""
     end = pl.col("ts_ns") + pl.col("dur_ns")
-    within = end <= end.cum_max().shift(1).over("lane")
+    name = as_text("name")
+    at_once = name.str.contains(_HOST_RANGE) & name.str.contains(_BETWEEN_TWO)
+    callers_end = pl.when(~at_once).then(end).otherwise(pl.lit(_NEVER_NS))
+    before = pl.when(at_once).then(_before(callers_end)).otherwise(_before(end))
     ordered = events.sort(pl.col("ts_ns"), end, pl.col("event_id"), descending=[False, True, False])
-    return ordered.filter((pl.col("device") != HOST) | ~within.fill_null(value=False))
+    return ordered.filter((pl.col("device") != HOST) | ~(end <= before).fill_null(value=False))
+
+
+def _before(end: pl.Expr) -> pl.Expr:
+    """The last end of all rows of the lane above each."""
+    return end.cum_max().shift(1).over("lane")
 
 
 def _with_arguments(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:

@@ -23,7 +23,8 @@ from tracebraid.exporters.chakra.linked.groups import (
 from tracebraid.files import whole_folder, write_whole
 from tracebraid.importers.et_plus.reader import read_et_plus
 from tracebraid.model.chakra.codes import Dialect
-from tracebraid.model.chakra.converted import ConvertedChakra
+from tracebraid.model.chakra.converted import ConvertedChakra, ConvertedCounts
+from tracebraid.model.finding import Finding
 
 __all__ = ["convert_chakra"]
 
@@ -126,7 +127,9 @@ class _Steps:
 
 def _folder(steps: _Steps, target: Path, prefix: str) -> ConvertedChakra:
     job = job_of(list(steps.communication()))
-    counts, findings, names = [], [], []
+    counts: list[ConvertedCounts] = []
+    findings: list[Finding] = []
+    names: list[str] = []
     with whole_folder(target) as folder:
         for converted in steps.ranks():
             written = in_job(converted, job)

@@ -80,8 +80,7 @@ class FramedFile:
     def batches(self) -> Iterator[Batch]:
         """All messages, as the file is read."""
         rest, offset, first = b"", 0, 0
-        damage: list[Issue] = []
-        for block in self._blocks(damage):
+        for block in self.blocks():
             data = rest + block
             starts, stops, at, length = _frames(data)
             if starts:
@@ -92,22 +91,28 @@ class FramedFile:
             if length > _MESSAGE_AT_MOST_BYTES:
                 self._ends_early(offset, rest, {"case": FindingCase.FRAME_LENGTH, "length": length})
                 return
-        member = self.file.damage if isinstance(self.file, MemberFile) else []
-        self.findings += [
-            Finding(issue.code, self.path, f"byte {issue.byte:,}", 1, issue.loss, issue.details)
-            for issue in (*member, *damage)
-        ]
         if rest:
             self._ends_early(offset, rest, {"case": FindingCase.MESSAGE_CUT})
+
+    def _packed(self) -> Iterator[bytes]:
+        return self.file.blocks(_BLOCK_BYTES // 8)
 
     def _ends_early(self, offset: int, rest: bytes, details: dict[str, object]) -> None:
         loss = Loss(1, None, len(rest))
         self.findings.append(Finding(FindingCode.TRUNCATED, self.path, f"byte {offset:,}", 1, loss, details))
 
-    def _blocks(self, damage: list[Issue]) -> Iterator[bytes]:
+    def blocks(self) -> Iterator[bytes]:
+        """The unpacked bytes, whatever they hold."""
+        damage: list[Issue] = []
         if self.compression is None:
-            return self.file.blocks(_BLOCK_BYTES)
-        return _gathered(unpack(lambda: self.file.blocks(_BLOCK_BYTES // 8), self.compression, damage))
+            yield from self.file.blocks(_BLOCK_BYTES)
+        else:
+            yield from _gathered(unpack(self._packed, self.compression, damage))
+        member = self.file.damage if isinstance(self.file, MemberFile) else []
+        self.findings += [
+            Finding(issue.code, self.path, f"byte {issue.byte:,}", 1, issue.loss, issue.details)
+            for issue in (*member, *damage)
+        ]
 
 
 def open_frames(path: str | Path) -> FramedFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -35,6 +36,9 @@ class Messages:
         attribute: `AttributeProto`.
         io_info: `IOInfo`.
         error: what parsing raises.
+        to_json: a message as an object of JSON, in protobuf's form.
+        of_json: fills an empty message from such an object, and returns it.
+        json_error: what that raises.
     """
 
     metadata: Any
@@ -42,6 +46,9 @@ class Messages:
     attribute: Any
     io_info: Any
     error: type[Exception]
+    to_json: Callable[[Any], dict[str, Any]]
+    of_json: Callable[[dict[str, Any], Any], Any]
+    json_error: type[Exception]
 
 
 @cache
@@ -55,6 +62,8 @@ def messages() -> Messages:
         from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
         from google.protobuf.descriptor_pb2 import FileDescriptorProto
         from google.protobuf.descriptor_pool import DescriptorPool
+        from google.protobuf.json_format import MessageToDict, ParseDict
+        from google.protobuf.json_format import ParseError as JsonError
         from google.protobuf.message import DecodeError
         from google.protobuf.message_factory import GetMessageClass
     except ImportError as error:
@@ -91,4 +100,4 @@ def messages() -> Messages:
     metadata, node, attribute, io_info = (
         GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in names
     )
-    return Messages(metadata, node, attribute, io_info, DecodeError)
+    return Messages(metadata, node, attribute, io_info, DecodeError, MessageToDict, ParseDict, JsonError)

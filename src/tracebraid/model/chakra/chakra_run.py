@@ -20,7 +20,7 @@ class ChakraRunNote(Enum):
 
     MICROSECONDS = "microseconds"
     """Work takes whole microseconds, as simulators read them, though some nodes name nanoseconds."""
-    ONE_LANE = "one_lane"
+    SHARED_LANE = "shared_lane"
     """Nodes of several streams share one lane of compute: what ran at once runs one after another."""
     BROADCAST_REPLAYED = "broadcast_replayed"
     """Broadcasts take the time that the files say, and nobody waits for another, as in ASTRA-sim."""
@@ -28,10 +28,13 @@ class ChakraRunNote(Enum):
     """Kinds of collectives that ASTRA-sim does not simulate take what a kind takes that moves as much or more."""
     NO_TIME = "no_time"
     """Some communication has no measured time: it takes 1 ns."""
-    ONE_RANK = "one_rank"
+    SINGLE_RANK = "single_rank"
     """There is one rank: its collectives meet nobody."""
     NO_COLLECTIVES = "no_collectives"
     """There is no communication: no network changes anything."""
+    UNNUMBERED_GROUP = "unnumbered_group"
+    """Beside process groups with a number there is that of all ranks without: ASTRA-sim waits for ever where ranks have
+    issued different numbers of collectives before one of it."""
     MEMORY = "memory"
     """Loads and stores take the time that the files say: there is no model of remote memory."""
 

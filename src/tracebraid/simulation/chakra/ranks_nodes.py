@@ -115,8 +115,10 @@ def _pairs(path: str, rank: ChakraRank, deps: NodeDeps, ids: _Ints) -> tuple[_In
         InputError: an id is not there.
     """
     rows = deps.rows()
-    place = np.searchsorted(ids, deps.node_id)
-    known = ids[np.minimum(place, len(ids) - 1)] == deps.node_id if len(ids) else np.zeros(0, dtype=np.bool_)
+    found_at = np.searchsorted(ids, deps.node_id)
+    known = (
+        ids[np.minimum(found_at, len(ids) - 1)] == deps.node_id if len(ids) else np.zeros(0, dtype=np.bool_)
+    )
     if not known.all():
         bad = int(np.argmin(known))
         node = rank.nodes.get_column("node_id")[int(rows[bad])]
@@ -126,12 +128,14 @@ def _pairs(path: str, rank: ChakraRank, deps: NodeDeps, ids: _Ints) -> tuple[_In
             "Was the file cut, or nodes filtered out? Write it anew, or see: tracebraid chakra check",
             f"node {node}",
         )
-    return place, rows
+    return found_at, rows
 
 
 def _joined(table: pl.DataFrame, paths: tuple[str, ...], before: _Ints, after: _Ints) -> RankNodes:
     count = table.height
-    key = np.unique(before * count + after)
+    # A data and a control dependency may be the same.
+    key = np.sort(before * count + after)
+    key = key[np.diff(key, prepend=-1) > 0]
     before, after = key // max(count, 1), key % max(count, 1)
     first = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(before, minlength=count), out=first[1:])
