@@ -41,6 +41,7 @@ if _TYPE_CHECKING:
         collective_totals,
         collectives,
         comparison_report,
+        convert_chakra,
         copies,
         copy_bandwidth,
         copy_bandwidth_series,
@@ -149,6 +150,8 @@ if _TYPE_CHECKING:
     from tracebraid.model.cache_info import CacheInfo
     from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
     from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
+    from tracebraid.model.chakra.codes import CollectiveCommType
+    from tracebraid.model.chakra.converted import ConvertedChakra, ConvertedCounts
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.chakra.part import PartChoice
@@ -207,6 +210,9 @@ __all__ = [
     "ChoiceReason",
     "ChosenIterations",
     "Comparison",
+    "ComputeLink",
+    "ConvertedChakra",
+    "ConvertedCounts",
     "Coverage",
     "CoverageError",
     "CriticalPath",
@@ -290,6 +296,7 @@ __all__ = [
     "collective_totals",
     "collectives",
     "comparison_report",
+    "convert_chakra",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",

@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
     from tracebraid.api.chakra.checking import check_chakra
+    from tracebraid.api.chakra.converting import convert_chakra
     from tracebraid.api.chakra.counting import chakra_stats
     from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
     from tracebraid.api.chakra.generating import (
@@ -232,6 +233,7 @@ __all__ = [
     "collective_totals",
     "collectives",
     "comparison_report",
+    "convert_chakra",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -372,6 +374,7 @@ _HOMES = {
     "tracebraid.api.capturing": "capture export_reports recorded_by_rank run_captured settings_of",
     "tracebraid.api.chakra.checking": "check_chakra",
     "tracebraid.api.chakra.counting": "chakra_stats",
+    "tracebraid.api.chakra.converting": "convert_chakra",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (
