@@ -32,7 +32,8 @@ class ChakraChoices:
         typer.Option(
             "--detail",
             rich_help_panel=_PANEL,
-            help="full: the host by op; device: the host as delays; merged: one compute lane for each rank.",
+            help="full: the host by op; device: the host as delays; merged: one compute lane for each rank. By default "
+            "full, with --simulator merged.",
         ),
     ] = None
     steps: Annotated[
@@ -88,7 +89,7 @@ class ChakraChoices:
             return None
         usual = api.ChakraOptions()
         return api.ChakraOptions(
-            self.detail or usual.detail,
+            self.detail,
             self.steps,
             self.repeat or usual.repeat,
             self.missing or usual.missing,
