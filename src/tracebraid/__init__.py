@@ -123,7 +123,9 @@ if _TYPE_CHECKING:
         write_path_overlay,
         write_report,
     )
+    from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
     from tracebraid.api.chakra.generating import GeneratedChakra
+    from tracebraid.api.chakra.json_text import chakra_from_json, chakra_to_json
     from tracebraid.api.chakra.running import ChakraHardware
     from tracebraid.api.chakra.showing import ShownChakra
     from tracebraid.api.exports.chakra_options import ChakraOptions
@@ -145,6 +147,7 @@ if _TYPE_CHECKING:
         WrongTraceError,
     )
     from tracebraid.model.cache_info import CacheInfo
+    from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
     from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
     from tracebraid.model.chakra.codes import CollectiveCommType
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
@@ -208,6 +211,7 @@ __all__ = [
     "ChakraCheck",
     "ChakraHardware",
     "ChakraOptions",
+    "ChakraRank",
     "ChakraRun",
     "ChakraRunNote",
     "ChakraStats",
@@ -234,6 +238,7 @@ __all__ = [
     "ExportOptions",
     "Exported",
     "Family",
+    "Feeder",
     "FileInfo",
     "Finding",
     "FindingCode",
@@ -252,6 +257,7 @@ __all__ = [
     "Metric",
     "MissingLibraryError",
     "Need",
+    "NodeDeps",
     "NotATraceError",
     "OrphanKind",
     "OrphanReason",
@@ -294,7 +300,9 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_from_json",
     "chakra_stats",
+    "chakra_to_json",
     "check",
     "check_chakra",
     "clear_cache",
@@ -361,6 +369,7 @@ __all__ = [
     "queue_series",
     "rank_steps",
     "rank_waits",
+    "read_chakra",
     "read_execution_trace",
     "read_timeline",
     "recomputation",
@@ -384,6 +393,7 @@ __all__ = [
     "user_annotations",
     "validity",
     "what_if",
+    "write_chakra",
     "write_et_plus",
     "write_path_overlay",
     "write_report",

@@ -14,6 +14,9 @@ HOMES = {
         "Accelerator ChainJob CollectiveLink ComputeLink MessageJob MessagePattern Parallelism "
         "TrainingSteps Transformer TransformerJob"
     ),
+    "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
+    "tracebraid.api.chakra.json_text": "chakra_from_json chakra_to_json",
+    "tracebraid.model.chakra.chakra_rank": "ChakraRank NodeDeps",
     "tracebraid.model.chakra.codes": "CollectiveCommType",
     "tracebraid.api.chakra.generating": "GeneratedChakra",
     "tracebraid.api.chakra.running": "ChakraHardware",

@@ -97,11 +97,18 @@ if TYPE_CHECKING:
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
     from tracebraid.api.chakra.checking import check_chakra
     from tracebraid.api.chakra.counting import chakra_stats
+    from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
         accelerator,
         generate_chakra,
         links_of_text,
+    )
+    from tracebraid.api.chakra.json_text import (
+        chakra_conversion,
+        chakra_from_json,
+        chakra_jsonizer,
+        chakra_to_json,
     )
     from tracebraid.api.chakra.running import ChakraHardware, run_chakra
     from tracebraid.api.chakra.showing import ShownChakra, show_chakra
@@ -172,6 +179,7 @@ __all__ = [
     "ChakraOptions",
     "ExportOptions",
     "Exported",
+    "Feeder",
     "GeneratedChakra",
     "KnownDetectors",
     "Measured",
@@ -203,7 +211,11 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_conversion",
+    "chakra_from_json",
+    "chakra_jsonizer",
     "chakra_stats",
+    "chakra_to_json",
     "check",
     "check_chakra",
     "check_min_saving",
@@ -293,6 +305,7 @@ __all__ = [
     "rank_parts",
     "rank_steps",
     "rank_waits",
+    "read_chakra",
     "read_execution_trace",
     "read_timeline",
     "recomputation",
@@ -323,6 +336,7 @@ __all__ = [
     "user_annotations",
     "validity",
     "what_if",
+    "write_chakra",
     "write_et_plus",
     "write_path_overlay",
     "write_report",
@@ -331,6 +345,8 @@ __all__ = [
 
 _HOMES = {
     "tracebraid.api.chakra.showing": "ShownChakra show_chakra",
+    "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
+    "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
     "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (

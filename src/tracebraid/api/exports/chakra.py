@@ -59,7 +59,8 @@ def write_chakra(job: Job, path: Path, options: ExportOptions) -> Exported:
     findings: list[Finding] = []
     first = _first_pass(job, options, findings)
     steps = steps_of_text(wanted.steps, first.steps, options.annotation)
-    plan = plan_of_ranks(job.path, first.ranks, PlanOptions(wanted.missing, wanted.dialect, steps=steps))
+    planned = PlanOptions(wanted.missing, wanted.dialect, wanted.world_size, steps=steps)
+    plan = plan_of_ranks(job.path, first.ranks, planned)
     with whole_folder(path) as folder:
         write = WriteRank(
             str(folder.resolve()), wanted, options.annotation, steps, plan, _beginnings(first.ranks)

@@ -11,11 +11,13 @@ import polars as pl
 from tracebraid.api.exports.chakra_options import ChakraOptions
 from tracebraid.chakra.wire.writing import write_rank
 from tracebraid.errors import InputError
+from tracebraid.exporters.chakra.astra_sim_nodes import for_astra_sim
 from tracebraid.exporters.chakra.chosen_steps import in_chosen_steps
 from tracebraid.exporters.chakra.rank_nodes import rank_nodes
 from tracebraid.exporters.chakra.repeating import repeated
 from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.model.chakra.chakra_rank import AttributeValue, ChakraRank
+from tracebraid.model.chakra.codes import Dialect
 from tracebraid.model.chakra.job_plan import JobPlan, PlannedRank
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
@@ -105,6 +107,8 @@ class WriteRank:
         begins_ns = self.begins_ns.get(planned.source)
         rank = rank_nodes(graph, communication, self.options.nodes, begins_ns)
         rank = replace(rank, rank=planned.rank, attributes=(*self._attributes(planned), *rank.attributes))
+        if self.options.dialect is Dialect.ASTRA_SIM:
+            rank = for_astra_sim(rank)
         if self.steps is not None:
             rank = in_chosen_steps(rank, self.steps)
         return repeated(rank, self.options.repeat)
