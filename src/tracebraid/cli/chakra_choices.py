@@ -32,7 +32,8 @@ class ChakraChoices:
         typer.Option(
             "--detail",
             rich_help_panel=_PANEL,
-            help="full: the host by op; device: the host as delays; merged: one compute lane for each rank.",
+            help="full: the host by op; device: the host as delays; merged: one compute lane for each rank. By default "
+            "full, with --simulator merged.",
         ),
     ] = None
     steps: Annotated[
@@ -68,9 +69,9 @@ class ChakraChoices:
         typer.Option(
             "--world-size",
             rich_help_panel=_PANEL,
-            min=1,
+            min=2,
             metavar="N",
-            help="Simulate N ranks: those beyond the job's replicate it.",
+            help="Simulate N ranks, more than the job has: those beyond replicate it.",
         ),
     ] = None
     simulator: Annotated[
@@ -94,13 +95,12 @@ class ChakraChoices:
         given = [name for name in self.__dataclass_fields__ if getattr(self, name) is not None]
         if to is not ExportFormat.CHAKRA:
             if given:
-                raise typer.BadParameter(
-                    f"--{given[0].replace('_', '-')} is an option of --to chakra; {to.value} has none"
-                )
+                name = given[0].replace("_", "-")
+                raise typer.BadParameter(f"--{name} is an option of --to chakra; {to.value} has none")
             return None
         usual = api.ChakraOptions()
         return api.ChakraOptions(
-            self.detail or usual.detail,
+            self.detail,
             self.steps,
             self.repeat or usual.repeat,
             self.missing or usual.missing,
