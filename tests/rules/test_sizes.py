@@ -29,6 +29,7 @@ EXCEPTIONS: set[str] = {
     "packing.pack",
     "report.report",
     "run.run",
+    "show.show",
     "sql.sql",
     "summary.summary",
     "trace_link.trace_link",
