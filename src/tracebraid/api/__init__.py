@@ -355,7 +355,9 @@ _HOMES = {
     "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
     "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
-    "tracebraid.api.chakra.generating": "GeneratedChakra PeerSizes accelerator generate_chakra generate_peer_files links_of_text",
+    "tracebraid.api.chakra.generating": (
+        "GeneratedChakra PeerSizes accelerator generate_chakra generate_peer_files links_of_text"
+    ),
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
         "known_detectors rank_advice"
