@@ -156,18 +156,6 @@ if _TYPE_CHECKING:
     from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.chakra.part import PartChoice
     from tracebraid.model.chakra.stats import ChakraStats
-    from tracebraid.model.chakra.workloads import (
-        Accelerator,
-        ChainJob,
-        CollectiveLink,
-        ComputeLink,
-        MessageJob,
-        MessagePattern,
-        Parallelism,
-        TrainingSteps,
-        Transformer,
-        TransformerJob,
-    )
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
@@ -198,7 +186,6 @@ if _TYPE_CHECKING:
     from tracebraid.version import __version__
 
 __all__ = [
-    "Accelerator",
     "Advice",
     "Analysis",
     "Answer",
@@ -209,7 +196,6 @@ __all__ = [
     "CaptureWarning",
     "Caution",
     "CautionCode",
-    "ChainJob",
     "ChakraCheck",
     "ChakraHardware",
     "ChakraOptions",
@@ -223,8 +209,6 @@ __all__ = [
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
-    "CollectiveCommType",
-    "CollectiveLink",
     "Comparison",
     "ComputeLink",
     "ConvertedChakra",
@@ -256,8 +240,6 @@ __all__ = [
     "LostWorkerError",
     "Matched",
     "Matching",
-    "MessageJob",
-    "MessagePattern",
     "Metric",
     "MissingLibraryError",
     "Need",
@@ -268,7 +250,6 @@ __all__ = [
     "OutputError",
     "OverRanks",
     "Packed",
-    "Parallelism",
     "PartChoice",
     "ProgramError",
     "QueryError",
@@ -280,9 +261,6 @@ __all__ = [
     "ShownChakra",
     "Timeline",
     "TracebraidError",
-    "TrainingSteps",
-    "Transformer",
-    "TransformerJob",
     "Unit",
     "Verb",
     "WhatIf",

@@ -11,14 +11,9 @@ HOMES = {
     "tracebraid.api.chakra.showing": "ShownChakra",
     "tracebraid.model.chakra.lint_code": "LintCode",
     "tracebraid.model.chakra.lint": "ChakraCheck CheckedChakraRank LintFinding RankNode",
-    "tracebraid.model.chakra.workloads": (
-        "Accelerator ChainJob CollectiveLink ComputeLink MessageJob MessagePattern Parallelism "
-        "TrainingSteps Transformer TransformerJob"
-    ),
     "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
     "tracebraid.api.chakra.json_text": "chakra_from_json chakra_to_json",
     "tracebraid.model.chakra.chakra_rank": "ChakraRank NodeDeps",
-    "tracebraid.model.chakra.codes": "CollectiveCommType",
     "tracebraid.api.chakra.generating": "GeneratedChakra",
     "tracebraid.api.chakra.running": "ChakraHardware",
     "tracebraid.model.chakra.chakra_run": "ChakraRun ChakraRunNote",

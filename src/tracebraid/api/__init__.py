@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from tracebraid.api._homes import HOMES as _HOMES
+
 if TYPE_CHECKING:
     from tracebraid.api.advising import (
         DEFAULT_MIN_SAVING,
@@ -101,10 +103,8 @@ if TYPE_CHECKING:
     from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
-        PeerSizes,
         accelerator,
         generate_chakra,
-        generate_peer_files,
         links_of_text,
     )
     from tracebraid.api.chakra.json_text import (
@@ -114,7 +114,7 @@ if TYPE_CHECKING:
         chakra_to_json,
     )
     from tracebraid.api.chakra.running import ChakraHardware, run_chakra
-    from tracebraid.api.chakra.showing import ShownChakra, show_chakra, visualize_chakra
+    from tracebraid.api.chakra.showing import ShownChakra, show_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -187,7 +187,6 @@ __all__ = [
     "KnownDetectors",
     "Measured",
     "PathOptions",
-    "PeerSizes",
     "Progress",
     "QueryLimits",
     "QueryOptions",
@@ -252,7 +251,6 @@ __all__ = [
     "exposed_collectives",
     "full_queue",
     "generate_chakra",
-    "generate_peer_files",
     "graph_coverage",
     "graph_kernels",
     "graph_of_ranks",
@@ -341,7 +339,6 @@ __all__ = [
     "trace_files",
     "user_annotations",
     "validity",
-    "visualize_chakra",
     "what_if",
     "write_chakra",
     "write_et_plus",
