@@ -122,9 +122,7 @@ if _TYPE_CHECKING:
         write_report,
     )
     from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
-    from tracebraid.api.chakra.generating import (
-        GeneratedChakra,
-    )
+    from tracebraid.api.chakra.generating import GeneratedChakra
     from tracebraid.api.chakra.json_text import chakra_from_json, chakra_to_json
     from tracebraid.api.chakra.running import ChakraHardware
     from tracebraid.api.exports.options import Exported, ExportOptions
@@ -147,9 +145,7 @@ if _TYPE_CHECKING:
     from tracebraid.model.cache_info import CacheInfo
     from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
     from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
-    from tracebraid.model.chakra.codes import (
-        CollectiveCommType,
-    )
+    from tracebraid.model.chakra.codes import CollectiveCommType
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.chakra.workloads import (

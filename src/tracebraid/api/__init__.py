@@ -103,12 +103,7 @@ if TYPE_CHECKING:
         generate_chakra,
         links_of_text,
     )
-    from tracebraid.api.chakra.json_text import (
-        chakra_conversion,
-        chakra_from_json,
-        chakra_jsonizer,
-        chakra_to_json,
-    )
+    from tracebraid.api.chakra.json_text import chakra_from_json, chakra_to_json
     from tracebraid.api.chakra.running import ChakraHardware, run_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
@@ -206,9 +201,7 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
-    "chakra_conversion",
     "chakra_from_json",
-    "chakra_jsonizer",
     "chakra_to_json",
     "check",
     "check_chakra",
@@ -338,7 +331,7 @@ __all__ = [
 
 _HOMES = {
     "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
-    "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
+    "tracebraid.api.chakra.json_text": "chakra_from_json chakra_to_json",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
     "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (
