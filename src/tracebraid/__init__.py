@@ -29,6 +29,7 @@ if _TYPE_CHECKING:
         build_recorder,
         cache_info,
         capture,
+        chakra_stats,
         check,
         check_chakra,
         clear_cache,
@@ -40,6 +41,7 @@ if _TYPE_CHECKING:
         collective_totals,
         collectives,
         comparison_report,
+        convert_chakra,
         copies,
         copy_bandwidth,
         copy_bandwidth_series,
@@ -103,6 +105,7 @@ if _TYPE_CHECKING:
         roofline,
         run_chakra,
         short_kernels,
+        show_chakra,
         sql,
         step_spread,
         step_times,
@@ -125,6 +128,8 @@ if _TYPE_CHECKING:
     from tracebraid.api.chakra.generating import GeneratedChakra
     from tracebraid.api.chakra.json_text import chakra_from_json, chakra_to_json
     from tracebraid.api.chakra.running import ChakraHardware
+    from tracebraid.api.chakra.showing import ShownChakra
+    from tracebraid.api.exports.chakra_options import ChakraOptions
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -146,20 +151,11 @@ if _TYPE_CHECKING:
     from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
     from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
     from tracebraid.model.chakra.codes import CollectiveCommType
+    from tracebraid.model.chakra.converted import ConvertedChakra, ConvertedCounts
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
-    from tracebraid.model.chakra.workloads import (
-        Accelerator,
-        ChainJob,
-        CollectiveLink,
-        ComputeLink,
-        MessageJob,
-        MessagePattern,
-        Parallelism,
-        TrainingSteps,
-        Transformer,
-        TransformerJob,
-    )
+    from tracebraid.model.chakra.part import PartChoice
+    from tracebraid.model.chakra.stats import ChakraStats
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
@@ -190,7 +186,6 @@ if _TYPE_CHECKING:
     from tracebraid.version import __version__
 
 __all__ = [
-    "Accelerator",
     "Advice",
     "Analysis",
     "Answer",
@@ -201,22 +196,23 @@ __all__ = [
     "CaptureWarning",
     "Caution",
     "CautionCode",
-    "ChainJob",
     "ChakraCheck",
     "ChakraHardware",
+    "ChakraOptions",
     "ChakraRank",
     "ChakraRun",
     "ChakraRunNote",
+    "ChakraStats",
     "Change",
     "Check",
     "CheckedChakraRank",
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
-    "CollectiveCommType",
-    "CollectiveLink",
     "Comparison",
     "ComputeLink",
+    "ConvertedChakra",
+    "ConvertedCounts",
     "Coverage",
     "CoverageError",
     "CriticalPath",
@@ -244,8 +240,6 @@ __all__ = [
     "LostWorkerError",
     "Matched",
     "Matching",
-    "MessageJob",
-    "MessagePattern",
     "Metric",
     "MissingLibraryError",
     "Need",
@@ -256,7 +250,7 @@ __all__ = [
     "OutputError",
     "OverRanks",
     "Packed",
-    "Parallelism",
+    "PartChoice",
     "ProgramError",
     "QueryError",
     "RankNode",
@@ -264,11 +258,9 @@ __all__ = [
     "ReplayError",
     "Report",
     "Severity",
+    "ShownChakra",
     "Timeline",
     "TracebraidError",
-    "TrainingSteps",
-    "Transformer",
-    "TransformerJob",
     "Unit",
     "Verb",
     "WhatIf",
@@ -291,6 +283,7 @@ __all__ = [
     "cache_info",
     "capture",
     "chakra_from_json",
+    "chakra_stats",
     "chakra_to_json",
     "check",
     "check_chakra",
@@ -303,6 +296,7 @@ __all__ = [
     "collective_totals",
     "collectives",
     "comparison_report",
+    "convert_chakra",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -367,6 +361,7 @@ __all__ = [
     "roofline",
     "run_chakra",
     "short_kernels",
+    "show_chakra",
     "sql",
     "step_spread",
     "step_times",

@@ -49,15 +49,21 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},
+    "chakra-converter": {},
     "chakra-jsonizer": {},
+    "chakra-generator": {},
+    "chakra-visualizer": {},
 }
 """The names of the commands, in the order of the help, and their context settings."""
 
 CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
-    "json": {},
-    "run": {},
     "check": {},
+    "run": {},
+    "stats": {},
+    "show": {},
+    "json": {},
     "generate": {},
+    "convert": {},
 }
 """Those of `tracebraid chakra`."""
 

@@ -109,6 +109,7 @@ class FindingCode(str, Enum):
     GRAPH_COLLECTIVES_INCOMPLETE = "graph-collectives-incomplete"
     GRAPH_EDGES_CONTRADICTED = "graph-edges-contradicted"
     GRAPH_WITHOUT_NODES = "graph-without-nodes"
+    CHAKRA_UNORDERED = "chakra-unordered"
     # The window
     NO_STEPS = "no-steps"
     WARMUP_CAUGHT = "warmup-caught"

@@ -217,6 +217,10 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.GRAPH_EDGES_CONTRADICTED: (
         "dependencies are left out of the dependency graph: what waits was earlier than what it waits for"
     ),
+    _CODE.CHAKRA_UNORDERED: (
+        "communication nodes are not issued in the order of all ranks: they had ended before what is ahead of them "
+        "began; a simulator that runs one communication of a rank at a time may hang"
+    ),
     _CODE.GRAPH_WITHOUT_NODES: "activities have no node of the Execution Trace: {problem}",
     # The window
     _CODE.NO_STEPS: "there is no ProfilerStep annotation",

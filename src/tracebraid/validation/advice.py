@@ -205,6 +205,10 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     ),
     _CODE.GRAPH_COLLECTIVES_INCOMPLETE: (_NOTE, "Capture all ranks in the same steps"),
     _CODE.GRAPH_EDGES_CONTRADICTED: (_NOTE, "Distrust the times of events that seem to go backwards"),
+    _CODE.CHAKRA_UNORDERED: (
+        _WARNING,
+        "Are all traces of the same run? Look for the deadlock with `tracebraid chakra check`",
+    ),
     _CODE.GRAPH_WITHOUT_NODES: (
         _WARNING,
         "Capture both traces again; times and dependencies need no Execution Trace",

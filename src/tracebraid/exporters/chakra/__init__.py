@@ -1,1 +1,1 @@
-"""A rank's dependency graph as nodes of a Chakra trace."""
+"""How a job becomes nodes of Chakra's `.et` files."""

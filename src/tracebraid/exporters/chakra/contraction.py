@@ -1,4 +1,4 @@
-"""The pieces that each piece of work waits for, without the points between them."""
+"""The tasks that each task waits for, without the points between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
-from tracebraid.exporters.chakra.pieces import NONE, Pieces, Waits
+from tracebraid.exporters.chakra.tasks import NONE, Tasks, Waits
 from tracebraid.graph.joining.order import order_of
 
 __all__ = ["Contracted", "contracted"]
@@ -18,12 +18,12 @@ _Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Contracted:
-    """What pieces wait for.
+    """What tasks wait for.
 
     Args:
-        order: the pieces, each behind all that it waits for.
-        waits: of each entry the piece that waits.
-        before: the piece that it waits for.
+        order: the tasks, each behind all that it waits for.
+        waits: of each entry the task that waits.
+        before: the task that it waits for.
         dropped: waits that were left out, since they close a circle.
     """
 
@@ -33,18 +33,18 @@ class Contracted:
     dropped: int
 
 
-def contracted(times_ns: _Ints, pieces: Pieces, waits: Waits) -> Contracted:
-    """Of each piece the pieces that it waits for.
+def contracted(times_ns: _Ints, tasks: Tasks, waits: Waits) -> Contracted:
+    """Of each task the tasks that it waits for.
 
-    Of several pieces of one lane only the last counts: it waits for the others itself.
+    Of several tasks of one lane only the last counts: it waits for the others itself.
 
     Args:
         times_ns: of each point.
-        pieces: work between points.
+        tasks: work between points.
         waits: between points.
     """
-    before, after = np.r_[pieces.start, waits.before], np.r_[pieces.end, waits.after]
-    piece = np.r_[np.arange(len(pieces)), np.full(len(waits), NONE, dtype=np.int64)]
+    before, after = np.r_[tasks.start, waits.before], np.r_[tasks.end, waits.after]
+    task = np.r_[np.arange(len(tasks)), np.full(len(waits), NONE, dtype=np.int64)]
     by_after = np.argsort(after, kind="stable")
     first = _first(after, len(times_ns))
     order = order_of(times_ns, first, before[by_after].astype(np.int32))
@@ -53,14 +53,14 @@ def contracted(times_ns: _Ints, pieces: Pieces, waits: Waits) -> Contracted:
     kept = by_after[forward[by_after]]
     found, begin, size = _sets(
         order.moments,
-        (_first(after[kept], len(times_ns)), before[kept], piece[kept]),
-        (pieces.lane, times_ns[pieces.end]),
+        (_first(after[kept], len(times_ns)), before[kept], task[kept]),
+        (tasks.lane, times_ns[tasks.end]),
     )
-    count = size[pieces.start]
-    entry = np.repeat(begin[pieces.start] - np.cumsum(count) + count, count) + np.arange(count.sum())
+    count = size[tasks.start]
+    entry = np.repeat(begin[tasks.start] - np.cumsum(count) + count, count) + np.arange(count.sum())
     return Contracted(
-        np.lexsort((np.arange(len(pieces)), position[pieces.start])),
-        np.repeat(np.arange(len(pieces)), count),
+        np.lexsort((np.arange(len(tasks)), position[tasks.start])),
+        np.repeat(np.arange(len(tasks)), count),
         found[entry],
         int(np.count_nonzero(~forward)),
     )
@@ -75,18 +75,18 @@ def _first(after: _Ints, count: int) -> _Ints:
 
 @compiled
 def _sets(
-    order: NDArray[np.int32], entries: tuple[_Ints, _Ints, _Ints], pieces: tuple[_Ints, _Ints]
+    order: NDArray[np.int32], entries: tuple[_Ints, _Ints, _Ints], tasks: tuple[_Ints, _Ints]
 ) -> tuple[_Ints, _Ints, _Ints]:
-    """The pieces that end each point, one behind the other, where those of each begin, and how many they are."""
-    first, before, piece = entries
-    lane, end_ns = pieces
+    """The tasks that end each point, one behind the other, where those of each begin, and how many they are."""
+    first, before, task = entries
+    lane, end_ns = tasks
     begin, size = np.zeros(len(order), dtype=np.int64), np.zeros(len(order), dtype=np.int64)
     found = np.empty(len(order) + 1024, dtype=np.int64)
     filled = 0
     for point in order:
         begin[point] = filled
         for entry in range(first[point], first[point + 1]):
-            own = piece[entry]
+            own = task[entry]
             count = 1 if own >= 0 else size[before[entry]]
             for index in range(count):
                 new = own if own >= 0 else found[begin[before[entry]] + index]

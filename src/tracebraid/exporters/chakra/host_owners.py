@@ -30,8 +30,8 @@ def host_owners(graph: RankGraph) -> _Ints:
     of_op = np.where(op >= 0, of_event[op], -1) if len(of_event) else own
     kind = rows.get_column("kind")
     is_thread = (kind == ActivityKind.THREAD.value).fill_null(value=False).to_numpy()
-    thread_of = np.full(int(rows.get_column("lane").max() or 0) + 1, -1, dtype=np.int64)  # type: ignore[call-overload]
     lane = rows.get_column("lane").fill_null(0).to_numpy()
+    thread_of = np.full(int(lane.max(initial=0)) + 1, -1, dtype=np.int64)
     thread_of[lane[is_thread]] = own[is_thread]
     gap = (kind == ActivityKind.ANNOTATION.value).fill_null(value=False).to_numpy() & (thread_of[lane] >= 0)
     communicates = (kind == ActivityKind.COMMUNICATION.value).fill_null(value=False).to_numpy()

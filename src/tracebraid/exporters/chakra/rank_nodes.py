@@ -7,17 +7,26 @@ import polars as pl
 
 from tracebraid.exporters.chakra.contraction import contracted
 from tracebraid.exporters.chakra.gaps import delayed
+from tracebraid.exporters.chakra.merged.rank_as_lane import rank_as_lane
 from tracebraid.exporters.chakra.network import network_of
 from tracebraid.exporters.chakra.node_columns import node_columns
+from tracebraid.exporters.chakra.reduction import reduced
 from tracebraid.exporters.chakra.schema_version import SCHEMA_VERSION
 from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
 from tracebraid.model.chakra.codes import Detail
+from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.graph.rank_graph import RankGraph
 
 __all__ = ["rank_nodes"]
 
 
-def rank_nodes(graph: RankGraph, communication: pl.DataFrame, detail: Detail = Detail.FULL) -> ChakraRank:
+def rank_nodes(
+    graph: RankGraph,
+    communication: pl.DataFrame,
+    detail: Detail = Detail.FULL,
+    begins_ns: int | None = None,
+) -> ChakraRank:
     """The nodes of a rank, and what each waits for.
 
     A node starts when all that it waits for has ended; then each work starts and ends when it did in the trace: what
@@ -26,21 +35,41 @@ def rank_nodes(graph: RankGraph, communication: pl.DataFrame, detail: Detail = D
     Args:
         graph: of one rank.
         communication: `CHAKRA_COMMUNICATION` of the same rank; events that it does not name are computation.
-        detail: `full` or `device`.
+        detail: how much of the host is told apart, and of devices.
+        begins_ns: when the simulation begins, on the rank's own clock, if that is before its first moment: then its
+            first nodes are delays.
 
     Raises:
         MissingLibraryError: numba is not installed.
     """
+    if detail is Detail.MERGED:
+        return rank_as_lane(graph, communication, begins_ns)
     network = network_of(graph, communication, detail)
     on_device = graph.activities.get_column("stream").is_not_null().to_numpy()[network.activity]
-    late = delayed(
-        network.times_ns, network.pieces, network.waits, (network.activity, network.lane, on_device)
-    )
-    found = contracted(late.times_ns, late.pieces, late.waits)
+    belongs = (network.activity, network.lane, on_device)
+    late = delayed(network.times_ns, network.tasks, network.waits, belongs, begins_ns)
+    found = contracted(late.times_ns, late.tasks, late.waits)
     number = np.empty(len(found.order), dtype=np.int64)
     number[found.order] = np.arange(len(found.order))
-    pieces = late.pieces[found.order]
-    spans_ns = (late.times_ns[pieces.start], late.times_ns[pieces.end])
-    nodes = node_columns(graph, pieces, spans_ns, communication, detail)
-    deps = NodeDeps.of_pairs(number[found.before], number[found.waits], np.arange(len(pieces)))
-    return ChakraRank(graph.rank, SCHEMA_VERSION, (), nodes, deps, NodeDeps.none(len(pieces)), graph.findings)
+    tasks = late.tasks[found.order]
+    deps = reduced(number[found.before], number[found.waits], tasks.lane)
+    spans_ns = (late.times_ns[tasks.start], late.times_ns[tasks.end])
+    nodes = node_columns(graph, tasks, spans_ns, communication, detail)
+    count = len(tasks)
+    return ChakraRank(
+        graph.rank,
+        SCHEMA_VERSION,
+        (),
+        nodes,
+        NodeDeps.of_pairs(deps.before, deps.after, np.arange(count)),
+        NodeDeps.none(count),
+        (*graph.findings, *_findings(found.dropped, network.unordered)),
+    )
+
+
+def _findings(dropped: int, unordered: int) -> list[Finding]:
+    counts = {
+        FindingCode.GRAPH_EDGES_CONTRADICTED: dropped,
+        FindingCode.CHAKRA_UNORDERED: unordered,
+    }
+    return [Finding.of(code, count=count) for code, count in counts.items() if count]

@@ -131,9 +131,9 @@ def _followed(firsts: _Ints, following: _Ints, count: int) -> tuple[_Ints, _Ints
     moments, thread = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     filled = 0
     for index in range(len(firsts)):
-        moment = firsts[index]
-        while moment >= 0:
-            moments[filled], thread[filled] = moment, index
+        current = firsts[index]
+        while current >= 0:
+            moments[filled], thread[filled] = current, index
             filled += 1
-            moment = following[moment]
+            current = following[current]
     return moments, thread

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
-from tracebraid.exporters.chakra.pieces import NONE
+from tracebraid.exporters.chakra.tasks import NONE
 from tracebraid.graph.joining.order import order_of
 from tracebraid.graph.joining.rows import edge_rows
 from tracebraid.model.graph.codes import Point
@@ -55,9 +55,9 @@ def awaited(graph: RankGraph, activity: _Ints) -> Awaited:
     for each in np.unique(lane).tolist():
         on_lane = number[lane == each]
         by_end = on_lane[np.argsort(graph.times_ns[ends[on_lane]], kind="stable")]
-        place = np.full(len(graph.times_ns), NONE, dtype=np.int64)
-        place[ends[by_end]] = np.arange(len(by_end))
-        latest = _latest(order, deps, place)
+        position = np.full(len(graph.times_ns), NONE, dtype=np.int64)
+        position[ends[by_end]] = np.arange(len(by_end))
+        latest = _latest(order, deps, position)
         found.append(np.where(latest == NONE, NONE, by_end[latest]))
     return Awaited(last, tuple(found))
 
@@ -79,9 +79,9 @@ def _last(order: _Ids, deps: tuple[_Ints, _Ids], work_ns: _Ints, times_ns: _Ints
 
 
 @compiled
-def _latest(order: _Ids, deps: tuple[_Ints, _Ids], place: _Ints) -> _Ints:
+def _latest(order: _Ids, deps: tuple[_Ints, _Ids], position: _Ints) -> _Ints:
     first, before = deps
-    found: _Ints = place.copy()
+    found: _Ints = position.copy()
     for row in order:
         for edge in range(first[row], first[row + 1]):
             if found[before[edge]] > found[row]:

@@ -1,4 +1,4 @@
-"""When communication is issued: from where on the lane, and behind which other communication."""
+"""When communication is issued: from where on the lane, in which order, and how long it takes there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.pieces import NONE
+from tracebraid.exporters.chakra.tasks import NONE
 from tracebraid.model.graph.codes import Point
 from tracebraid.model.graph.rank_graph import RankGraph, moment
 
@@ -30,14 +30,18 @@ class Issued:
     Args:
         at_ns: the time on the lane at which it can start; rising.
         moment: the moment whose waits explain that time.
-        lead_ns: how much later it started than what it waits for was over.
-        before: the entries that it waits for.
+        duration_ns: of its transfer what lies behind the end of all communication before it, and `lead_ns`.
+        covered_ns: the rest of its transfer: it ran at the same time as communication before it.
+        lead_ns: how much later it started than what it waits for was over: the latency of a stream.
+        block: rising: each waits for all of the block before its own; those of an event are one.
     """
 
     at_ns: _Ints
     moment: _Ints
+    duration_ns: _Ints
+    covered_ns: _Ints
     lead_ns: _Ints
-    before: tuple[tuple[int, ...], ...]
+    block: _Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,36 +51,38 @@ class _Ready:
     Args:
         other_ns: when all else let it start.
         other: the moment that did.
-        is_behind: whether other communication is known to have let it start, later than all else.
+        behind_ns: the end of the communication that is known to have let it start, later than all else; or never.
     """
 
     other_ns: _Ints
     other: _Ints
-    is_behind: _Flags
+    behind_ns: _Ints
 
 
-def issued(graph: RankGraph, activity: _Ints) -> Issued:
-    """When each communication of a rank is issued.
+def issued(graph: RankGraph, activity: _Ints, transfer_ns: _Ints) -> Issued:
+    """When each communication of a rank is issued, and how long it takes on a lane of its own.
 
-    One that started behind another one, such as the next on its stream, starts when that is over and the lane has come
-    to where it was launched or its inputs were there: with a faster network it starts earlier. Any other starts
-    when the lane has come to its start. It waits for the communication that was over when it started; what ran at the
-    same time is issued before it: for whatever that waits, it waits, too. So all ranks issue in one order.
+    One that started behind another one, such as the next on its stream, is issued when the lane has come to where it
+    was launched, or its inputs were there: with a faster network it starts earlier. Any other is issued when the lane
+    has come to its start. Each starts when the one before it is over, so that all ranks do all in one order.
 
     Args:
         graph: of one rank.
         activity: of each row, in the order in which they are issued: an activity may have several.
+        transfer_ns: of each row.
     """
     own = moment(activity, Point.START)
     start_ns, end_ns = graph.times_ns[own], graph.times_ns[moment(activity, Point.END)]
-    before, over_ns = _behind(_rising(start_ns), end_ns)
+    block = np.cumsum(np.r_[False, activity[1:] != activity[:-1]][: len(activity)])
     ready = _ready(graph, activity)
-    lead_ns = start_ns - np.maximum(over_ns, ready.other_ns)
-    is_behind = ready.is_behind & (lead_ns >= 0) & (lead_ns <= _LONGEST_LEAD_NS)
+    behind_lead_ns = start_ns - np.maximum(ready.behind_ns, ready.other_ns)
+    is_behind = (ready.behind_ns > _NEVER) & (behind_lead_ns >= 0) & (behind_lead_ns <= _LONGEST_LEAD_NS)
     at_ns = _rising(np.where(is_behind, ready.other_ns, start_ns))
+    over_ns = _over_before(end_ns, block)
     lead_ns = np.where(is_behind, np.maximum(start_ns - np.maximum(over_ns, at_ns), 0), 0)
+    own_ns = np.maximum(end_ns - np.maximum(end_ns - transfer_ns, over_ns), 0)
     waits = np.where(is_behind & (ready.other != NONE), ready.other, own)
-    return Issued(at_ns, waits, lead_ns, before)
+    return Issued(at_ns, waits, own_ns + lead_ns, transfer_ns - own_ns, lead_ns, block)
 
 
 def _rising(times_ns: _Ints) -> _Ints:
@@ -85,38 +91,29 @@ def _rising(times_ns: _Ints) -> _Ints:
     return latest
 
 
-def _behind(start_ns: _Ints, end_ns: _Ints) -> tuple[tuple[tuple[int, ...], ...], _Ints]:
-    """What of the communication ahead was over when each started, and when the last of it was."""
-    open_ones: list[int] = []
-    before: list[tuple[int, ...]] = []
-    over_ns = np.full(len(start_ns), _NEVER, dtype=np.int64)
-    for number, start in enumerate(start_ns.tolist()):
-        over = tuple(other for other in open_ones if end_ns[other] <= start)
-        implied = {other for each in over for other in before[each]}
-        # One that is over stays, until one that waits for it is over: those that run meanwhile wait for it as well.
-        open_ones = [other for other in open_ones if other not in implied]
-        before.append(tuple(other for other in over if other not in implied))
-        if over:
-            over_ns[number] = end_ns[list(over)].max()
-        open_ones.append(number)
-    return tuple(before), over_ns
+def _over_before(end_ns: _Ints, block: _Ints) -> _Ints:
+    """Of each when all in the blocks before its own were over."""
+    latest = np.r_[_NEVER, _rising(end_ns)]
+    before: _Ints = latest[np.searchsorted(block, block, side="left")]
+    return before
 
 
 def _ready(graph: RankGraph, activity: _Ints) -> _Ready:
     events, event = np.unique(activity, return_inverse=True)
     starts = moment(events, Point.START)
-    place = np.full(len(graph.times_ns), NONE, dtype=np.int64)
-    place[starts] = np.arange(len(events))
+    position = np.full(len(graph.times_ns), NONE, dtype=np.int64)
+    position[starts] = np.arange(len(events))
     communicates = np.zeros(len(graph.times_ns), dtype=np.bool_)
     communicates[moment(events, Point.END)] = True
-    edges = graph.edges[place[graph.edges.after] != NONE]
-    number, ready_ns = place[edges.after], graph.times_ns[edges.before] + edges.work_ns
+    edges = graph.edges[position[graph.edges.after] != NONE]
+    number, ready_ns = position[edges.after], graph.times_ns[edges.before] + edges.work_ns
     behind = communicates[edges.before]
-    communication_ns, _ = _latest(number[behind], ready_ns[behind], edges.before[behind], len(events))
+    ready_behind_ns, last = _latest(number[behind], ready_ns[behind], edges.before[behind], len(events))
     other_ns, other = _latest(number[~behind], ready_ns[~behind], edges.before[~behind], len(events))
-    is_behind = (communication_ns > _NEVER) & (communication_ns >= other_ns)
+    is_behind = (last != NONE) & (ready_behind_ns >= other_ns)
+    behind_ns = np.where(is_behind, graph.times_ns[last], _NEVER)
     other_ns = np.minimum(other_ns, graph.times_ns[starts])
-    return _Ready(other_ns[event], other[event], is_behind[event])
+    return _Ready(other_ns[event], other[event], behind_ns[event])
 
 
 def _latest(number: _Ints, ready_ns: _Ints, before: _Ints, count: int) -> tuple[_Ints, _Ints]:

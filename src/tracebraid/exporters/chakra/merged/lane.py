@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.exporters.chakra.merged.work import Work
-from tracebraid.exporters.chakra.pieces import NONE
+from tracebraid.exporters.chakra.tasks import NONE
 
 __all__ = ["Cuts", "Lane", "lane_of"]
 
@@ -114,7 +114,7 @@ def _parts(work: Work, start: _Ints, end: _Ints, cut_ns: _Ints) -> Lane:
         ends = np.where(part == inside[of], end[of], cut_ns[np.clip(at, 0, len(cut_ns) - 1)])
     else:
         starts, ends = start, end
-    covered = work.end_ns - work.start_ns - (end - start)
+    covered = work.measured_ns - (end - start)
     none = np.full(len(of), NONE, dtype=np.int64)
     return Lane(
         starts,

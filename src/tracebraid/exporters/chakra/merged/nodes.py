@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tracebraid.exporters.chakra.merged.issued import Issued
 from tracebraid.exporters.chakra.merged.lane import Lane
-from tracebraid.exporters.chakra.pieces import NONE
+from tracebraid.exporters.chakra.tasks import NONE
 
 __all__ = ["Ordered", "ordered"]
 
@@ -55,8 +55,7 @@ def ordered(lane: Lane, issued: Issued, waits: tuple[_Ints, _Ints]) -> Ordered:
     entry, number = waits
     possible = over[number] <= entry
     behind_entry = np.flatnonzero(over > 0)
-    between = np.repeat(numbers, [len(before) for before in issued.before])
-    behind = np.array([other for before in issued.before for other in before], dtype=np.int64)
+    behind, between = _between_blocks(issued.block)
     before = [
         of_entry[:-1],
         of_issued[number[possible]],
@@ -68,3 +67,11 @@ def ordered(lane: Lane, issued: Issued, waits: tuple[_Ints, _Ints]) -> Ordered:
     entry_of[of_entry], issued_of[of_issued] = entries, numbers
     contradicted = int(np.count_nonzero(~possible))
     return Ordered(entry_of, issued_of, np.concatenate(before), np.concatenate(after), contradicted)
+
+
+def _between_blocks(block: _Ints) -> tuple[_Ints, _Ints]:
+    """Pairs of entries: each with all of the block before its own."""
+    first = np.searchsorted(block, block - 1, side="left")
+    count = np.searchsorted(block, block - 1, side="right") - first
+    of = np.repeat(np.arange(len(block)), count)
+    return first[of] + np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count), of

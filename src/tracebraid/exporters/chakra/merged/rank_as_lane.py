@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.communication_pieces import Communication, communication_rows
+from tracebraid.exporters.chakra.communication_tasks import Communication, communication_rows
 from tracebraid.exporters.chakra.merged.awaited import awaited
 from tracebraid.exporters.chakra.merged.issued import Issued, issued
 from tracebraid.exporters.chakra.merged.lane import Cuts, Lane, lane_of
@@ -16,11 +16,11 @@ from tracebraid.exporters.chakra.merged.nodes import Ordered, ordered
 from tracebraid.exporters.chakra.merged.waits import waits_of
 from tracebraid.exporters.chakra.merged.work import work_of
 from tracebraid.exporters.chakra.node_columns import node_columns
-from tracebraid.exporters.chakra.pieces import NONE, PieceKind, Pieces
 from tracebraid.exporters.chakra.reduction import reduced
 from tracebraid.exporters.chakra.rounding import rounded_micros
 from tracebraid.exporters.chakra.schema_version import SCHEMA_VERSION
 from tracebraid.exporters.chakra.step_marks import step_marks
+from tracebraid.exporters.chakra.tasks import NONE, TaskKind, Tasks
 from tracebraid.model.chakra.chakra_rank import AttributeValue, ChakraRank, NodeDeps
 from tracebraid.model.chakra.codes import Detail
 from tracebraid.model.graph.codes import Point
@@ -46,19 +46,21 @@ def rank_as_lane(graph: RankGraph, communication: pl.DataFrame, begins_ns: int |
     Raises:
         MissingLibraryError: numba is not installed.
     """
-    rows = communication_rows(graph, communication)
+    rows = _in_graph(communication_rows(graph, communication), graph)
     events, event = np.unique(rows.activity, return_inverse=True)
     over_ns = graph.times_ns[moment(events, Point.END)]
-    waited, sent = awaited(graph, events), issued(graph, rows.activity)
-    first_ns = int(graph.times_ns.min()) if len(graph.times_ns) else 0
+    transfer_ns = communication.get_column("transfer_ns").to_numpy()[rows.row]
+    waited, sent = awaited(graph, events), issued(graph, rows.activity, transfer_ns)
+    used = _used(graph)
+    first_ns = int(graph.times_ns[used].min()) if len(used) else 0
     begins_ns = first_ns if begins_ns is None else min(begins_ns, first_ns)
-    work = work_of(graph, events)
-    lane = lane_of(work, _cuts(graph, sent, begins_ns), waited.last, over_ns, begins_ns)
+    cuts = _cuts(graph, sent, used, begins_ns)
+    lane = lane_of(work_of(graph, events), cuts, waited.last, over_ns, begins_ns)
     nodes = ordered(lane, sent, waits_of(lane, waited, over_ns, event))
     kept = reduced(nodes.before, nodes.after, (nodes.issued != NONE).astype(np.int64))
     deps = NodeDeps.of_pairs(kept.before, kept.after, np.arange(len(nodes.entry)))
-    found = node_columns(graph, *_pieces(graph, rows, lane, nodes), communication, Detail.MERGED)
-    found = _on_one_lane(found, lane, sent, nodes)
+    found = node_columns(graph, *_tasks(graph, rows, lane, nodes), communication, Detail.MERGED)
+    found = _as_lane(found, lane, sent, nodes)
     return ChakraRank(
         graph.rank,
         SCHEMA_VERSION,
@@ -70,28 +72,41 @@ def rank_as_lane(graph: RankGraph, communication: pl.DataFrame, begins_ns: int |
     )
 
 
-def _cuts(graph: RankGraph, sent: Issued, begins_ns: int) -> Cuts:
+def _in_graph(rows: Communication, graph: RankGraph) -> Communication:
+    """The rows of what happens here: of a part of a trace, other communication is there for what waits for it."""
+    here = np.isin(moment(rows.activity, Point.END), graph.edges.after)
+    return Communication(rows.row[here], rows.activity[here])
+
+
+def _used(graph: RankGraph) -> _Ints:
+    """The moments that wait or are waited for, by their times."""
+    used = np.unique(np.r_[graph.edges.before, graph.edges.after])
+    by_time: _Ints = used[np.argsort(graph.times_ns[used], kind="stable")]
+    return by_time
+
+
+def _cuts(graph: RankGraph, sent: Issued, used: _Ints, begins_ns: int) -> Cuts:
     """Where communication is issued, where steps begin and end, and the last moment of all."""
     marks = step_marks(graph).get_column("activity").to_numpy()
-    last = np.flatnonzero(graph.times_ns == graph.times_ns.max(initial=begins_ns))[-1:]
-    moments = np.r_[moment(marks, Point.START), moment(marks, Point.END), last]
+    moments = np.r_[moment(marks, Point.START), moment(marks, Point.END)]
+    moments = np.r_[moments[np.isin(moments, used)], used[-1:]]
     cuts = Cuts(np.r_[sent.at_ns, graph.times_ns[moments]], np.r_[sent.moment, moments])
     inside = cuts.time_ns > begins_ns
     return Cuts(cuts.time_ns[inside], cuts.moment[inside])
 
 
-def _pieces(
+def _tasks(
     graph: RankGraph, rows: Communication, lane: Lane, nodes: Ordered
-) -> tuple[Pieces, tuple[_Ints, _Ints]]:
-    """The nodes as pieces, and when each starts and ends."""
+) -> tuple[Tasks, tuple[_Ints, _Ints]]:
+    """The nodes as tasks, and when each starts and ends."""
     entry, sent = np.maximum(nodes.entry, 0), np.maximum(nodes.issued, 0)
     none = np.full(1, NONE, dtype=np.int64)
     is_sent = nodes.issued != NONE
     activity, row = (np.r_[part, none][sent] for part in (rows.activity, rows.row))
     own = np.r_[lane.activity, none][entry]
     of_delay = np.r_[lane.moment, none][entry] // 2
-    kind = np.where(own == NONE, int(PieceKind.DEVICE_DELAY), int(PieceKind.DEVICE))
-    kind = np.where(is_sent, int(PieceKind.COMMUNICATION), kind)
+    kind = np.where(own == NONE, int(TaskKind.DEVICE_DELAY), int(TaskKind.DEVICE))
+    kind = np.where(is_sent, int(TaskKind.COMMUNICATION), kind)
     owner = np.where(is_sent, activity, np.where(own == NONE, of_delay, own))
     spans = (
         np.where(is_sent, graph.times_ns[2 * owner], np.r_[lane.start_ns, none][entry]),
@@ -99,24 +114,28 @@ def _pieces(
     )
     nothing = np.zeros(len(owner), dtype=np.int64)
     row = np.where(is_sent, row, NONE)
-    return Pieces(nothing, nothing, kind, owner, row, nothing), spans
+    return Tasks(nothing, nothing, kind, owner, row, is_sent.astype(np.int64)), spans
 
 
-def _on_one_lane(found: pl.DataFrame, lane: Lane, sent: Issued, nodes: Ordered) -> pl.DataFrame:
+def _as_lane(found: pl.DataFrame, lane: Lane, sent: Issued, nodes: Ordered) -> pl.DataFrame:
     """With durations in us, and what was cut or covered; without streams."""
     is_sent = nodes.issued != NONE
-    lead_ns = np.where(is_sent, np.r_[sent.lead_ns, 0][nodes.issued], 0)
-    duration_ns = found.get_column("duration_ns").to_numpy() + lead_ns
-    is_delay = np.r_[lane.activity, NONE][nodes.entry] == NONE
+    of_lane, of_sent = nodes.entry, nodes.issued
+    own_ns = np.r_[lane.end_ns - lane.start_ns, NONE][of_lane]
+    duration_ns = np.where(is_sent, np.r_[sent.duration_ns, NONE][of_sent], own_ns)
+    is_delay = np.r_[lane.activity, NONE][of_lane] == NONE
     kind = np.where(is_sent, 2, is_delay.astype(np.int64))
     parts = np.bincount(lane.activity[lane.activity != NONE], minlength=1)
-    several = parts[np.maximum(lane.activity, 0)] > 1
+    several = (lane.activity != NONE) & (parts[np.maximum(lane.activity, 0)] > 1)
     noted = {
-        "part": np.where(several & (lane.activity != NONE), lane.part, NONE),
-        "covered_ns": np.where(lane.covered_ns > 0, lane.covered_ns, NONE),
+        "part": np.r_[np.where(several, lane.part, NONE), NONE][of_lane],
+        "covered_ns": np.where(
+            is_sent, np.r_[sent.covered_ns, NONE][of_sent], np.r_[lane.covered_ns, NONE][of_lane]
+        ),
+        "lead_ns": np.r_[sent.lead_ns, NONE][of_sent],
     }
-    noted = {name: np.where(is_sent, NONE, np.r_[each, NONE][nodes.entry]) for name, each in noted.items()}
-    noted["lead_ns"] = np.where(lead_ns > 0, lead_ns, NONE)
+    for name in ("covered_ns", "lead_ns"):
+        noted[name] = np.where(noted[name] > 0, noted[name], NONE)
     return found.with_columns(
         pl.Series("duration_ns", duration_ns),
         pl.Series("duration_micros", rounded_micros(duration_ns, kind)),

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tracebraid.exporters.chakra.merged.awaited import Awaited
 from tracebraid.exporters.chakra.merged.lane import Lane
-from tracebraid.exporters.chakra.pieces import NONE
+from tracebraid.exporters.chakra.tasks import NONE
 
 __all__ = ["waits_of"]
 
@@ -28,12 +28,12 @@ def waits_of(lane: Lane, awaited: Awaited, end_ns: _Ints, event: _Ints) -> tuple
     """
     own = np.flatnonzero(lane.communication != NONE)
     entries, events = [own], [lane.communication[own]]
-    place = np.empty(len(end_ns), dtype=np.int64)
-    place[np.argsort(end_ns, kind="stable")] = np.arange(len(end_ns))
+    position = np.empty(len(end_ns), dtype=np.int64)
+    position[np.argsort(end_ns, kind="stable")] = np.arange(len(end_ns))
     for latest in awaited.by_lane:
         waited = np.where(lane.moment == NONE, NONE, latest[lane.moment])
         known = (waited != NONE) & (end_ns[waited] <= lane.start_ns)
-        newest = np.maximum.accumulate(np.where(known, place[waited], NONE))
+        newest = np.maximum.accumulate(np.where(known, position[waited], NONE))
         new = np.flatnonzero(newest > np.r_[NONE, newest[:-1]][: len(newest)])
         entries.append(new)
         events.append(waited[new])

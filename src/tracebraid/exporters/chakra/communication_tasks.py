@@ -1,4 +1,4 @@
-"""Communication as pieces: in the order in which a rank issues it."""
+"""Communication as tasks: in the order in which a rank issues it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.pieces import PieceKind, Pieces, Waits
+from tracebraid.exporters.chakra.tasks import TaskKind, Tasks, Waits
 from tracebraid.model.graph.rank_graph import RankGraph
 
 __all__ = ["Communication", "Issued", "communication_rows", "issued"]
@@ -34,13 +34,13 @@ class Issued:
     """Communication that is issued in order.
 
     Args:
-        pieces: the communication.
+        tasks: the communication.
         waits: what keeps its order.
         times_ns: of the points at which it is issued.
         unordered: rows that could not wait for the one before them: these began after they had ended.
     """
 
-    pieces: Pieces
+    tasks: Tasks
     waits: Waits
     times_ns: _Ints
     unordered: int
@@ -82,8 +82,8 @@ def issued(rows: Communication, spans: tuple[_Ints, _Ints], times_ns: _Ints, lan
     point = len(times_ns) + np.arange(len(start))
     follows = np.flatnonzero(at_ns[1:] >= at_ns[:-1]) + 1
     waits = Waits(np.r_[start, point[follows - 1]], np.r_[point, point[follows]])
-    pieces = Pieces.of((point, end), PieceKind.COMMUNICATION, rows.activity, rows.row, lane)
-    return Issued(pieces, waits, at_ns, unordered)
+    tasks = Tasks.of((point, end), TaskKind.COMMUNICATION, rows.activity, rows.row, lane)
+    return Issued(tasks, waits, at_ns, unordered)
 
 
 def _issue_times(starts_ns: _Ints, ends_ns: _Ints) -> tuple[_Ints, int]:

@@ -1,4 +1,4 @@
-"""Work of devices as pieces, and what their ends wait for beside them."""
+"""Work of devices as tasks, and what their ends wait for beside them."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.pieces import NONE, PieceKind, Pieces, Waits
+from tracebraid.exporters.chakra.tasks import NONE, TaskKind, Tasks, Waits
 from tracebraid.model.graph.codes import EdgeKind, Point
 from tracebraid.model.graph.rank_graph import RankGraph, moment
 
-__all__ = ["DevicePieces", "device_pieces", "stream_lanes"]
+__all__ = ["DeviceTasks", "device_tasks", "stream_lanes"]
 
 _Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class DevicePieces:
+class DeviceTasks:
     """What devices do.
 
     Args:
-        pieces: their work.
+        tasks: their work.
         waits: from work that is nothing but a wait to its end.
         waiting: the activities that are nothing but waits.
         times_ns: of a new point for each of these.
     """
 
-    pieces: Pieces
+    tasks: Tasks
     waits: Waits
     waiting: _Ints
     times_ns: _Ints
 
 
-def device_pieces(graph: RankGraph, waited: _Ints, lane: _Ints, first: int) -> DevicePieces:
+def device_tasks(graph: RankGraph, waited: _Ints, lane: _Ints, first: int) -> DeviceTasks:
     """All work that devices do, each from its start to its end.
 
     What is nothing but a wait for other work takes no time of its own: its end waits for the other work.
@@ -51,8 +51,8 @@ def device_pieces(graph: RankGraph, waited: _Ints, lane: _Ints, first: int) -> D
     fresh = first + np.arange(np.count_nonzero(waits))
     until = end.copy()
     until[waits] = fresh
-    return DevicePieces(
-        Pieces.of((start, until), PieceKind.DEVICE, work, lane=lane[work]),
+    return DeviceTasks(
+        Tasks.of((start, until), TaskKind.DEVICE, work, lane=lane[work]),
         Waits(fresh, end[waits]),
         work[waits],
         graph.times_ns[start[waits]],

@@ -1,4 +1,4 @@
-"""The time of threads as pieces of work, from one moment at which a thread meets something else to the next."""
+"""The time of threads as tasks, from one moment at which a thread meets something else to the next."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.exporters.chakra.handed_on import Cuts
-from tracebraid.exporters.chakra.pieces import PieceKind, Pieces, Waits
+from tracebraid.exporters.chakra.tasks import TaskKind, Tasks, Waits
 from tracebraid.exporters.chakra.threads import Threads
 
-__all__ = ["HostPieces", "Line", "host_pieces", "line_of"]
+__all__ = ["HostTasks", "Line", "host_tasks", "line_of"]
 
 _Ints = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
@@ -72,15 +72,15 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class HostPieces:
+class HostTasks:
     """What threads do.
 
     Args:
-        pieces: their work.
+        tasks: their work.
         waits: from point to point of a thread where it does nothing between them.
     """
 
-    pieces: Pieces
+    tasks: Tasks
     waits: Waits
 
 
@@ -108,7 +108,7 @@ def line_of(threads: Threads, cuts: Cuts) -> Line:
     )
 
 
-def host_pieces(line: Line, is_cut: _Flags, taken: _Flags, owners: _Ints) -> HostPieces:
+def host_tasks(line: Line, is_cut: _Flags, taken: _Flags, owners: _Ints) -> HostTasks:
     """The work between cuts, and the waits.
 
     Args:
@@ -125,8 +125,8 @@ def host_pieces(line: Line, is_cut: _Flags, taken: _Flags, owners: _Ints) -> Hos
     works = lasts & ~line.waited[end]
     span = (line.point[begin[works]], line.point[end[works]])
     activity = owners[line.owner[_first_that_lasts(line, begin[works])]]
-    pieces = Pieces.of(span, PieceKind.HOST, activity, lane=line.thread[end[works]])
-    return HostPieces(pieces, Waits(line.point[begin[~works]], line.point[end[~works]]))
+    tasks = Tasks.of(span, TaskKind.HOST, activity, lane=line.thread[end[works]])
+    return HostTasks(tasks, Waits(line.point[begin[~works]], line.point[end[~works]]))
 
 
 def _first_that_lasts(line: Line, begin: _Ints) -> _Ints:

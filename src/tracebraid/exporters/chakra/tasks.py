@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NONE", "PieceKind", "Pieces", "Waits"]
+__all__ = ["NONE", "TaskKind", "Tasks", "Waits"]
 
 _Ints = NDArray[np.int64]
 
@@ -16,8 +16,8 @@ NONE = -1
 """Stands for no activity, row or thread."""
 
 
-class PieceKind(IntEnum):
-    """What a piece of work is."""
+class TaskKind(IntEnum):
+    """What a task is."""
 
     HOST = 0
     """A thread works."""
@@ -31,13 +31,13 @@ class PieceKind(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
-    """Work, each from a point to a later one; each array has one entry per piece.
+class Tasks:
+    """Work, each from a point to a later one; each array has one entry per task.
 
     Args:
         start: the point at which it starts.
         end: the point at which it ends.
-        kind: `PieceKind`.
+        kind: `TaskKind`.
         activity: what it is of: row of `ACTIVITIES`.
         row: row of `CHAKRA_COMMUNICATION`; -1: it is no communication.
         lane: a number for each thread, and for each part of a stream in which every work waits for the one before it;
@@ -54,28 +54,28 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.start)
 
-    def __getitem__(self, rows: NDArray[np.bool_] | _Ints) -> Pieces:
+    def __getitem__(self, rows: NDArray[np.bool_] | _Ints) -> Tasks:
         """Some of them."""
-        return Pieces(*(getattr(self, entry.name)[rows] for entry in fields(self)))
+        return Tasks(*(getattr(self, entry.name)[rows] for entry in fields(self)))
 
     @staticmethod
     def of(
         span: tuple[_Ints, _Ints],
-        kind: PieceKind,
+        kind: TaskKind,
         activity: _Ints,
         row: _Ints | None = None,
         lane: _Ints | None = None,
-    ) -> Pieces:
-        """Pieces of one kind, from the first points to the second."""
+    ) -> Tasks:
+        """Tasks of one kind, from the first points to the second."""
         none = np.full(len(activity), NONE, dtype=np.int64)
         of_kind = np.full(len(activity), int(kind), dtype=np.int64)
-        return Pieces(*span, of_kind, activity, none if row is None else row, none if lane is None else lane)
+        return Tasks(*span, of_kind, activity, none if row is None else row, none if lane is None else lane)
 
     @staticmethod
-    def joined(parts: list[Pieces]) -> Pieces:
-        """All pieces of several lists, one behind the other."""
-        return Pieces(
-            *(np.concatenate([getattr(part, entry.name) for part in parts]) for entry in fields(Pieces))
+    def joined(parts: list[Tasks]) -> Tasks:
+        """All tasks of several lists, one behind the other."""
+        return Tasks(
+            *(np.concatenate([getattr(part, entry.name) for part in parts]) for entry in fields(Tasks))
         )
 
 
