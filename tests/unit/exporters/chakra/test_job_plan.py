@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import polars as pl
 import pytest
 
 from tests.unit.exporters.chakra.planned import (
@@ -15,9 +17,11 @@ from tests.unit.exporters.chakra.planned import (
     stuck_ranks,
 )
 from tests.unit.linking.ranks.made_members import MadeJob
+from tracebraid.api.chakra.planning import plan_of_ranks
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.exporters.chakra.communication_mapping import ASTRA_SIM_LEAST_BYTES, MAPPINGS
 from tracebraid.model.chakra.codes import AloneReason, Dialect
+from tracebraid.model.chakra.job_plan import PlanOptions
 from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.finding_code import FindingCode
 
@@ -233,6 +237,21 @@ def test_a_kernel_of_unknown_type_is_kept_alone() -> None:
     plan = plan_of(job)
     assert plan.counts == {f"alone.{AloneReason.UNKNOWN_TYPE.value}": 2}
     assert plan.communication["collective"].to_list() == ["all_reduce"] * 2
+
+
+def test_what_matching_left_open_meets_by_order_where_all_ranks_have_equally_many() -> None:
+    ranks = linked_job(job_of("all_reduce", "broadcast", "broadcast"))
+    is_open = (pl.col("type") == "broadcast") & (pl.col("rank") == 3)
+    members = ranks.members.with_columns(pl.when(~is_open).then("collective").alias("collective"))
+    open_ranks = replace(ranks, members=members)
+    plan = plan_of_ranks("job", open_ranks, PlanOptions())
+    assert plan.counts["broadcast as BROADCAST"] == 8
+    assert stuck_ranks(plan) == []
+    # Of a group whose ranks no trace lists, these may be of several groups.
+    unknown = members.with_columns(pl.lit(None).cast(pl.Categorical).alias("group_ranks"))
+    plan = plan_of_ranks("job", replace(ranks, members=unknown), PlanOptions())
+    assert plan.counts["alone.members missing"] == 8
+    assert stuck_ranks(plan) == []
 
 
 # --- groups ---------------------------------------------------------------------------------------
