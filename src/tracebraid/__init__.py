@@ -41,6 +41,7 @@ if _TYPE_CHECKING:
         collective_totals,
         collectives,
         comparison_report,
+        convert_chakra,
         copies,
         copy_bandwidth,
         copy_bandwidth_series,
@@ -149,23 +150,11 @@ if _TYPE_CHECKING:
     from tracebraid.model.cache_info import CacheInfo
     from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
     from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
-    from tracebraid.model.chakra.codes import CollectiveCommType
+    from tracebraid.model.chakra.converted import ConvertedChakra, ConvertedCounts
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.chakra.part import PartChoice
     from tracebraid.model.chakra.stats import ChakraStats
-    from tracebraid.model.chakra.workloads import (
-        Accelerator,
-        ChainJob,
-        CollectiveLink,
-        ComputeLink,
-        MessageJob,
-        MessagePattern,
-        Parallelism,
-        TrainingSteps,
-        Transformer,
-        TransformerJob,
-    )
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
@@ -196,7 +185,6 @@ if _TYPE_CHECKING:
     from tracebraid.version import __version__
 
 __all__ = [
-    "Accelerator",
     "Advice",
     "Analysis",
     "Answer",
@@ -207,7 +195,6 @@ __all__ = [
     "CaptureWarning",
     "Caution",
     "CautionCode",
-    "ChainJob",
     "ChakraCheck",
     "ChakraHardware",
     "ChakraOptions",
@@ -221,10 +208,9 @@ __all__ = [
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
-    "CollectiveCommType",
-    "CollectiveLink",
     "Comparison",
-    "ComputeLink",
+    "ConvertedChakra",
+    "ConvertedCounts",
     "Coverage",
     "CoverageError",
     "CriticalPath",
@@ -252,8 +238,6 @@ __all__ = [
     "LostWorkerError",
     "Matched",
     "Matching",
-    "MessageJob",
-    "MessagePattern",
     "Metric",
     "MissingLibraryError",
     "Need",
@@ -264,7 +248,6 @@ __all__ = [
     "OutputError",
     "OverRanks",
     "Packed",
-    "Parallelism",
     "PartChoice",
     "ProgramError",
     "QueryError",
@@ -276,9 +259,6 @@ __all__ = [
     "ShownChakra",
     "Timeline",
     "TracebraidError",
-    "TrainingSteps",
-    "Transformer",
-    "TransformerJob",
     "Unit",
     "Verb",
     "WhatIf",
@@ -314,6 +294,7 @@ __all__ = [
     "collective_totals",
     "collectives",
     "comparison_report",
+    "convert_chakra",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",

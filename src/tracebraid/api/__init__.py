@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from tracebraid.api._homes import HOMES as _HOMES
+
 if TYPE_CHECKING:
     from tracebraid.api.advising import (
         DEFAULT_MIN_SAVING,
@@ -96,24 +98,18 @@ if TYPE_CHECKING:
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
     from tracebraid.api.chakra.checking import check_chakra
+    from tracebraid.api.chakra.converting import convert_chakra
     from tracebraid.api.chakra.counting import chakra_stats
     from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
-        PeerSizes,
         accelerator,
         generate_chakra,
-        generate_peer_files,
         links_of_text,
     )
-    from tracebraid.api.chakra.json_text import (
-        chakra_conversion,
-        chakra_from_json,
-        chakra_jsonizer,
-        chakra_to_json,
-    )
+    from tracebraid.api.chakra.json_text import chakra_from_json, chakra_to_json
     from tracebraid.api.chakra.running import ChakraHardware, run_chakra
-    from tracebraid.api.chakra.showing import ShownChakra, show_chakra, visualize_chakra
+    from tracebraid.api.chakra.showing import ShownChakra, show_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -186,7 +182,6 @@ __all__ = [
     "KnownDetectors",
     "Measured",
     "PathOptions",
-    "PeerSizes",
     "Progress",
     "QueryLimits",
     "QueryOptions",
@@ -214,9 +209,7 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
-    "chakra_conversion",
     "chakra_from_json",
-    "chakra_jsonizer",
     "chakra_stats",
     "chakra_to_json",
     "check",
@@ -233,6 +226,7 @@ __all__ = [
     "collective_totals",
     "collectives",
     "comparison_report",
+    "convert_chakra",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -250,7 +244,6 @@ __all__ = [
     "exposed_collectives",
     "full_queue",
     "generate_chakra",
-    "generate_peer_files",
     "graph_coverage",
     "graph_kernels",
     "graph_of_ranks",
@@ -339,7 +332,6 @@ __all__ = [
     "trace_files",
     "user_annotations",
     "validity",
-    "visualize_chakra",
     "what_if",
     "write_chakra",
     "write_et_plus",
@@ -351,9 +343,11 @@ __all__ = [
 _HOMES = {
     "tracebraid.api.chakra.showing": "ShownChakra show_chakra visualize_chakra",
     "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
-    "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
+    "tracebraid.api.chakra.json_text": "chakra_from_json chakra_to_json",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
-    "tracebraid.api.chakra.generating": "GeneratedChakra PeerSizes accelerator generate_chakra generate_peer_files links_of_text",
+    "tracebraid.api.chakra.generating": (
+        "GeneratedChakra PeerSizes accelerator generate_chakra generate_peer_files links_of_text"
+    ),
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
         "known_detectors rank_advice"
@@ -375,6 +369,7 @@ _HOMES = {
     "tracebraid.api.capturing": "capture export_reports recorded_by_rank run_captured settings_of",
     "tracebraid.api.chakra.checking": "check_chakra",
     "tracebraid.api.chakra.counting": "chakra_stats",
+    "tracebraid.api.chakra.converting": "convert_chakra",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (

@@ -63,6 +63,16 @@ class ChakraChoices:
             "that are there, or replicate these.",
         ),
     ] = None
+    world_size: Annotated[
+        int | None,
+        typer.Option(
+            "--world-size",
+            rich_help_panel=_PANEL,
+            min=1,
+            metavar="N",
+            help="Simulate N ranks: those beyond the job's replicate it.",
+        ),
+    ] = None
     simulator: Annotated[
         Simulator | None,
         typer.Option(
@@ -84,7 +94,9 @@ class ChakraChoices:
         given = [name for name in self.__dataclass_fields__ if getattr(self, name) is not None]
         if to is not ExportFormat.CHAKRA:
             if given:
-                raise typer.BadParameter(f"--{given[0]} is an option of --to chakra; {to.value} has none")
+                raise typer.BadParameter(
+                    f"--{given[0].replace('_', '-')} is an option of --to chakra; {to.value} has none"
+                )
             return None
         usual = api.ChakraOptions()
         return api.ChakraOptions(
@@ -92,5 +104,6 @@ class ChakraChoices:
             self.steps,
             self.repeat or usual.repeat,
             self.missing or usual.missing,
+            self.world_size,
             None if self.simulator is None else self.simulator.value,
         )

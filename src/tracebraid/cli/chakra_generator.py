@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracebraid import api
+from tracebraid.api.chakra.generating import PeerSizes, generate_peer_files
 from tracebraid.cli.output import note
 from tracebraid.compat.chakra_generator import CommSize, Npus, Runtime, TensorSize
 
@@ -21,5 +21,5 @@ def chakra_generator(
 
     A file for each of 14 cases and each NPU: nodes of every type, and collectives. Files of these names are replaced.
     """
-    sizes = api.PeerSizes(num_npus, default_runtime, default_tensor_size, default_comm_size)
-    note(f"{api.generate_peer_files(sizes, Path()):,} files")
+    sizes = PeerSizes(num_npus, default_runtime, default_tensor_size, default_comm_size)
+    note(f"{generate_peer_files(sizes, Path()):,} files")

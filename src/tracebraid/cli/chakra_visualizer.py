@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from tracebraid import api
+from tracebraid.api.chakra.showing import visualize_chakra
 from tracebraid.cli.output import say_findings
 from tracebraid.compat.chakra_visualizer import InputFilename, OutputFilename
 from tracebraid.errors import ArgumentError
@@ -18,6 +18,6 @@ def chakra_visualizer(input_filename: InputFilename, output_filename: OutputFile
     A picture is .svg here; for .pdf write .dot, and run Graphviz: dot -Tpdf GRAPH.dot -o GRAPH.pdf.
     """
     try:
-        say_findings(api.visualize_chakra(input_filename, output_filename))
+        say_findings(visualize_chakra(input_filename, output_filename))
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from error

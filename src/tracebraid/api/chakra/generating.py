@@ -69,8 +69,8 @@ def generate_chakra(
         MissingLibraryError: protobuf is not installed.
 
     Example:
-        >>> from tracebraid import ChainJob, CollectiveLink, CollectiveCommType, ComputeLink
         >>> from tracebraid import generate_chakra
+        >>> from tracebraid.workloads import ChainJob, CollectiveCommType, CollectiveLink, ComputeLink
         >>> links = (ComputeLink(100_000), CollectiveLink(CollectiveCommType.ALL_REDUCE, 2**20))
         >>> generate_chakra(ChainJob(4, links), "four_ranks").nodes
         8

@@ -124,9 +124,10 @@ def _tensor_bytes(text: bytes) -> int | None:
         values = msgspec.json.decode(text) if text else None
     except (msgspec.MsgspecError, RecursionError):
         return None
-    total, found, level = 0, False, [values]
+    total, found = 0, False
+    level: list[Any] = [values]
     for _ in range(_MOST_NESTED):
-        level = [item for values in level if isinstance(values, list) for item in values]
+        level = [item for items in level if isinstance(items, list) for item in items]
         tensors = [item for item in level if _is_tensor(item)]
         found = found or bool(tensors)
         total += sum(item[3] * item[4] for item in tensors)
