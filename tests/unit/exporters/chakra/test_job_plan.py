@@ -282,7 +282,7 @@ def test_a_group_of_one_rank_communicates_alone() -> None:
     job = job_of("all_reduce")
     job.collective(group="own", ranks=[2])
     plan = plan_of(job)
-    assert plan.counts["alone.one rank"] == 1
+    assert plan.counts["alone.single rank"] == 1
     assert plan.comm_groups() == {"1": [2]}
     assert codes(plan) == set()
     assert stuck_ranks(plan) == []
@@ -312,7 +312,7 @@ def test_a_shrunk_world_has_dense_ranks_and_smaller_groups() -> None:
     ]
     assert plan.missing == (0, 1, 4, 5, 7)
     assert plan.comm_groups() == {"1": [0, 2], "2": [1]}
-    assert plan.counts["alone.one rank"] == 3
+    assert plan.counts["alone.single rank"] == 3
     assert codes(plan) == {FindingCode.CHAKRA_WORLD_SHRUNK}
     assert stuck_ranks(plan) == []
 
@@ -385,7 +385,7 @@ def test_one_rank_is_too_few_for_astra_sim_and_is_said_of_others() -> None:
     with pytest.raises(InputError, match=r"only rank 1 is simulated.*--missing replicate"):
         plan_of(job, [1], SHRINK)
     plan = plan_of(job, [1], SHRINK, Dialect.CHAKRA)
-    assert codes(plan) == {FindingCode.CHAKRA_WORLD_SHRUNK, FindingCode.CHAKRA_ONE_RANK}
+    assert codes(plan) == {FindingCode.CHAKRA_WORLD_SHRUNK, FindingCode.CHAKRA_SINGLE_RANK}
     assert plan.communication["pg_name"].to_list() == [None]
 
 
