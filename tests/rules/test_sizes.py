@@ -19,6 +19,7 @@ EXCEPTIONS: set[str] = {
     "chakra_converter.chakra_converter",
     "chakra_trace_link.chakra_trace_link",
     "check.check",
+    "converting.convert_chakra",
     "critical_path.critical_path",
     "diff.diff",
     "export.export",
