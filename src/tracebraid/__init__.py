@@ -41,6 +41,7 @@ if _TYPE_CHECKING:
         collective_totals,
         collectives,
         comparison_report,
+        convert_chakra,
         copies,
         copy_bandwidth,
         copy_bandwidth_series,
@@ -128,6 +129,7 @@ if _TYPE_CHECKING:
     from tracebraid.api.chakra.json_text import chakra_from_json, chakra_to_json
     from tracebraid.api.chakra.running import ChakraHardware
     from tracebraid.api.chakra.showing import ShownChakra
+    from tracebraid.api.exports.chakra_options import ChakraOptions
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -148,6 +150,7 @@ if _TYPE_CHECKING:
     from tracebraid.model.cache_info import CacheInfo
     from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
     from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
+    from tracebraid.model.chakra.converted import ConvertedChakra, ConvertedCounts
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.chakra.part import PartChoice
@@ -194,6 +197,7 @@ __all__ = [
     "CautionCode",
     "ChakraCheck",
     "ChakraHardware",
+    "ChakraOptions",
     "ChakraRank",
     "ChakraRun",
     "ChakraRunNote",
@@ -205,6 +209,8 @@ __all__ = [
     "ChoiceReason",
     "ChosenIterations",
     "Comparison",
+    "ConvertedChakra",
+    "ConvertedCounts",
     "Coverage",
     "CoverageError",
     "CriticalPath",
@@ -288,6 +294,7 @@ __all__ = [
     "collective_totals",
     "collectives",
     "comparison_report",
+    "convert_chakra",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",

@@ -16,6 +16,7 @@ EXCEPTIONS: set[str] = {
     "analyze.analyze",
     "capture.capture",
     "capturing.capture",
+    "chakra_converter.chakra_converter",
     "chakra_trace_link.chakra_trace_link",
     "check.check",
     "critical_path.critical_path",

@@ -49,6 +49,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},
+    "chakra-converter": {},
     "chakra-jsonizer": {},
     "chakra-generator": {},
     "chakra-visualizer": {},
@@ -62,6 +63,7 @@ CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
     "show": {},
     "json": {},
     "generate": {},
+    "convert": {},
 }
 """Those of `tracebraid chakra`."""
 

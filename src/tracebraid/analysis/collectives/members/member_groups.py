@@ -89,7 +89,8 @@ def _asked(found: pl.DataFrame, listed: list[list[int]], linked: LinkedTrace) ->
     of_any = pl.col("asked_peer").replace_strict(peers, default=None, return_dtype=pl.Int64)
     of_group = pl.col("group_ranks").list.get(pl.col("asked_peer").fill_null(0), null_on_oob=True)
     own = pl.when(pl.col("asked_peer").is_not_null()).then(of_group)
-    return found.select(pl.coalesce(own, of_any).alias("asked")).to_series()
+    peer = pl.coalesce(own, of_any)
+    return found.select(pl.when(peer != linked.rank).then(peer).alias("asked")).to_series()
 
 
 def _group(
