@@ -32,8 +32,7 @@ class ChakraChoices:
         typer.Option(
             "--detail",
             rich_help_panel=_PANEL,
-            help="full: the host by op; device: the host as delays; merged: one compute lane for each rank. By default "
-            "full, with --simulator merged.",
+            help="full: the host by op; device: the host as delays; merged: one compute lane for each rank.",
         ),
     ] = None
     steps: Annotated[
@@ -69,9 +68,9 @@ class ChakraChoices:
         typer.Option(
             "--world-size",
             rich_help_panel=_PANEL,
-            min=2,
+            min=1,
             metavar="N",
-            help="Simulate N ranks, more than the job has: those beyond replicate it.",
+            help="Simulate N ranks: those beyond the job's replicate it.",
         ),
     ] = None
     simulator: Annotated[
@@ -95,12 +94,13 @@ class ChakraChoices:
         given = [name for name in self.__dataclass_fields__ if getattr(self, name) is not None]
         if to is not ExportFormat.CHAKRA:
             if given:
-                name = given[0].replace("_", "-")
-                raise typer.BadParameter(f"--{name} is an option of --to chakra; {to.value} has none")
+                raise typer.BadParameter(
+                    f"--{given[0].replace('_', '-')} is an option of --to chakra; {to.value} has none"
+                )
             return None
         usual = api.ChakraOptions()
         return api.ChakraOptions(
-            self.detail,
+            self.detail or usual.detail,
             self.steps,
             self.repeat or usual.repeat,
             self.missing or usual.missing,
