@@ -30,23 +30,29 @@ class Delayed:
 
 
 def delayed(
-    times_ns: _Ints, tasks: Tasks, waits: Waits, belongs: tuple[_Ints, _Ints, NDArray[np.bool_]]
+    times_ns: _Ints,
+    tasks: Tasks,
+    waits: Waits,
+    belongs: tuple[_Ints, _Ints, NDArray[np.bool_]],
+    begins_ns: int | None = None,
 ) -> Delayed:
     """Let each point that is later than all that it waits for wait for a delay that makes up the difference.
 
-    A point that waits for nothing is late by the time since the earliest point.
+    A point that waits for nothing is late by the time since the beginning.
 
     Args:
         times_ns: of each point.
         tasks: work between points.
         waits: between points.
         belongs: of each point the activity and the lane that a delay before it is of, and whether that is on a device.
+        begins_ns: when the rank begins; None, or later than that: at its earliest point.
     """
     activity, lane, on_device = belongs
     used = np.zeros(len(times_ns), dtype=np.bool_)
     for points in (tasks.start, tasks.end, waits.before, waits.after):
         used[points] = True
     earliest = int(times_ns[used].min()) if used.any() else 0
+    earliest = earliest if begins_ns is None else min(begins_ns, earliest)
     ready_ns = np.full(len(times_ns), earliest, dtype=np.int64)
     np.maximum.at(ready_ns, waits.after, times_ns[waits.before])
     ready_ns[tasks.end] = times_ns[tasks.end]

@@ -7,6 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.exporters.chakra.rounding import rounded_micros
+from tracebraid.exporters.chakra.step_marks import step_at, step_marks
 from tracebraid.exporters.chakra.tasks import NONE, TaskKind, Tasks
 from tracebraid.model.chakra.codes import Detail, NodeType
 from tracebraid.model.expressions import as_text
@@ -52,6 +53,9 @@ def node_columns(
         duration_ns=pl.coalesce("transfer_ns", pl.Series(end_ns - start_ns)),
         start_time_micros=pl.Series((start_ns - (start_ns.min() if len(start_ns) else 0)) // 1000),
     )
+    on_host = pl.Series(np.isin(tasks.kind, _ON_HOST))
+    in_window = step_at(step_marks(graph), start_ns)
+    rows = rows.with_columns(step=pl.when(on_host).then(in_window).otherwise(as_text("step")))
     lasts_ns, lane = rows.get_column("duration_ns").to_numpy(), _rounding_lanes(tasks)
     micros = pl.Series("duration_micros", rounded_micros(lasts_ns, lane))
     return CHAKRA_NODES.conform(rows.select(_described(detail)).with_columns(micros), fill_missing=True)

@@ -7,7 +7,6 @@ import polars as pl
 
 from tracebraid.exporters.chakra.contraction import contracted
 from tracebraid.exporters.chakra.gaps import delayed
-from tracebraid.exporters.chakra.merged.rank_as_lane import rank_as_lane
 from tracebraid.exporters.chakra.network import network_of
 from tracebraid.exporters.chakra.node_columns import node_columns
 from tracebraid.exporters.chakra.reduction import reduced
@@ -21,7 +20,12 @@ from tracebraid.model.graph.rank_graph import RankGraph
 __all__ = ["rank_nodes"]
 
 
-def rank_nodes(graph: RankGraph, communication: pl.DataFrame, detail: Detail = Detail.FULL) -> ChakraRank:
+def rank_nodes(
+    graph: RankGraph,
+    communication: pl.DataFrame,
+    detail: Detail = Detail.FULL,
+    begins_ns: int | None = None,
+) -> ChakraRank:
     """The nodes of a rank, and what each waits for.
 
     A node starts when all that it waits for has ended; then each work starts and ends when it did in the trace: what
@@ -30,17 +34,17 @@ def rank_nodes(graph: RankGraph, communication: pl.DataFrame, detail: Detail = D
     Args:
         graph: of one rank.
         communication: `CHAKRA_COMMUNICATION` of the same rank; events that it does not name are computation.
-        detail: how much of the host is told apart, and of devices.
+        detail: `full` or `device`.
+        begins_ns: when the simulation begins, on the rank's own clock, if that is before its first moment: then its
+            first nodes are delays.
 
     Raises:
         MissingLibraryError: numba is not installed.
     """
-    if detail is Detail.MERGED:
-        return rank_as_lane(graph, communication)
     network = network_of(graph, communication, detail)
     on_device = graph.activities.get_column("stream").is_not_null().to_numpy()[network.activity]
     belongs = (network.activity, network.lane, on_device)
-    late = delayed(network.times_ns, network.tasks, network.waits, belongs)
+    late = delayed(network.times_ns, network.tasks, network.waits, belongs, begins_ns)
     found = contracted(late.times_ns, late.tasks, late.waits)
     number = np.empty(len(found.order), dtype=np.int64)
     number[found.order] = np.arange(len(found.order))

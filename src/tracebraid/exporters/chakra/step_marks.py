@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.graph.rank_graph import RankGraph
 
-__all__ = ["step_marks"]
+__all__ = ["step_at", "step_marks"]
 
 _MARKS = (ActivityKind.ANNOTATION.value, ActivityKind.OP.value)
 
@@ -27,3 +29,20 @@ def step_marks(graph: RankGraph) -> pl.DataFrame:
         .sort("start_ns", "end_ns", maintain_order=True)
         .unique("step", keep="first", maintain_order=True)
     )
+
+
+def step_at(marks: pl.DataFrame, times_ns: NDArray[np.int64]) -> pl.Series:
+    """The name of the step that each time lies in: from its start up to its end; null: in none.
+
+    Args:
+        marks: of `step_marks`; where steps overlap the one that began last counts.
+        times_ns: in any order.
+    """
+    if marks.is_empty():
+        return pl.select(pl.repeat(None, len(times_ns), dtype=pl.String)).to_series()
+    start_ns, end_ns = (marks.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
+    row = np.searchsorted(start_ns, times_ns, side="right") - 1
+    inside = pl.Series((row >= 0) & (times_ns < end_ns[row]))
+    names = marks.get_column("step").gather(np.maximum(row, 0))
+    found: pl.Series = pl.select(pl.when(inside).then(names)).to_series()
+    return found

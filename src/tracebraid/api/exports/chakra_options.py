@@ -1,0 +1,43 @@
+"""What of a job becomes a Chakra trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracebraid.errors import ArgumentError
+from tracebraid.exporters.chakra.astra_sim import SimulatorOptions
+from tracebraid.model.chakra.codes import Detail, Dialect, MissingRanks
+
+__all__ = ["ChakraOptions"]
+
+
+@dataclass(frozen=True)
+class ChakraOptions:
+    """What of a job becomes a Chakra trace.
+
+    Args:
+        detail: how much of a rank becomes nodes.
+        steps: only these: numbers, ranges or names, such as `3..5,8`; None: all of the traces.
+        repeat: how many times the nodes are there, one after the other; 1 or more.
+        missing: what becomes of ranks of the world that have no trace.
+        simulator: on what ASTRA-sim is to run the traces: its files are written, too, and communication is mapped to
+            what it runs; None: neither.
+
+    Raises:
+        ArgumentError: `repeat` is less than 1.
+    """
+
+    detail: Detail = Detail.FULL
+    steps: str | None = None
+    repeat: int = 1
+    missing: MissingRanks = MissingRanks.REFUSE
+    simulator: SimulatorOptions | None = None
+
+    def __post_init__(self) -> None:
+        if self.repeat < 1:
+            raise ArgumentError(f"repeat is {self.repeat}: give 1 or more")
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which types of communication the nodes may have."""
+        return Dialect.CHAKRA if self.simulator is None else Dialect.ASTRA_SIM
