@@ -16,6 +16,7 @@ from tracebraid.analysis.job_catalog import JOB_ANALYSES
 from tracebraid.analysis.metrics.catalog import METRICS
 from tracebraid.model import answers, schema
 from tracebraid.model.answers import chakra as chakra_answers
+from tracebraid.model.answers import chakra_stats
 from tracebraid.model.answers import graph as graph_answers
 from tracebraid.model.chakra.lint_code import LintCode
 from tracebraid.model.chakra.lint_rules import LINT_RULES
@@ -43,6 +44,7 @@ PARTS = (
     ("Dependency graph: `DependencyGraph`", schema.graph),
     ("Chakra nodes: `ChakraRank`", chakra),
     ("Runs of Chakra traces: `ChakraRun`", chakra_answers),
+    ("Numbers of `.et` files: `ChakraStats`", chakra_stats),
     ("Beside the tables of an export", ledger),
     ("Context of events, in SQL", context),
 )

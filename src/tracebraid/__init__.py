@@ -29,6 +29,7 @@ if _TYPE_CHECKING:
         build_recorder,
         cache_info,
         capture,
+        chakra_stats,
         check,
         check_chakra,
         clear_cache,
@@ -103,6 +104,7 @@ if _TYPE_CHECKING:
         roofline,
         run_chakra,
         short_kernels,
+        show_chakra,
         sql,
         step_spread,
         step_times,
@@ -121,10 +123,11 @@ if _TYPE_CHECKING:
         write_path_overlay,
         write_report,
     )
-    from tracebraid.api.chakra.generating import (
-        GeneratedChakra,
-    )
+    from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
+    from tracebraid.api.chakra.generating import GeneratedChakra
+    from tracebraid.api.chakra.json_text import chakra_from_json, chakra_to_json
     from tracebraid.api.chakra.running import ChakraHardware
+    from tracebraid.api.chakra.showing import ShownChakra
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -143,12 +146,13 @@ if _TYPE_CHECKING:
         WrongTraceError,
     )
     from tracebraid.model.cache_info import CacheInfo
+    from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
     from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
-    from tracebraid.model.chakra.codes import (
-        CollectiveCommType,
-    )
+    from tracebraid.model.chakra.codes import CollectiveCommType
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
+    from tracebraid.model.chakra.part import PartChoice
+    from tracebraid.model.chakra.stats import ChakraStats
     from tracebraid.model.chakra.workloads import (
         Accelerator,
         ChainJob,
@@ -205,8 +209,10 @@ __all__ = [
     "ChainJob",
     "ChakraCheck",
     "ChakraHardware",
+    "ChakraRank",
     "ChakraRun",
     "ChakraRunNote",
+    "ChakraStats",
     "Change",
     "Check",
     "CheckedChakraRank",
@@ -230,6 +236,7 @@ __all__ = [
     "ExportOptions",
     "Exported",
     "Family",
+    "Feeder",
     "FileInfo",
     "Finding",
     "FindingCode",
@@ -248,6 +255,7 @@ __all__ = [
     "Metric",
     "MissingLibraryError",
     "Need",
+    "NodeDeps",
     "NotATraceError",
     "OrphanKind",
     "OrphanReason",
@@ -255,6 +263,7 @@ __all__ = [
     "OverRanks",
     "Packed",
     "Parallelism",
+    "PartChoice",
     "ProgramError",
     "QueryError",
     "RankNode",
@@ -262,6 +271,7 @@ __all__ = [
     "ReplayError",
     "Report",
     "Severity",
+    "ShownChakra",
     "Timeline",
     "TracebraidError",
     "TrainingSteps",
@@ -288,6 +298,9 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_from_json",
+    "chakra_stats",
+    "chakra_to_json",
     "check",
     "check_chakra",
     "clear_cache",
@@ -354,6 +367,7 @@ __all__ = [
     "queue_series",
     "rank_steps",
     "rank_waits",
+    "read_chakra",
     "read_execution_trace",
     "read_timeline",
     "recomputation",
@@ -362,6 +376,7 @@ __all__ = [
     "roofline",
     "run_chakra",
     "short_kernels",
+    "show_chakra",
     "sql",
     "step_spread",
     "step_times",
@@ -376,6 +391,7 @@ __all__ = [
     "user_annotations",
     "validity",
     "what_if",
+    "write_chakra",
     "write_et_plus",
     "write_path_overlay",
     "write_report",

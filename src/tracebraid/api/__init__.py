@@ -96,13 +96,22 @@ if TYPE_CHECKING:
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
     from tracebraid.api.chakra.checking import check_chakra
+    from tracebraid.api.chakra.counting import chakra_stats
+    from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
     from tracebraid.api.chakra.generating import (
         GeneratedChakra,
         accelerator,
         generate_chakra,
         links_of_text,
     )
+    from tracebraid.api.chakra.json_text import (
+        chakra_conversion,
+        chakra_from_json,
+        chakra_jsonizer,
+        chakra_to_json,
+    )
     from tracebraid.api.chakra.running import ChakraHardware, run_chakra
+    from tracebraid.api.chakra.showing import ShownChakra, show_chakra
     from tracebraid.api.checking import check
     from tracebraid.api.comparing import RankProfile, diff, diff_of_profiles, profile_of_rank
     from tracebraid.api.critical_paths import (
@@ -168,6 +177,7 @@ __all__ = [
     "ChakraHardware",
     "ExportOptions",
     "Exported",
+    "Feeder",
     "GeneratedChakra",
     "KnownDetectors",
     "Measured",
@@ -180,6 +190,7 @@ __all__ = [
     "RankOfJob",
     "RankProfile",
     "ReportOptions",
+    "ShownChakra",
     "TakenOfRank",
     "accelerator",
     "activations",
@@ -198,6 +209,11 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
+    "chakra_conversion",
+    "chakra_from_json",
+    "chakra_jsonizer",
+    "chakra_stats",
+    "chakra_to_json",
     "check",
     "check_chakra",
     "check_min_saving",
@@ -287,6 +303,7 @@ __all__ = [
     "rank_parts",
     "rank_steps",
     "rank_waits",
+    "read_chakra",
     "read_execution_trace",
     "read_timeline",
     "recomputation",
@@ -299,6 +316,7 @@ __all__ = [
     "run_chakra",
     "settings_of",
     "short_kernels",
+    "show_chakra",
     "sql",
     "step_spread",
     "step_times",
@@ -316,6 +334,7 @@ __all__ = [
     "user_annotations",
     "validity",
     "what_if",
+    "write_chakra",
     "write_et_plus",
     "write_path_overlay",
     "write_report",
@@ -323,6 +342,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "tracebraid.api.chakra.showing": "ShownChakra show_chakra",
+    "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
+    "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
     "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.advising": (
@@ -345,6 +367,7 @@ _HOMES = {
     "tracebraid.api.caching": "cache_info clear_cache",
     "tracebraid.api.capturing": "capture export_reports recorded_by_rank run_captured settings_of",
     "tracebraid.api.chakra.checking": "check_chakra",
+    "tracebraid.api.chakra.counting": "chakra_stats",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tracebraid.compiled import compiled
 from tracebraid.model.chakra.chakra_rank import ChakraRank
 
-__all__ = ["RankDependencies", "rank_dependencies", "run_order"]
+__all__ = ["RankDependencies", "depths", "ends", "rank_dependencies", "run_order"]
 
 _Ints = NDArray[np.int64]
 
@@ -101,3 +101,26 @@ def _ordered(first_child: _Ints, child: _Ints, waits: _Ints) -> _Ints:
                 order[end] = later
                 end += 1
     return order[:end]
+
+
+@compiled
+def depths(first: _Ints, before: _Ints, order: _Ints) -> _Ints:
+    """How many nodes at most have to end before each row, one after the other; of rows that never run 0."""
+    depth = np.zeros(len(first) - 1, dtype=np.int64)
+    for at in range(len(order)):
+        row = order[at]
+        for entry in range(first[row], first[row + 1]):
+            depth[row] = max(depth[row], depth[before[entry]] + 1)
+    return depth
+
+
+@compiled
+def ends(first: _Ints, before: _Ints, order: _Ints, duration: _Ints) -> _Ints:
+    """When each row ends where all begin as early as what they wait for allows; of rows that never run 0."""
+    end = np.zeros(len(first) - 1, dtype=np.int64)
+    for at in range(len(order)):
+        row = order[at]
+        for entry in range(first[row], first[row + 1]):
+            end[row] = max(end[row], end[before[entry]])
+        end[row] += duration[row]
+    return end

@@ -54,10 +54,12 @@ COMMANDS: dict[str, dict[str, Any]] = {
 """The names of the commands, in the order of the help, and their context settings."""
 
 CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
-    "run": {},
     "check": {},
-    "generate": {},
+    "run": {},
+    "stats": {},
+    "show": {},
     "json": {},
+    "generate": {},
 }
 """Those of `tracebraid chakra`."""
 

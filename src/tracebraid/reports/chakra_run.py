@@ -37,6 +37,10 @@ _SENTENCES = {
     ChakraRunNote.NO_TIME: "Some communication has no measured time: it takes none.",
     ChakraRunNote.SINGLE_RANK: "There is one rank: its collectives meet nobody. Run all ranks of the job.",
     ChakraRunNote.NO_COLLECTIVES: "There is no communication: no network changes anything.",
+    ChakraRunNote.UNNUMBERED_GROUP: (
+        "Some collectives are of all ranks without a group's number, and others of groups with one: ASTRA-sim waits "
+        "for ever where ranks have issued different numbers of collectives before. Give all ranks a group of their own."
+    ),
     ChakraRunNote.MEMORY: "Loads and stores take the time that the files say.",
 }
 _WHY = {

@@ -14,12 +14,12 @@ from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.api.chakra.generating import COMM_GROUPS
 from tracebraid.api.chakra.planning import plan_of_ranks
 from tracebraid.api.exports.chakra_options import ChakraOptions
-from tracebraid.api.exports.chakra_rank import PREFIX, WrittenFile, WriteRank
+from tracebraid.api.exports.chakra_rank import PREFIX, WriteRank, WrittenFile
 from tracebraid.api.exports.chakra_steps import steps_of_text
 from tracebraid.api.exports.job_facts import FIRST_PASS
 from tracebraid.api.exports.options import Exported, ExportOptions, ask_each
 from tracebraid.api.job.aligning import linked_parts, rank_parts
-from tracebraid.errors import ArgumentError, InputError
+from tracebraid.errors import InputError
 from tracebraid.exporters.chakra.astra_sim import SimulatorTraces, write_simulator_files
 from tracebraid.files import whole_folder, write_whole
 from tracebraid.model.chakra.job_plan import JobPlan, PlanOptions
@@ -59,14 +59,17 @@ def write_chakra(job: Job, path: Path, options: ExportOptions) -> Exported:
     findings: list[Finding] = []
     first = _first_pass(job, options, findings)
     steps = steps_of_text(wanted.steps, first.steps, options.annotation)
-    plan = plan_of_ranks(job.path, first.ranks, PlanOptions(wanted.missing, wanted.dialect, steps=steps))
+    planned = PlanOptions(wanted.missing, wanted.dialect, wanted.world_size, steps=steps)
+    plan = plan_of_ranks(job.path, first.ranks, planned)
     with whole_folder(path) as folder:
         write = WriteRank(
             str(folder.resolve()), wanted, options.annotation, steps, plan, _beginnings(first.ranks)
         )
         files = _second_pass(first, options, write, findings)
         _write_beside(folder, wanted, plan, files)
-    return Exported.of(path, sum(file.nodes for file in files), tuple(dict.fromkeys((*findings, *plan.findings))))
+    return Exported.of(
+        path, sum(file.nodes for file in files), tuple(dict.fromkeys((*findings, *plan.findings)))
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +122,9 @@ def _second_pass(
         progress = options.progress
         rest = replace(
             options,
-            progress=None if progress is None else lambda done: progress(FIRST_PASS + done * (1 - FIRST_PASS)),
+            progress=None
+            if progress is None
+            else lambda done: progress(FIRST_PASS + done * (1 - FIRST_PASS)),
         )
         written = list(ask_each(first.job, rest, write, findings))
     findings += [finding for rank in written for finding in rank.findings]
@@ -140,9 +145,7 @@ def _beginnings(ranks: LinkedRanks) -> Mapping[int, int]:
     return dict(begins.select("rank", "begins_ns").iter_rows())
 
 
-def _write_beside(
-    folder: Path, wanted: ChakraOptions, plan: JobPlan, files: Sequence[WrittenFile]
-) -> None:
+def _write_beside(folder: Path, wanted: ChakraOptions, plan: JobPlan, files: Sequence[WrittenFile]) -> None:
     groups = plan.comm_groups()
     _write_json(folder / COMM_GROUPS, groups)
     facts = {

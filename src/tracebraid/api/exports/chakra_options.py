@@ -20,6 +20,7 @@ class ChakraOptions:
         steps: only these: numbers, ranges or names, such as `3..5,8`; None: all of the traces.
         repeat: how many times the nodes are there, one after the other; 1 or more.
         missing: what becomes of ranks of the world that have no trace.
+        world_size: ranks that are simulated, at least as many as the job has: those beyond replicate it; None: as many.
         simulator: on what ASTRA-sim is to run the traces: its files are written, too, and communication is mapped to
             what it runs; None: neither.
 
@@ -31,6 +32,7 @@ class ChakraOptions:
     steps: str | None = None
     repeat: int = 1
     missing: MissingRanks = MissingRanks.REFUSE
+    world_size: int | None = None
     simulator: SimulatorOptions | None = None
 
     def __post_init__(self) -> None:

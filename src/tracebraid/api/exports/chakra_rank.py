@@ -11,13 +11,14 @@ import polars as pl
 from tracebraid.api.exports.chakra_options import ChakraOptions
 from tracebraid.chakra.wire.writing import write_rank
 from tracebraid.errors import InputError
+from tracebraid.exporters.chakra.astra_sim_nodes import for_astra_sim
 from tracebraid.exporters.chakra.chosen_steps import in_chosen_steps
 from tracebraid.exporters.chakra.merged.rank_as_lane import rank_as_lane
 from tracebraid.exporters.chakra.rank_nodes import rank_nodes
 from tracebraid.exporters.chakra.repeating import repeated
 from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.model.chakra.chakra_rank import AttributeValue, ChakraRank
-from tracebraid.model.chakra.codes import Detail
+from tracebraid.model.chakra.codes import Detail, Dialect
 from tracebraid.model.chakra.job_plan import JobPlan, PlannedRank
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
@@ -110,6 +111,8 @@ class WriteRank:
         else:
             rank = rank_nodes(graph, communication, self.options.detail, begins_ns)
         rank = replace(rank, rank=planned.rank, attributes=(*self._attributes(planned), *rank.attributes))
+        if self.options.dialect is Dialect.ASTRA_SIM:
+            rank = for_astra_sim(rank)
         if self.steps is not None:
             rank = in_chosen_steps(rank, self.steps)
         return repeated(rank, self.options.repeat)
@@ -138,5 +141,7 @@ def _written(rank: ChakraRank) -> WrittenFile:
 def _nothing(linked: LinkedTrace, steps: tuple[str, ...] | None) -> InputError:
     where = "no thread and no device does anything in it" if steps is None else "it has none of these steps"
     return InputError(
-        linked.timeline.path, f"rank {linked.rank} has nothing to simulate: {where}", "Leave it out, or choose other steps"
+        linked.timeline.path,
+        f"rank {linked.rank} has nothing to simulate: {where}",
+        "Leave it out, or choose other steps",
     )

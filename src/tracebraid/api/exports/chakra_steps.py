@@ -32,7 +32,9 @@ def steps_of_text(text: str | None, seen: Sequence[str], annotation: str) -> tup
     if _NUMBERS.fullmatch(text):
         ranges = number_ranges(text.replace("..", "-"), "steps")
         number_of = {name: int(found[1]) for name in seen if (found := _NUMBER_OF_STEP.fullmatch(name))}
-        chosen = [name for name in seen if name in number_of and any(number_of[name] in each for each in ranges)]
+        chosen = [
+            name for name in seen if name in number_of and any(number_of[name] in each for each in ranges)
+        ]
         known = set(number_of.values())
         lacking = [each for each in ranges if not any(number in each for number in known)]
         wrong = f"{lacking[0].start}" if lacking else ""

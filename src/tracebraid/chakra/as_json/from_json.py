@@ -13,9 +13,7 @@ from tracebraid.wire_format import length_delimited
 
 __all__ = ["frames_of_json"]
 
-_EXPECTED = (
-    "Expected JSON as `tracebraid chakra json` or Chakra's jsonizer writes it: correct this place, or convert again"
-)
+_EXPECTED = "Expected JSON as `tracebraid chakra json` or Chakra's jsonizer writes it: correct this place"
 _CHUNK_BYTES = 1 << 20
 
 

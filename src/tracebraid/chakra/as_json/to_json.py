@@ -37,7 +37,7 @@ def chunks_of(file: FramedFile, form: JsonForm) -> Iterator[bytes]:
         InputError: the file cannot be read.
         NotATraceError: it holds no message of Chakra's.
     """
-    any_node = False
+    is_begun, any_node = False, False
     for batch in file.batches():
         texts = _texts(batch)
         if batch.first == 0:
@@ -45,6 +45,7 @@ def chunks_of(file: FramedFile, form: JsonForm) -> Iterator[bytes]:
             if head is not None:
                 next(texts)
             yield _begin(form, head)
+            is_begun = True
         if form is JsonForm.LINES:
             yield b"".join(text + b"\n" for text in texts)
         elif form is JsonForm.JSONIZER:
@@ -52,6 +53,8 @@ def chunks_of(file: FramedFile, form: JsonForm) -> Iterator[bytes]:
         elif lines := b",\n".join(texts):
             yield (b",\n" if any_node else b"\n") + lines
             any_node = True
+    if not is_begun:
+        raise NotATraceError(file.path, "it holds no whole message", EXPECTED)
     if form is JsonForm.DOCUMENT:
         yield b"\n]}\n"
 

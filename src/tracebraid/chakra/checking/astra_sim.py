@@ -7,8 +7,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.chakra.checking.lint_located import Located
-from tracebraid.chakra.dependencies import RankDependencies
-from tracebraid.compiled import compiled
+from tracebraid.chakra.dependencies import RankDependencies, depths
 from tracebraid.model.chakra.codes import CollectiveCommType, NodeType
 from tracebraid.model.chakra.lint import LintFinding
 from tracebraid.model.chakra.lint_code import LintCode
@@ -59,18 +58,6 @@ def ready_faults(
     dependencies: RankDependencies, order: NDArray[np.int64], located: Located
 ) -> list[LintFinding]:
     """Whether so many nodes can run at once that ASTRA-sim becomes slow."""
-    depth = _depths(dependencies.first, dependencies.before, order)
+    depth = depths(dependencies.first, dependencies.before, order)
     widest = int(np.bincount(depth[order]).max()) if len(order) else 0
     return [located.finding(LintCode.ASTRA_MANY_READY, [], nodes=widest)] if widest > _READY_LIMIT else []
-
-
-@compiled
-def _depths(
-    first: NDArray[np.int64], before: NDArray[np.int64], order: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    depth = np.zeros(len(first) - 1, dtype=np.int64)
-    for at in range(len(order)):
-        row = order[at]
-        for entry in range(first[row], first[row + 1]):
-            depth[row] = max(depth[row], depth[before[entry]] + 1)
-    return depth

@@ -19,9 +19,10 @@ from tracebraid.chakra.wire.plain import (
     text_column,
     unexpected,
 )
+from tracebraid.model.chakra.chakra_rank import NodeDeps
 from tracebraid.model.chakra.codes import NodeType
 
-__all__ = ["NodeColumns", "node_columns"]
+__all__ = ["NodeColumns", "NodeLinks", "joined_deps", "node_columns", "node_links"]
 
 _Ints = NDArray[np.int64]
 _ID, _NAME, _TYPE, _CTRL_DEPS, _DATA_DEPS, _START, _DURATION, _INPUTS, _OUTPUTS, _ATTRIBUTES = range(1, 11)
@@ -43,6 +44,51 @@ class NodeColumns:
     data_deps: tuple[_Ints, _Ints]
     ctrl_deps: tuple[_Ints, _Ints]
     too_large: dict[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeLinks:
+    """Nodes of a part of a file, without what they do.
+
+    Args:
+        node_id: of each.
+        data_deps: the row of each entry, and the id that it waits for.
+        ctrl_deps: likewise.
+    """
+
+    node_id: _Ints
+    data_deps: tuple[_Ints, _Ints]
+    ctrl_deps: tuple[_Ints, _Ints]
+
+
+def node_links(data: bytes, nodes: Slices) -> NodeLinks:
+    """The ids of nodes and what they wait for.
+
+    Args:
+        data: holds them.
+        nodes: where each lies.
+
+    Raises:
+        NotPlainError: protobuf has to look at them first.
+    """
+    fields = fields_of(data, nodes)
+    if unexpected(fields, NODE_FIELDS).any():
+        raise NotPlainError
+    deps = (_deps(data, fields, member) for member in (_DATA_DEPS, _CTRL_DEPS))
+    return NodeLinks(_numbers(fields, _ID, len(nodes)), *deps)
+
+
+def joined_deps(parts: list[tuple[_Ints, _Ints]], counts: list[int]) -> NodeDeps:
+    """Dependencies of parts of a file, one after another.
+
+    Args:
+        parts: the row of each entry, rising, and the id that it waits for.
+        counts: nodes of each part.
+    """
+    lists = [np.bincount(rows, minlength=count) for (rows, _), count in zip(parts, counts, strict=True)]
+    first = np.zeros(sum(counts) + 1, dtype=np.int64)
+    np.cumsum(np.concatenate(lists), out=first[1:])
+    return NodeDeps(first, np.concatenate([ids for _, ids in parts]))
 
 
 def node_columns(data: bytes, nodes: Slices) -> NodeColumns:

@@ -53,6 +53,8 @@ _IMPLEMENTATIONS = {
     "reduce-scatter-implementation": CollectiveCommType.REDUCE_SCATTER,
     "all-to-all-implementation": CollectiveCommType.ALL_TO_ALL,
 }
+_LEAST_SIGNAL_CODE = 128
+"""Of a shell: a program that ended by signal n has this code and n more."""
 _NO_GROUPS = "empty"
 """ASTRA-sim takes any comm-group path that holds this word for none."""
 
@@ -232,7 +234,11 @@ def _json(content: Mapping[str, object]) -> str:
 
 
 def _script(traces: SimulatorTraces) -> str:
-    """The command, and whether it did all: ASTRA-sim ends with exit code 0 where ranks wait for each other for ever."""
+    """The command, and whether it did all: ASTRA-sim ends with exit code 0 where ranks wait for each other for ever.
+
+    Where a rank is in several groups that are less than all ranks, ASTRA-sim frees an object twice as it ends, and may
+    crash then: all ranks have finished, and all results are there.
+    """
     options = " \\\n    ".join(shlex.quote(option) for option in command_line(traces))
     return f"""\
 #!/bin/sh
@@ -247,8 +253,13 @@ cd "$(dirname "$0")" || exit 1
 code=$?
 finished=$(grep -c 'sys\\[[0-9]*\\] finished,' astra_sim.txt)
 grep -E 'sys\\[[0-9]*\\] finished,|\\[critical\\]' astra_sim.txt
-if [ "$code" -ne 0 ] || [ "$finished" -ne {traces.ranks} ] || grep -qF '[critical]' astra_sim.txt; then
-    echo "exit code $code, $finished of {traces.ranks} ranks finished; astra_sim.txt has all of it" >&2
-    exit 1
+if [ "$finished" -eq {traces.ranks} ] && ! grep -qF '[critical]' astra_sim.txt; then
+    [ "$code" -eq 0 ] && exit 0
+    if [ "$code" -gt {_LEAST_SIGNAL_CODE} ]; then
+        echo "every rank finished; ASTRA-sim crashed as it freed its memory (exit code $code)" >&2
+        exit 0
+    fi
 fi
+echo "exit code $code, $finished of {traces.ranks} ranks finished; astra_sim.txt has all of it" >&2
+exit 1
 """

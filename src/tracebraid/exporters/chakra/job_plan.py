@@ -9,14 +9,11 @@ import polars as pl
 
 from tracebraid.exporters.chakra.communication_mapping import comm_type_of, least_bytes, size_of_rule
 from tracebraid.exporters.chakra.consistent_order import Rows, consistent_order
+from tracebraid.exporters.chakra.met_on_host import HOST, PAIRED
 from tracebraid.exporters.chakra.plan_findings import plan_counts, plan_findings
 from tracebraid.exporters.chakra.planned_communication import planned_communication
 from tracebraid.exporters.chakra.planned_groups import GroupsOfRanks, groups_of_ranks, numbered_groups
-from tracebraid.exporters.chakra.traced_communication import (
-    PAIRED,
-    traced_communication,
-    with_known_groups,
-)
+from tracebraid.exporters.chakra.traced_communication import traced_communication, with_known_groups
 from tracebraid.exporters.chakra.traced_groups import traced_groups, traced_world
 from tracebraid.exporters.chakra.world import TracedWorld, simulated_ranks
 from tracebraid.model.chakra.codes import AloneReason, CollectiveCommType, Dialect, NodeType
@@ -94,8 +91,11 @@ def _ordered(rows: pl.DataFrame, groups: GroupsOfRanks) -> pl.DataFrame:
             pl.col("own_item").filter(pl.col("type") == CollectiveType.RECEIVE.value).first().alias("second"),
         )
     )
+    # What the host does at once may overlap on one thread; a stream does one thing after the other.
+    is_host = pl.col("device") == HOST
+    stream = pl.struct("device", "stream", pl.when(is_host).then("row").alias("row"))
     columns = rows.select(
-        "rank", "own_item", pl.struct("device", "stream").rank("dense").cast(pl.Int64), "start_ns", "end_ns"
+        "rank", "own_item", stream.rank("dense").cast(pl.Int64).alias("device"), "start_ns", "end_ns"
     )
     found = consistent_order(
         Rows(

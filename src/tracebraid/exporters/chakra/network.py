@@ -16,7 +16,7 @@ from tracebraid.exporters.chakra.host_tasks import Line, host_tasks, line_of
 from tracebraid.exporters.chakra.step_marks import step_marks
 from tracebraid.exporters.chakra.tasks import NONE, Tasks, Waits
 from tracebraid.exporters.chakra.threads import threads_of
-from tracebraid.model.chakra.codes import Detail
+from tracebraid.model.chakra.codes import Detail, NodeType
 from tracebraid.model.graph.codes import Point
 from tracebraid.model.graph.rank_graph import RankGraph, moment
 
@@ -68,7 +68,8 @@ def network_of(graph: RankGraph, communication: pl.DataFrame, detail: Detail) ->
     is_cut = _cuts(line, handed, rows, borders_ns)
     if detail is Detail.FULL:
         is_cut |= line.changes(owners) & ~line.communicates
-    begins, taken = _begins(line, rows, is_cut)
+    sends = (communication.get_column("type") == NodeType.COMM_SEND_NODE.name).to_numpy()[rows.row]
+    begins, taken, held = _begins(line, rows, is_cut, sends)
     host = host_tasks(line, is_cut, taken, owners)
     lane_of_point = np.r_[
         np.repeat(lane, 2), threads.thread[handed.cuts.position], lane[works.waiting], lane[rows.activity]
@@ -80,7 +81,7 @@ def network_of(graph: RankGraph, communication: pl.DataFrame, detail: Detail) ->
     return Network(
         np.r_[times_ns, communicates.times_ns],
         Tasks.joined([host.tasks, computes, communicates.tasks]),
-        Waits.joined([Waits(handed.before, handed.after), host.waits, works.waits, communicates.waits]),
+        Waits.joined([Waits(handed.before, handed.after), held, host.waits, works.waits, communicates.waits]),
         np.r_[moments, threads.owner[handed.cuts.position], works.waiting, rows.activity],
         lane_of_point,
         communicates.unordered,
@@ -110,10 +111,12 @@ def _cuts(line: Line, handed: HandedOn, rows: Communication, borders_ns: _Ints) 
     return found
 
 
-def _begins(line: Line, rows: Communication, is_cut: _Flags) -> tuple[_Ints, _Flags]:
-    """The point from which each row lasts up to its end, and the rows of the line that are such ends.
+def _begins(line: Line, rows: Communication, is_cut: _Flags, sends: _Flags) -> tuple[_Ints, _Flags, Waits]:
+    """The point from which each row lasts up to its end, the rows of the line that are such ends, and what those await.
 
-    On a thread that is the last cut in it: what something else waits for inside of it is time of the thread.
+    On a thread that is the last cut in it: what something else waits for inside of it is time of the thread. A send
+    begins when the thread begins it, for its receiver may let the thread go on: what the thread does meanwhile ends
+    before it.
     """
     end = line.rows(moment(rows.activity, Point.END))
     on_thread = end != NONE
@@ -121,5 +124,8 @@ def _begins(line: Line, rows: Communication, is_cut: _Flags) -> tuple[_Ints, _Fl
     taken = np.zeros(len(line), dtype=np.bool_)
     taken[end[on_thread]] = True
     begins = moment(rows.activity, Point.START)
-    begins[on_thread] = line.point[cuts[np.searchsorted(cuts, end[on_thread]) - 1]]
-    return begins, taken
+    last = line.point[cuts[np.searchsorted(cuts, end[on_thread]) - 1]]
+    is_under_way = sends[on_thread] & (last != begins[on_thread])
+    held = Waits(last[is_under_way], moment(rows.activity[on_thread], Point.END)[is_under_way])
+    begins[on_thread] = np.where(is_under_way, begins[on_thread], last)
+    return begins, taken, held

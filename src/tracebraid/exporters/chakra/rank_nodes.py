@@ -7,6 +7,7 @@ import polars as pl
 
 from tracebraid.exporters.chakra.contraction import contracted
 from tracebraid.exporters.chakra.gaps import delayed
+from tracebraid.exporters.chakra.merged.rank_as_lane import rank_as_lane
 from tracebraid.exporters.chakra.network import network_of
 from tracebraid.exporters.chakra.node_columns import node_columns
 from tracebraid.exporters.chakra.reduction import reduced
@@ -34,13 +35,15 @@ def rank_nodes(
     Args:
         graph: of one rank.
         communication: `CHAKRA_COMMUNICATION` of the same rank; events that it does not name are computation.
-        detail: `full` or `device`.
+        detail: how much of the host is told apart, and of devices.
         begins_ns: when the simulation begins, on the rank's own clock, if that is before its first moment: then its
             first nodes are delays.
 
     Raises:
         MissingLibraryError: numba is not installed.
     """
+    if detail is Detail.MERGED:
+        return rank_as_lane(graph, communication)
     network = network_of(graph, communication, detail)
     on_device = graph.activities.get_column("stream").is_not_null().to_numpy()[network.activity]
     belongs = (network.activity, network.lane, on_device)

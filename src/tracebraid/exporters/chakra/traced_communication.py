@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from tracebraid.exporters.chakra.met_on_host import PAIRED, with_met_on_host
 from tracebraid.exporters.chakra.traced_groups import TracedGroup
 from tracebraid.model.chakra.codes import AloneReason
 from tracebraid.model.chakra.job_plan import PlanOptions
 from tracebraid.model.collectives.codes import UNKNOWN_GROUP, CollectiveType
 
-__all__ = ["PAIRED", "traced_communication", "with_known_groups"]
+__all__ = ["traced_communication", "with_known_groups"]
 
-PAIRED = (CollectiveType.SEND.value, CollectiveType.RECEIVE.value)
 _EXCHANGE = CollectiveType.SEND_RECEIVE.value
 
 
@@ -87,6 +87,7 @@ def traced_communication(
     rows = _with_transfers(_rows(members, collectives, groups, options.least_confidence))
     if options.steps is not None:
         rows = rows.filter(pl.col("step").is_in(list(options.steps)).fill_null(value=False))
+    rows = with_met_on_host(rows)
     numbers = pl.concat([_of_pairs(rows), _of_groups(rows, groups), _of_exchanges(rows, groups)])
     found = rows.join(numbers, on="row", how="left", maintain_order="left")
     return found.with_columns(_reason().alias("reason"))
@@ -148,9 +149,10 @@ def _of_pairs(rows: pl.DataFrame) -> pl.DataFrame:
             receiver.first().alias("r"),
             sender.len().alias("sends"),
             pl.len().alias("all"),
+            pl.col("row").filter(pl.col("type") == CollectiveType.SEND.value).first().alias("first_row"),
         )
         .filter((pl.col("sends") == 1) & (pl.col("all") == 2) & (pl.col("s") != pl.col("r")))
-        .sort("collective")
+        .sort("first_row")
         .with_columns(pl.int_range(pl.len()).over("s", "r").alias("number"))
     )
     return _numbers(matched.join(pairs, on="collective", how="inner"))

@@ -9,7 +9,7 @@ import polars as pl
 from tracebraid.exporters.op_graphs.legible import legible
 from tracebraid.model.answers import OpEdge, OpNode
 
-__all__ = ["dot_lines", "label", "quoted"]
+__all__ = ["dot_lines", "label", "quoted", "shortened"]
 
 _SHAPES = {OpNode.OP: "box", OpNode.ANNOTATION: "folder", OpNode.DEVICE_WORK: "ellipse"}
 _STYLES = {
@@ -40,6 +40,11 @@ def label(*lines: str) -> str:
     return '"' + "\\n".join(safe) + '"'
 
 
+def shortened(text: str) -> str:
+    """A text as labels have it."""
+    return text if len(text) <= _LABEL_CHARS else f"{text[:_LABEL_CHARS]}…"
+
+
 def dot_lines(nodes: pl.DataFrame, edges: pl.DataFrame) -> Iterator[bytes]:
     """The file, line by line.
 
@@ -51,9 +56,8 @@ def dot_lines(nodes: pl.DataFrame, edges: pl.DataFrame) -> Iterator[bytes]:
     for row in nodes.iter_rows(named=True):
         kind = OpNode(row["kind"])
         name = row["name"]
-        short = name if len(name) <= _LABEL_CHARS else f"{name[:_LABEL_CHARS]}…"
         attributes = [
-            f"label={label(short, *_facts(row))}",
+            f"label={label(shortened(name), *_facts(row))}",
             f'shape="{_SHAPES[kind]}"',
             f"kind={quoted(kind.value)}",
             f"name={quoted(name)}",
@@ -69,8 +73,7 @@ def _facts(row: dict[str, object]) -> Iterator[str]:
     """Lines of a label below the name."""
     dims = row["input_dims"]
     if dims is not None:
-        text = str(dims)
-        yield text if len(text) <= _LABEL_CHARS else f"{text[:_LABEL_CHARS]}…"
+        yield shortened(str(dims))
     times = [f"{row['duration_ns']:,} ns"]
     if row["device_total_ns"]:
         times.append(f"device {row['device_total_ns']:,} ns")

@@ -32,6 +32,9 @@ class ChakraRunNote(Enum):
     """There is one rank: its collectives meet nobody."""
     NO_COLLECTIVES = "no_collectives"
     """There is no communication: no network changes anything."""
+    UNNUMBERED_GROUP = "unnumbered_group"
+    """Beside process groups with a number there is that of all ranks without: ASTRA-sim waits for ever where ranks have
+    issued different numbers of collectives before one of it."""
     MEMORY = "memory"
     """Loads and stores take the time that the files say: there is no model of remote memory."""
 

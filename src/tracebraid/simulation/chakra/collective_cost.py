@@ -1,4 +1,4 @@
-"""What a collective takes on a network from the moment when all its members have come."""
+"""What a collective takes on a network."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from tracebraid.errors import ArgumentError
 from tracebraid.model.chakra.codes import CollectiveCommType
 from tracebraid.model.chakra.network import Algorithm, CollectiveSettings, Dimension, Network
-from tracebraid.simulation.chakra.algorithms import Members, Part, part_ends_ns, power_of_two
+from tracebraid.simulation.chakra.algorithms import Members, Part, Plan, plan_of, power_of_two, rounds_of
 from tracebraid.simulation.chakra.links import hops, link_ns, message_ns
+from tracebraid.simulation.chakra.rounds import member_ends_ns
 
-__all__ = ["Collective", "collective_ns"]
+__all__ = ["Collective", "Cost", "cost_of"]
 
 _Ints = NDArray[np.int64]
 
+_LEAST = 2
+"""Members that have somebody to talk to."""
 _GROUP_ENDPOINT_NS = 10
 """Before each message in a group that is less than all ranks: ASTRA-sim takes it there, whatever its files say."""
 _AS = {
@@ -49,8 +52,21 @@ class Collective:
     world: int
 
 
-def collective_ns(collective: Collective, network: Network, settings: CollectiveSettings) -> _Ints:
-    """What the collective takes, for each member, from the moment when all have come.
+@dataclass(frozen=True, eq=False)
+class Cost:
+    """What a collective takes.
+
+    Args:
+        even_ns: of each member, from the moment when all come at once.
+        plan: its rounds, where those matter for members that do not come at once; None: nobody starts before the last.
+    """
+
+    even_ns: _Ints
+    plan: Plan | None
+
+
+def cost_of(collective: Collective, network: Network, settings: CollectiveSettings) -> Cost:
+    """What a collective takes on a network.
 
     Args:
         collective: the collective.
@@ -61,20 +77,21 @@ def collective_ns(collective: Collective, network: Network, settings: Collective
         ArgumentError: the algorithm cannot do the kind among so many.
     """
     count = len(collective.members)
-    if count < 2:
-        return np.ones(count, dtype=np.int64)
+    if count < _LEAST:
+        return Cost(np.ones(count, dtype=np.int64), None)
     kind = _AS.get(collective.kind, collective.kind)
     size, chunks = _chunks(collective, kind, settings)
-    rounds = -(-chunks // settings.active_chunks)
     if count == collective.world and len(network.dimensions) > 1:
         taken = _pipelined(_phases(kind, size, network, settings), chunks, settings)
-        return np.full(count, taken, dtype=np.int64)
+        return Cost(np.full(count, taken, dtype=np.int64), None)
     members = _of_group(collective, network, settings)
     part = _part(kind, size, count, network.dimensions, settings)
-    at = np.zeros(count, dtype=np.int64)
-    for _ in range(rounds):
-        at = part_ends_ns(part, members, at)
-    return at
+    plan = plan_of(part, members, -(-chunks // settings.active_chunks))
+    return Cost(_even_ns(plan), plan)
+
+
+def _even_ns(plan: Plan) -> _Ints:
+    return member_ends_ns(rounds_of([plan]), 0, np.zeros(plan.members, dtype=np.int64))
 
 
 def _chunks(
@@ -164,8 +181,7 @@ def _phases(
         members = _within(network.dimensions[dimension], settings)
         algorithm = _possible(settings.algorithm(kind, dimension), step, members.count)
         part = replace(part, kind=step, algorithm=algorithm)
-        ends = part_ends_ns(part, members, np.zeros(members.count, dtype=np.int64))
-        found.append((dimension, int(ends.max())))
+        found.append((dimension, int(_even_ns(plan_of(part, members)).max())))
         part = replace(part, size_bytes=part.after_bytes(members.count))
     return found
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from tracebraid.model.chakra.codes import CollectiveCommType, NodeType
 from tracebraid.simulation.chakra.ranks_nodes import RankNodes
 
-__all__ = ["Groups", "Meetings", "meetings"]
+__all__ = ["ALL_RANKS", "Groups", "Meetings", "meetings"]
 
 _Ints = NDArray[np.int64]
 
-_ALL_RANKS = ("", "0")
+ALL_RANKS = ("", "0")
 """Names of the group of all ranks. Two groups of other names do not meet, though they have the same ranks."""
 
 
@@ -128,7 +128,7 @@ def _of_groups(
     frame = nodes.table[rows].select("rank", pl.col("pg_name").fill_null("").cast(pl.String))
     for (name, rank), part in frame.with_row_index("row").group_by("pg_name", "rank", maintain_order=True):
         at = rows[part.get_column("row").to_numpy()]
-        key = "0" if name in _ALL_RANKS else str(name)
+        key = "0" if name in ALL_RANKS else str(name)
         ranks = tuple(range(world)) if key == "0" else _members(nodes, groups, key, int(at[0]))
         if rank not in ranks:
             raise nodes.problem(

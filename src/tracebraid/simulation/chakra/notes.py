@@ -10,6 +10,7 @@ import polars as pl
 from tracebraid.model.chakra.chakra_run import ChakraRunNote
 from tracebraid.model.chakra.codes import CollectiveCommType, NodeType
 from tracebraid.model.chakra.network import Lanes, Network
+from tracebraid.simulation.chakra.meetings import ALL_RANKS
 from tracebraid.simulation.chakra.ranks_nodes import RankNodes
 
 __all__ = ["notes_of"]
@@ -46,9 +47,19 @@ def notes_of(nodes: RankNodes, networks: Sequence[Network], lanes: Lanes) -> tup
         and bool((measured[communicates] <= 0).any()),
         ChakraRunNote.SINGLE_RANK: len(nodes.paths) == 1,
         ChakraRunNote.NO_COLLECTIVES: not communicates.any(),
+        ChakraRunNote.UNNUMBERED_GROUP: is_astra and is_modelled and _mixes_groups(nodes),
         ChakraRunNote.MEMORY: bool(np.isin(kind, (NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)).any()),
     }
     return tuple(note for note, is_so in holds.items() if is_so)
+
+
+def _mixes_groups(nodes: RankNodes) -> bool:
+    """Whether some collectives name a group and others do not."""
+    collectives = nodes.table.filter(pl.col("type") == int(NodeType.COMM_COLL_NODE))
+    return (
+        collectives.select(pl.col("pg_name").cast(pl.String).fill_null("").is_in(ALL_RANKS).n_unique()).item()
+        > 1
+    )
 
 
 def _has_streams(nodes: RankNodes) -> bool:

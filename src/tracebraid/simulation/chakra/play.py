@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled_with
+from tracebraid.simulation.chakra.rounds import ROUNDS_PARTS, Rounds, member_ends
 
 __all__ = ["COLLECTIVE", "NEVER", "RECEIVE", "SEND", "WORK", "Played", "Program", "play"]
 
@@ -26,8 +27,8 @@ class Program(NamedTuple):
     Args:
         role: `WORK`, `COLLECTIVE`, `SEND` or `RECEIVE`.
         lane: what it occupies from its start to its end; `NEVER`: nothing.
-        duration_ns: of work and sends their time; of a collective its time behind the last arrival, of a receive that
-            behind the arrival of the message.
+        duration_ns: of work and sends their time; of a collective its time where all members come at once, of a
+            receive that behind the arrival of the message.
         delivery_ns: of a send, when its message arrives behind its start.
         waits: how many nodes it waits for.
         first: where the nodes that wait for it begin in `after`; one entry more than there are nodes.
@@ -37,6 +38,9 @@ class Program(NamedTuple):
             end of a pair.
         expected: of a collective the members of its group.
         signature: of a collective its kind and size: members have to agree.
+        position: of a collective the position of its rank in the group.
+        plan: of a collective its number in `rounds`; `NEVER`: nobody starts before the last has come.
+        rounds: what collectives do, where members do not come at once.
     """
 
     role: NDArray[np.int8]
@@ -50,6 +54,9 @@ class Program(NamedTuple):
     counter: _Ints
     expected: _Ints
     signature: _Ints
+    position: _Ints
+    plan: _Ints
+    rounds: Rounds
 
 
 class Played(NamedTuple):
@@ -240,6 +247,27 @@ def _meet_pair(program: Program, played: Played, meeting: _Meeting, events: _Eve
         _push(events, max(now, played.latest_ns[slot]) + program.duration_ns[row], row)
 
 
+def _start_group(program: Program, played: Played, meeting: _Meeting, events: _Events, row: int) -> None:
+    """All members of a collective have come: it is known when each ends."""
+    now, member, is_even = played.start_ns[row], row, True
+    start = np.empty(program.expected[row], dtype=np.int64)
+    while member >= 0:
+        start[program.position[member]] = played.start_ns[member]
+        is_even = is_even and played.start_ns[member] == now
+        member = meeting.following[member]
+    if is_even or program.plan[row] < 0:
+        member = row
+        while member >= 0:
+            _push(events, now + program.duration_ns[member], member)
+            member = meeting.following[member]
+        return
+    ends = member_ends(program.rounds, program.plan[row], start)
+    member = row
+    while member >= 0:
+        _push(events, ends[program.position[member]], member)
+        member = meeting.following[member]
+
+
 def _meet_group(program: Program, played: Played, meeting: _Meeting, events: _Events, row: int) -> None:
     """A collective comes to its slot; with the last member it is known when each ends."""
     slot, now = played.slot[row], played.start_ns[row]
@@ -252,10 +280,7 @@ def _meet_group(program: Program, played: Played, meeting: _Meeting, events: _Ev
     played.last[slot] = row
     played.latest_ns[slot] = now
     if played.come[slot] == program.expected[row] and played.differs[slot] < 0:
-        member = row
-        while member >= 0:
-            _push(events, now + program.duration_ns[member], member)
-            member = meeting.following[member]
+        _start_group(program, played, meeting, events, row)
 
 
 def _issue(program: Program, played: Played, meeting: _Meeting, events: _Events, row: int) -> None:
@@ -292,7 +317,8 @@ def _none(count: int) -> _Ints:
 
 @compiled_with(
     *(_move, _push, _is_before, _drop_first, _touch, _add, _drop_lowest, _take),
-    *(_meet_pair, _meet_group, _issue, _nothing_ready, _none),
+    *ROUNDS_PARTS,
+    *(_meet_pair, _start_group, _meet_group, _issue, _nothing_ready, _none),
 )
 def play(program: Program, lanes: int, counters: int, slots: int) -> Played:
     """Run all nodes: a lane takes the ready node with the lowest row, as ASTRA-sim issues by ascending id.

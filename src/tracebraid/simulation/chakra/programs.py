@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from tracebraid.errors import ArgumentError
 from tracebraid.model.chakra.codes import CollectiveCommType, NodeType
 from tracebraid.model.chakra.network import CollectiveSettings, Lanes, Network
-from tracebraid.simulation.chakra.collective_cost import Collective, collective_ns
+from tracebraid.simulation.chakra.algorithms import Plan, rounds_of
+from tracebraid.simulation.chakra.collective_cost import Collective, cost_of
 from tracebraid.simulation.chakra.links import message_ns
 from tracebraid.simulation.chakra.meetings import Meetings
 from tracebraid.simulation.chakra.play import COLLECTIVE, NEVER, RECEIVE, SEND, WORK, Program
@@ -66,10 +67,11 @@ def program_of(nodes: RankNodes, meet: Meetings, hardware: Hardware) -> Program:
         role[(meet.group >= 0) & (nodes.ints("comm_type") == CollectiveCommType.BROADCAST)] = WORK
     duration = _own_ns(nodes, kind, hardware)
     delivery = np.zeros(len(kind), dtype=np.int64)
+    plan, plans = np.full(len(kind), NEVER, dtype=np.int64), []
     if not hardware.network.is_measured:
         _refuse_ranks(hardware.network, len(nodes.paths))
         _refuse_no_size(nodes, np.flatnonzero(role != WORK))
-        _put_collectives(duration, nodes, meet, hardware, role == COLLECTIVE)
+        plans = _put_collectives(duration, plan, (nodes, meet, hardware), role == COLLECTIVE)
         sends = np.flatnonzero(role == SEND)
         src, dst, size = (nodes.ints(name, 0)[sends] for name in ("rank", "comm_dst", "comm_size"))
         delivery[sends] = duration[sends] = message_ns(hardware.network, src, dst, size, len(nodes.paths))
@@ -77,7 +79,7 @@ def program_of(nodes: RankNodes, meet: Meetings, hardware: Hardware) -> Program:
     lane = lanes_of(nodes, kind, hardware.lanes)
     return Program(
         role, lane, duration, delivery, nodes.waits, nodes.first, nodes.after,
-        meet.slot, meet.counter, meet.expected, meet.signature,
+        meet.slot, meet.counter, meet.expected, meet.signature, meet.position, plan, rounds_of(plans),
     )  # fmt: skip
 
 
@@ -114,18 +116,28 @@ def _own_ns(nodes: RankNodes, kind: _Ints, hardware: Hardware) -> _Ints:
 
 
 def _put_collectives(
-    duration: _Ints, nodes: RankNodes, meet: Meetings, hardware: Hardware, chosen: NDArray[np.bool_]
-) -> None:
-    """Write what collectives take on a network, each kind, size and group once."""
+    duration: _Ints,
+    plan: _Ints,
+    asked: tuple[RankNodes, Meetings, Hardware],
+    chosen: NDArray[np.bool_],
+) -> list[Plan]:
+    """Write what collectives take on a network and which plan each has; each kind, size and group has one."""
+    nodes, meet, hardware = asked
     at = np.flatnonzero(chosen)
     kinds, sizes = nodes.ints("comm_type"), nodes.ints("comm_size", 0)
     keys = np.stack([meet.group[at], kinds[at], sizes[at]])
     different, which = np.unique(keys, axis=1, return_inverse=True)
     which = which.reshape(-1)
+    plans: list[Plan] = []
     for number, (group, kind, size) in enumerate(different.T.tolist()):
         rows = at[which == number]
         collective = Collective(CollectiveCommType(kind), size, meet.groups[group], len(nodes.paths))
-        duration[rows] = collective_ns(collective, hardware.network, hardware.settings)[meet.position[rows]]
+        cost = cost_of(collective, hardware.network, hardware.settings)
+        duration[rows] = cost.even_ns[meet.position[rows]]
+        if cost.plan is not None:
+            plan[rows] = len(plans)
+            plans.append(cost.plan)
+    return plans
 
 
 def _refuse_ranks(network: Network, world: int) -> None:

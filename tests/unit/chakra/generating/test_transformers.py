@@ -24,7 +24,9 @@ ACTIVATION = S * H * E
 def module_sum(job: TransformerJob, column: str, ending: str) -> int:
     """Of all ranks, over computations whose module ends so."""
     return sum(
-        rank.nodes.filter(pl.col("module").cast(pl.String).str.ends_with(ending)).get_column(column).sum()
+        int(
+            rank.nodes.filter(pl.col("module").cast(pl.String).str.ends_with(ending)).get_column(column).sum()
+        )
         for rank in generated_ranks(job)
     )
 

@@ -115,13 +115,25 @@ def test_the_script_is_content_where_every_rank_finished(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("says", "code"),
-    [(finished(0), 0), (finished(0, 1), 134), (finished(0, 1) + "\n[system] [critical] warning!", 0)],
+    [
+        (finished(0), 0),
+        (finished(0), 134),
+        (finished(0, 1), 1),
+        (finished(0, 1) + "\n[system] [critical] warning!", 0),
+    ],
 )
 def test_the_script_fails_where_ranks_wait_for_ever(tmp_path: Path, says: str, code: int) -> None:
     write_simulator_files(tmp_path, SimulatorTraces(2, "job"), SimulatorOptions())
     done = ran(tmp_path, says, code)
     assert done.returncode == 1
     assert "of 2 ranks finished" in done.stderr
+
+
+def test_a_crash_behind_the_end_of_all_ranks_is_named_and_no_failure(tmp_path: Path) -> None:
+    write_simulator_files(tmp_path, SimulatorTraces(2, "job"), SimulatorOptions())
+    done = ran(tmp_path, finished(0, 1), 134)
+    assert done.returncode == 0
+    assert "crashed" in done.stderr
 
 
 def test_the_script_asks_for_the_binary(tmp_path: Path) -> None:

@@ -24,12 +24,13 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
 
     The ranks of a group are those of the collective's arguments, else of the file's process groups, else counted from
     its first rank by its stride, else all where it is as large as the job. `Src Rank` and `Dst Rank` are global ranks;
-    in the name of a range (`nccl:recv 1<-0`) both numbers count in the group, and become global ranks, as that does
-    which the op names that asked for the range.
+    in the name of a range (`nccl:recv 1<-0`) both numbers count in the group, and become global ranks; so does the peer
+    that an op asked for. Where the group of such an op is unknown, that is the rank which those groups of this rank
+    have there in which it can have that peer, if they agree.
 
     Args:
         found: name, process_group, type, group_size, pg_ranks, global_rank_start, global_rank_stride, src_rank,
-            dst_rank, peer (its number in the group).
+            dst_rank, asked_peer.
         linked: the rank.
     """
     timeline = linked.timeline
@@ -47,7 +48,16 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     joined = found.join(known, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
     me, kind = pl.lit(linked.rank, dtype=pl.Int64), pl.col("type")
     is_send, is_receive = kind == CollectiveType.SEND.value, kind == CollectiveType.RECEIVE.value
-    source, destination = _peer("src_rank", _RECEIVED, linked.rank), _peer("dst_rank", _SENT, linked.rank)
+    asked = _asked(joined, [ranks for ranks, _ in headers.values() if ranks], linked)
+    source, destination = (
+        pl.coalesce(
+            _peer(argument, pattern, linked.rank), pl.when(pl.col("type") == kind_of.value).then(asked)
+        )
+        for argument, pattern, kind_of in (
+            ("src_rank", _RECEIVED, CollectiveType.RECEIVE),
+            ("dst_rank", _SENT, CollectiveType.SEND),
+        )
+    )
     return joined.with_columns(
         pl.col("known_size").alias("group_size"),
         pl.when(is_send).then(me).otherwise(source).alias("source"),
@@ -57,14 +67,30 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _peer(argument: str, pattern: str, rank: int) -> pl.Expr:
-    """The global rank of a peer: the argument, else what the range's name or the op says, counted in the group."""
+    """The global rank of a peer: the argument, else the number in the range's name, which counts in the group."""
     numbers = pl.col("name").str.extract_groups(pattern)
     own, other = (numbers.struct.field(name).cast(pl.Int64, strict=False) for name in ("own", "other"))
     ranks = pl.col("group_ranks")
     is_own = ranks.list.get(own.fill_null(0), null_on_oob=True) == rank
     named = pl.when(is_own & other.is_not_null()).then(ranks.list.get(other.fill_null(0), null_on_oob=True))
-    asked = pl.when(pl.col("peer").is_not_null()).then(ranks.list.get(pl.col("peer"), null_on_oob=True))
-    return pl.coalesce(pl.when(pl.col(argument) >= 0).then(argument), named, asked)
+    return pl.coalesce(pl.when(pl.col(argument) >= 0).then(argument), named)
+
+
+def _asked(found: pl.DataFrame, listed: list[list[int]], linked: LinkedTrace) -> pl.Series:
+    """The global rank of the peer that an op asked for; null: unknown."""
+    world = linked.timeline.world_size
+    groups = listed or ([list(range(world))] if world is not None and world <= _MOST_RANKS else [])
+    peers: dict[int, int] = {}
+    for number in found.get_column("asked_peer").drop_nulls().unique().to_list():
+        possible = {ranks[number] for ranks in groups if linked.rank in ranks and number < len(ranks)}
+        possible -= {linked.rank}
+        if len(possible) == 1:
+            peers[number] = possible.pop()
+    of_any = pl.col("asked_peer").replace_strict(peers, default=None, return_dtype=pl.Int64)
+    of_group = pl.col("group_ranks").list.get(pl.col("asked_peer").fill_null(0), null_on_oob=True)
+    own = pl.when(pl.col("asked_peer").is_not_null()).then(of_group)
+    peer = pl.coalesce(own, of_any)
+    return found.select(pl.when(peer != linked.rank).then(peer).alias("asked")).to_series()
 
 
 def _group(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import polars as pl
 
-from tracebraid.analysis.collectives.members.asked_peers import asked_peers
 from tracebraid.analysis.collectives.members.member_bytes import with_bytes
 from tracebraid.analysis.collectives.members.member_groups import with_groups
+from tracebraid.analysis.collectives.members.member_peers import with_asked_peers
 from tracebraid.analysis.device.device_events import device_events
 from tracebraid.analysis.event_columns import event_columns, fetched, rows_of_events
 from tracebraid.analysis.time.collective_events import collective_events, host_ranges
@@ -42,7 +42,7 @@ def _members(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     rows = rows_of_events(given.get_column("event_id"), found.get_column("source"))
     arguments = fetched(given.drop("event_id", "dtype", "pg_name", "pg_desc"), rows)
     found = _with_names(found.hstack(arguments.get_columns()), linked)
-    found = with_bytes(with_groups(found.with_columns(asked_peers(found, linked)), linked))
+    found = with_bytes(with_groups(with_asked_peers(found, linked), linked))
     moments = found.select(pl.coalesce("issued_ns", "start_ns").alias("ts_ns"))
     steps = step_of_moments(moments, step_windows(linked, annotation)).get_column("step")
     rank = pl.lit(linked.rank, dtype=pl.Int64).alias("rank")

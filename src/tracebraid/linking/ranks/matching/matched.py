@@ -49,7 +49,9 @@ def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
     """Match the members of all ranks.
 
     Numbers come first, then the order of what they leave. Sends meet receives by their peers, in the order of each
-    pair; a kernel of several sends and receives whose peers are unknown stays unmatched.
+    pair; a kernel of several sends and receives whose peers are unknown stays unmatched. So do sends and receives on
+    the host, which buffers: they may end long before, or after, those that they meet, and would say wrong things of
+    clocks.
 
     Args:
         members: `MEMBERS` of all ranks, on their own clocks.
@@ -111,7 +113,10 @@ def _with_channels(members: pl.DataFrame) -> pl.DataFrame:
     # Numbers that restart tell collectives apart that types and sizes do not.
     number = pl.when(restarts() & ~is_between_two()).then("sequence")
     token = pl.struct("token", number.alias("number")).rank("dense").cast(pl.Int64).alias("token")
-    return found.with_columns(token).filter(pl.col("channel").is_not_null() & together.ne_missing(other=True))
+    meets_none = together | (is_between_two() & (pl.col("device") == _HOST))
+    return found.with_columns(token).filter(
+        pl.col("channel").is_not_null() & meets_none.ne_missing(other=True)
+    )
 
 
 def _with_less_confidence(matches: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:

@@ -1,0 +1,1 @@
+"""Parts of a rank's nodes."""

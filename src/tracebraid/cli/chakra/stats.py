@@ -1,0 +1,59 @@
+"""`tracebraid chakra stats`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from tracebraid import api
+from tracebraid.cli.job_options import path_or_url
+from tracebraid.cli.output import output_width, progress, say, say_json
+from tracebraid.reports.fitted_table import Head, fitted_table
+from tracebraid.reports.machine import rows_data
+
+__all__ = ["stats"]
+
+_TITLES = {"ranks": "ranks", "nodes": "nodes by type and kind", "communication": "communication"}
+_RANKS_SHOWN = 16
+"""Of more ranks the first are shown, and all together; --json has all."""
+
+
+def stats(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DIR|FILE...", help="A folder of PREFIX.RANK.et, or the files.", parser=path_or_url
+        ),
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Count what .et files hold: nodes, durations, bytes by collective and group, dependencies, chains."""
+    with progress("reading") as update:
+        counted = api.chakra_stats(paths, progress=update)
+    frames = {name: getattr(counted, name) for name in _TITLES}
+    if json:
+        say_json({name: rows_data(frame) for name, frame in frames.items()})
+        return
+    width = output_width()
+    for name, frame in frames.items():
+        shown = frame.filter(
+            pl.col("rank").is_null()
+            if name != "ranks"
+            else pl.col("rank").is_null() | (pl.int_range(pl.len()) < _RANKS_SHOWN)
+        )
+        heads = [
+            Head(column.replace("_", " "), "left" if dtype in (pl.String, pl.Categorical) else "right")
+            for column, dtype in shown.schema.items()
+        ]
+        rows = [
+            [_cell(column, value) for column, value in row.items()] for row in shown.iter_rows(named=True)
+        ]
+        say(fitted_table(_TITLES[name], heads, rows, width, 3))
+
+
+def _cell(column: str, value: object) -> str:
+    if column == "rank":
+        return "all" if value is None else str(value)
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

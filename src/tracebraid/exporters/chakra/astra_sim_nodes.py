@@ -1,0 +1,30 @@
+"""Nodes as ASTRA-sim runs them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from tracebraid.model.chakra.chakra_rank import ChakraRank
+
+__all__ = ["for_astra_sim"]
+
+
+def for_astra_sim(rank: ChakraRank) -> ChakraRank:
+    """The rank with host work in the lane of compute.
+
+    ASTRA-sim has a lane for nodes with `is_cpu_op`, times them, and fails when it adds up what it did (`Only GPU and
+    COMM types are supported`). Without that mark they are run like kernels, one at a time with them: a rank whose host
+    works beside its device takes longer than it did. With `Detail.MERGED` none has the mark.
+
+    Args:
+        rank: as it would be without ASTRA-sim.
+    """
+    marked = rank.nodes.get_column("is_cpu_op").sum()
+    if not marked:
+        return rank
+    nodes = rank.nodes.with_columns(pl.lit(None, dtype=pl.Boolean).alias("is_cpu_op"))
+    return replace(
+        rank, nodes=nodes, attributes=(*rank.attributes, ("host_nodes_in_compute_lane", int(marked)))
+    )

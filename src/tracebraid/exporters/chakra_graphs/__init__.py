@@ -1,0 +1,1 @@
+"""Parts of Chakra's graphs in the formats of graph tools, and as pictures."""
