@@ -32,5 +32,7 @@ def costs_of_ops(linked: LinkedTrace) -> pl.DataFrame:
     owner = walk.nearest(is_counted)
     rows = np.flatnonzero(owner >= 0)
     pairs = pl.DataFrame({"op_event": walk.event_id[rows], "counted_event": walk.event_id[owner[rows]]})
-    found = pairs.join(counted, left_on="counted_event", right_on="event_id", how="inner", maintain_order="left")
+    found = pairs.join(
+        counted, left_on="counted_event", right_on="event_id", how="inner", maintain_order="left"
+    )
     return found.select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items())

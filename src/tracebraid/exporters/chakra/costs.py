@@ -16,8 +16,8 @@ _COSTS = {"flops": "num_ops", "bytes": "tensor_size"}
 def with_costs(nodes: pl.DataFrame, graph: RankGraph, costs: pl.DataFrame) -> pl.DataFrame:
     """The nodes with the costs of ops: those of an op are shared among its nodes by their durations.
 
-    The work of devices has them, where an op launched any; else its work on the host. So the costs of all nodes add up to
-    those of all ops.
+    The work of devices has them, where an op launched any; else its work on the host. So the costs of all nodes add up
+    to those of all ops.
 
     Args:
         nodes: `CHAKRA_NODES`.

@@ -43,7 +43,7 @@ def rank_nodes(
         MissingLibraryError: numba is not installed.
     """
     if detail is Detail.MERGED:
-        return rank_as_lane(graph, communication)
+        return rank_as_lane(graph, communication, begins_ns)
     network = network_of(graph, communication, detail)
     on_device = graph.activities.get_column("stream").is_not_null().to_numpy()[network.activity]
     belongs = (network.activity, network.lane, on_device)
