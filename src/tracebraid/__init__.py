@@ -41,6 +41,7 @@ if _TYPE_CHECKING:
         collective_totals,
         collectives,
         comparison_report,
+        convert_chakra,
         copies,
         copy_bandwidth,
         copy_bandwidth_series,
@@ -128,6 +129,7 @@ if _TYPE_CHECKING:
     from tracebraid.api.chakra.json_text import chakra_from_json, chakra_to_json
     from tracebraid.api.chakra.running import ChakraHardware
     from tracebraid.api.chakra.showing import ShownChakra
+    from tracebraid.api.exports.chakra_options import ChakraOptions
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.errors import (
         ArgumentError,
@@ -149,22 +151,11 @@ if _TYPE_CHECKING:
     from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
     from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
     from tracebraid.model.chakra.codes import CollectiveCommType
+    from tracebraid.model.chakra.converted import ConvertedChakra, ConvertedCounts
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
     from tracebraid.model.chakra.part import PartChoice
     from tracebraid.model.chakra.stats import ChakraStats
-    from tracebraid.model.chakra.workloads import (
-        Accelerator,
-        ChainJob,
-        CollectiveLink,
-        ComputeLink,
-        MessageJob,
-        MessagePattern,
-        Parallelism,
-        TrainingSteps,
-        Transformer,
-        TransformerJob,
-    )
     from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
     from tracebraid.model.coverage import Coverage
     from tracebraid.model.execution_trace import ExecutionTrace
@@ -195,7 +186,6 @@ if _TYPE_CHECKING:
     from tracebraid.version import __version__
 
 __all__ = [
-    "Accelerator",
     "Advice",
     "Analysis",
     "Answer",
@@ -206,9 +196,9 @@ __all__ = [
     "CaptureWarning",
     "Caution",
     "CautionCode",
-    "ChainJob",
     "ChakraCheck",
     "ChakraHardware",
+    "ChakraOptions",
     "ChakraRank",
     "ChakraRun",
     "ChakraRunNote",
@@ -219,10 +209,10 @@ __all__ = [
     "CheckedRank",
     "ChoiceReason",
     "ChosenIterations",
-    "CollectiveCommType",
-    "CollectiveLink",
     "Comparison",
     "ComputeLink",
+    "ConvertedChakra",
+    "ConvertedCounts",
     "Coverage",
     "CoverageError",
     "CriticalPath",
@@ -250,8 +240,6 @@ __all__ = [
     "LostWorkerError",
     "Matched",
     "Matching",
-    "MessageJob",
-    "MessagePattern",
     "Metric",
     "MissingLibraryError",
     "Need",
@@ -262,7 +250,6 @@ __all__ = [
     "OutputError",
     "OverRanks",
     "Packed",
-    "Parallelism",
     "PartChoice",
     "ProgramError",
     "QueryError",
@@ -274,9 +261,6 @@ __all__ = [
     "ShownChakra",
     "Timeline",
     "TracebraidError",
-    "TrainingSteps",
-    "Transformer",
-    "TransformerJob",
     "Unit",
     "Verb",
     "WhatIf",
@@ -312,6 +296,7 @@ __all__ = [
     "collective_totals",
     "collectives",
     "comparison_report",
+    "convert_chakra",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",

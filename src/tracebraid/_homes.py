@@ -5,19 +5,15 @@ from __future__ import annotations
 __all__ = ["HOMES"]
 
 HOMES = {
+    "tracebraid.model.chakra.converted": "ConvertedChakra ConvertedCounts",
     "tracebraid.model.chakra.stats": "ChakraStats",
     "tracebraid.model.chakra.part": "PartChoice",
     "tracebraid.api.chakra.showing": "ShownChakra",
     "tracebraid.model.chakra.lint_code": "LintCode",
     "tracebraid.model.chakra.lint": "ChakraCheck CheckedChakraRank LintFinding RankNode",
-    "tracebraid.model.chakra.workloads": (
-        "Accelerator ChainJob CollectiveLink ComputeLink MessageJob MessagePattern Parallelism "
-        "TrainingSteps Transformer TransformerJob"
-    ),
     "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
     "tracebraid.api.chakra.json_text": "chakra_from_json chakra_to_json",
     "tracebraid.model.chakra.chakra_rank": "ChakraRank NodeDeps",
-    "tracebraid.model.chakra.codes": "CollectiveCommType",
     "tracebraid.api.chakra.generating": "GeneratedChakra",
     "tracebraid.api.chakra.running": "ChakraHardware",
     "tracebraid.model.chakra.chakra_run": "ChakraRun ChakraRunNote",
@@ -25,17 +21,18 @@ HOMES = {
         "accelerator activations advise allocations allocator allocator_calls analyses analyze "
         "annotation_kernels batch_sizes breakdown build_recorder cache_info capture chakra_stats check "
         "check_chakra clear_cache clocks collective_bandwidth collective_fit collective_imbalance "
-        "collective_ranks collective_totals collectives comparison_report copies copy_bandwidth "
-        "copy_bandwidth_series counters critical_path demo_path dependency_graph detectors diff export "
-        "exposed_collectives full_queue generate_chakra graph_coverage graph_kernels graph_replays "
-        "idle_blame idle_causes idle_gaps inference_phases info kernel_durations kernel_families "
-        "kernel_pace kernel_sequences kernels kernels_by_op late_arrivals launch_bound launch_events "
-        "launchers launches link links_of_text matched_groups memory_at_peak memory_growth memory_kept "
-        "memory_peak memory_timeline metric metrics mfu modules op_costs op_kernel_sequences open ops "
-        "overlap pack python_frames queue_lengths queue_series rank_steps rank_waits read_execution_trace "
-        "read_timeline recomputation repair report roofline run_chakra short_kernels show_chakra sql "
-        "step_spread step_times steps straggler_metrics stragglers stream_idle sweep sync_calls syncs "
-        "token_times user_annotations validity what_if write_et_plus write_path_overlay write_report"
+        "collective_ranks collective_totals collectives comparison_report convert_chakra copies "
+        "copy_bandwidth copy_bandwidth_series counters critical_path demo_path dependency_graph detectors "
+        "diff export exposed_collectives full_queue generate_chakra graph_coverage graph_kernels "
+        "graph_replays idle_blame idle_causes idle_gaps inference_phases info kernel_durations "
+        "kernel_families kernel_pace kernel_sequences kernels kernels_by_op late_arrivals launch_bound "
+        "launch_events launchers launches link links_of_text matched_groups memory_at_peak memory_growth "
+        "memory_kept memory_peak memory_timeline metric metrics mfu modules op_costs op_kernel_sequences "
+        "open ops overlap pack python_frames queue_lengths queue_series rank_steps rank_waits "
+        "read_execution_trace read_timeline recomputation repair report roofline run_chakra short_kernels "
+        "show_chakra sql step_spread step_times steps straggler_metrics stragglers stream_idle sweep "
+        "sync_calls syncs token_times user_annotations validity what_if write_et_plus write_path_overlay "
+        "write_report"
     ),
     "tracebraid.errors": (
         "ArgumentError CaptureError CaptureWarning CoverageError EngineError InputError LostWorkerError "
@@ -51,6 +48,7 @@ HOMES = {
     "tracebraid.model.questions.comparison": "Caution CautionCode Comparison",
     "tracebraid.model.coverage": "Coverage",
     "tracebraid.model.execution_trace": "ExecutionTrace",
+    "tracebraid.api.exports.chakra_options": "ChakraOptions",
     "tracebraid.api.exports.options": "ExportOptions Exported",
     "tracebraid.model.export_format": "ExportFormat",
     "tracebraid.model.file_info": "FileInfo",

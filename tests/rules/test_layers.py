@@ -56,6 +56,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The command line hands nouns of the model from api to reports, and names them in its types; the peers' options
     # and what they mean stand in compat.
     "cli": {"api", "compat", "errors", "files", "model", "reports", "version"},
+    # Nouns that users name, apart from the package's own names, which are many.
+    "workloads": {"model"},
     "__main__": {"cli"},
     # Names alone: the package's own module would be too long with them.
     "_homes": set(),

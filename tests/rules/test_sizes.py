@@ -28,6 +28,7 @@ EXCEPTIONS: set[str] = {
     "pack.pack",
     "packing.pack",
     "report.report",
+    "show.show",
     "sql.sql",
     "summary.summary",
     "trace_link.trace_link",

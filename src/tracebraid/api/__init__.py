@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from tracebraid.api._homes import HOMES as _HOMES
+
 if TYPE_CHECKING:
     from tracebraid.api.advising import (
         DEFAULT_MIN_SAVING,
@@ -96,6 +98,7 @@ if TYPE_CHECKING:
     from tracebraid.api.caching import cache_info, clear_cache
     from tracebraid.api.capturing import capture, export_reports, recorded_by_rank, run_captured, settings_of
     from tracebraid.api.chakra.checking import check_chakra
+    from tracebraid.api.chakra.converting import convert_chakra
     from tracebraid.api.chakra.counting import chakra_stats
     from tracebraid.api.chakra.files import Feeder, read_chakra, write_chakra
     from tracebraid.api.chakra.generating import (
@@ -123,6 +126,7 @@ if TYPE_CHECKING:
     )
     from tracebraid.api.describing import infos
     from tracebraid.api.engines import AUTO, ENGINES, IN_PROCESS, engine_of
+    from tracebraid.api.exports.chakra_options import ChakraOptions
     from tracebraid.api.exports.export import export
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.api.graphing import (
@@ -175,6 +179,7 @@ __all__ = [
     "IN_PROCESS",
     "QUERY_MEMORY_BYTES",
     "ChakraHardware",
+    "ChakraOptions",
     "ExportOptions",
     "Exported",
     "Feeder",
@@ -228,6 +233,7 @@ __all__ = [
     "collective_totals",
     "collectives",
     "comparison_report",
+    "convert_chakra",
     "copies",
     "copy_bandwidth",
     "copy_bandwidth_series",
@@ -342,11 +348,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "tracebraid.api.chakra.showing": "ShownChakra show_chakra",
+    "tracebraid.api.chakra.showing": "ShownChakra show_chakra visualize_chakra",
     "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
     "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
-    "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
+    "tracebraid.api.chakra.generating": "GeneratedChakra PeerSizes accelerator generate_chakra generate_peer_files links_of_text",
     "tracebraid.api.advising": (
         "DEFAULT_MIN_SAVING KnownDetectors RankAdvice advice_of_ranks advise check_min_saving detectors "
         "known_detectors rank_advice"
@@ -368,6 +374,7 @@ _HOMES = {
     "tracebraid.api.capturing": "capture export_reports recorded_by_rank run_captured settings_of",
     "tracebraid.api.chakra.checking": "check_chakra",
     "tracebraid.api.chakra.counting": "chakra_stats",
+    "tracebraid.api.chakra.converting": "convert_chakra",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (
@@ -376,6 +383,7 @@ _HOMES = {
     "tracebraid.api.describing": "infos",
     "tracebraid.api.engines": "AUTO ENGINES IN_PROCESS engine_of",
     "tracebraid.api.exports.export": "export",
+    "tracebraid.api.exports.chakra_options": "ChakraOptions",
     "tracebraid.api.exports.options": "Exported ExportOptions",
     "tracebraid.api.graphing": "RankOfGraph dependency_graph graph_coverage graph_of_ranks rank_of_graph",
     "tracebraid.api.job.aligning": "linked_parts on_reference_clock rank_parts",

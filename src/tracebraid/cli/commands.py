@@ -49,7 +49,10 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "demo": {},
     "trace-link": {},
     "chakra-trace-link": {},
+    "chakra-converter": {},
     "chakra-jsonizer": {},
+    "chakra-generator": {},
+    "chakra-visualizer": {},
 }
 """The names of the commands, in the order of the help, and their context settings."""
 
@@ -60,6 +63,7 @@ CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
     "show": {},
     "json": {},
     "generate": {},
+    "convert": {},
 }
 """Those of `tracebraid chakra`."""
 

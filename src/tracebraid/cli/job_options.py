@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import Annotated, TypeAlias
 
 import typer
 
 from tracebraid import api
+from tracebraid.cli.option_members import with_option_members
 from tracebraid.errors import ArgumentError
 from tracebraid.model.engine import Engine
 from tracebraid.model.job import Job
@@ -124,29 +122,5 @@ def engine_named(name: str, address: str | None) -> Engine:
         raise typer.BadParameter(str(error)) from error
 
 
-def with_job_options(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter `job_options: JobOptions` stands for an option for each member of these."""
-    hints = get_type_hints(command, include_extras=True)
-    given = get_type_hints(JobOptions, include_extras=True)
-    names = [member.name for member in fields(JobOptions)]
-    signature = inspect.signature(command)
-    of_job = [
-        inspect.Parameter(
-            member.name, inspect.Parameter.KEYWORD_ONLY, default=member.default, annotation=given[member.name]
-        )
-        for member in fields(JobOptions)
-    ]
-    own = [
-        parameter.replace(annotation=hints[name])
-        for name, parameter in signature.parameters.items()
-        if name != "job_options"
-    ]
-
-    @functools.wraps(command)
-    def wrapper(*args: Any, **kwargs: Any) -> None:
-        options = JobOptions(**{name: kwargs.pop(name) for name in names})
-        command(*args, **kwargs, job_options=options)
-
-    wrapper.__signature__ = signature.replace(parameters=[*own, *of_job], return_annotation=None)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *of_job)}
-    return wrapper
+with_job_options = with_option_members("job_options", JobOptions)
+"""A command whose parameter `job_options: JobOptions` stands for an option for each member of these."""

@@ -28,6 +28,8 @@ class ExportFormat(Enum):
     DOT = "dot"
     """The graph of ops, or a part of it."""
     GRAPHML = "graphml"
+    CHAKRA = "chakra"
+    """Nodes that simulators run: a file for each rank in a new folder."""
 
     @property
     def is_op_graph(self) -> bool:
@@ -36,7 +38,7 @@ class ExportFormat(Enum):
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder with a file for each table."""
+        """Whether it is a folder with a file for each table, or for each rank."""
         return self in _FOLDERS
 
     @property
@@ -45,7 +47,9 @@ class ExportFormat(Enum):
         return _SUFFIXES[self]
 
 
-_FOLDERS = frozenset({ExportFormat.PARQUET, ExportFormat.ARROW, ExportFormat.CSV, ExportFormat.JSON})
+_FOLDERS = frozenset(
+    {ExportFormat.PARQUET, ExportFormat.ARROW, ExportFormat.CSV, ExportFormat.JSON, ExportFormat.CHAKRA}
+)
 
 _SUFFIXES = {
     ExportFormat.PERFETTO: (".pftrace.gz", ".pftrace", ".perfetto-trace", ".perfetto-trace.gz"),
@@ -68,6 +72,7 @@ _SUFFIXES = {
     ),
     ExportFormat.DOT: (".dot", ".gv", ".dot.gz", ".gv.gz"),
     ExportFormat.GRAPHML: (".graphml", ".graphml.gz", ".xml"),
+    ExportFormat.CHAKRA: (".chakra",),
 }
 _OTHERS = (".gz", ".zip", ".zst", ".html")
 """Ends of names that say something of a file's content, and are no format's."""

@@ -9,6 +9,7 @@ import msgspec
 
 from tracebraid.chakra.generating.chain import links_of_text
 from tracebraid.chakra.generating.generate import comm_groups, generated_ranks
+from tracebraid.chakra.generating.peer_cases import PeerSizes, peer_files
 from tracebraid.chakra.wire.writing import write_rank
 from tracebraid.errors import ArgumentError
 from tracebraid.files import refuse_target, whole_folder
@@ -16,7 +17,15 @@ from tracebraid.model.chakra.workloads import Accelerator, Workload
 from tracebraid.model.device_peaks import DEVICE_PEAKS, Precision
 from tracebraid.model.rank_files import Progress
 
-__all__ = ["COMM_GROUPS", "GeneratedChakra", "accelerator", "generate_chakra", "links_of_text"]
+__all__ = [
+    "COMM_GROUPS",
+    "GeneratedChakra",
+    "PeerSizes",
+    "accelerator",
+    "generate_chakra",
+    "generate_peer_files",
+    "links_of_text",
+]
 
 COMM_GROUPS = "comm_groups.json"
 """The file of the process groups, beside those of the ranks."""
@@ -60,8 +69,8 @@ def generate_chakra(
         MissingLibraryError: protobuf is not installed.
 
     Example:
-        >>> from tracebraid import ChainJob, CollectiveLink, CollectiveCommType, ComputeLink
         >>> from tracebraid import generate_chakra
+        >>> from tracebraid.workloads import ChainJob, CollectiveCommType, CollectiveLink, ComputeLink
         >>> links = (ComputeLink(100_000), CollectiveLink(CollectiveCommType.ALL_REDUCE, 2**20))
         >>> generate_chakra(ChainJob(4, links), "four_ranks").nodes
         8
@@ -112,3 +121,21 @@ def accelerator(
         )
     bytes_per_s = peaks.bytes_per_s if gb_per_s is None else gb_per_s * 1e9
     return Accelerator(flops_per_s, bytes_per_s, efficiency, precision)
+
+
+def generate_peer_files(sizes: PeerSizes, folder: Path) -> int:
+    """Write the files of Chakra's own generator; files of their names are replaced, as it does.
+
+    Args:
+        sizes: how many ranks, and how large all is.
+        folder: where to; it is there.
+
+    Returns:
+        How many files.
+
+    Raises:
+        ArgumentError: a size makes no sense.
+        OutputError: a file cannot be written.
+        MissingLibraryError: protobuf is not installed.
+    """
+    return sum(write_rank(folder / name, rank, overwrite=True) > 0 for name, rank in peer_files(sizes))

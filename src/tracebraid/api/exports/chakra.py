@@ -158,12 +158,13 @@ def _write_beside(folder: Path, wanted: ChakraOptions, plan: JobPlan, files: Seq
         "files": [_file_facts(file) for file in files],
     }
     _write_json(folder / EXPORT_FACTS, facts)
-    if wanted.simulator is None:
+    simulator = wanted.simulator_options
+    if simulator is None:
         return
     own = folder / SIMULATOR_FOLDER
     own.mkdir()
     traces = SimulatorTraces(len(files), f"../{PREFIX}", f"../{COMM_GROUPS}" if groups else None)
-    write_simulator_files(own, traces, wanted.simulator)
+    write_simulator_files(own, traces, simulator)
 
 
 def _file_facts(file: WrittenFile) -> dict[str, object]:

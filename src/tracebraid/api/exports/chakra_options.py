@@ -21,11 +21,11 @@ class ChakraOptions:
         repeat: how many times the nodes are there, one after the other; 1 or more.
         missing: what becomes of ranks of the world that have no trace.
         world_size: ranks that are simulated, at least as many as the job has: those beyond replicate it; None: as many.
-        simulator: on what ASTRA-sim is to run the traces: its files are written, too, and communication is mapped to
-            what it runs; None: neither.
+        simulator: `astra-sim`, or on what it is to run the traces: its files are written, too, and communication is
+            mapped to what it runs; None: neither.
 
     Raises:
-        ArgumentError: `repeat` is less than 1.
+        ArgumentError: `repeat` is less than 1, or there is no such simulator.
     """
 
     detail: Detail = Detail.FULL
@@ -33,13 +33,22 @@ class ChakraOptions:
     repeat: int = 1
     missing: MissingRanks = MissingRanks.REFUSE
     world_size: int | None = None
-    simulator: SimulatorOptions | None = None
+    simulator: SimulatorOptions | str | None = None
 
     def __post_init__(self) -> None:
         if self.repeat < 1:
             raise ArgumentError(f"repeat is {self.repeat}: give 1 or more")
+        if isinstance(self.simulator, str) and self.simulator != Dialect.ASTRA_SIM.value:
+            raise ArgumentError(
+                f"there is no simulator {self.simulator!r} that files are known for; give {Dialect.ASTRA_SIM.value}"
+            )
 
     @property
     def dialect(self) -> Dialect:
         """Which types of communication the nodes may have."""
         return Dialect.CHAKRA if self.simulator is None else Dialect.ASTRA_SIM
+
+    @property
+    def simulator_options(self) -> SimulatorOptions | None:
+        """On what ASTRA-sim is to run the traces; None: its files are not written."""
+        return SimulatorOptions() if isinstance(self.simulator, str) else self.simulator

@@ -15,12 +15,11 @@ from tracebraid.errors import InputError
 from tracebraid.exporters.chakra.astra_sim_nodes import for_astra_sim
 from tracebraid.exporters.chakra.chosen_steps import in_chosen_steps
 from tracebraid.exporters.chakra.costs import with_costs
-from tracebraid.exporters.chakra.merged.rank_as_lane import rank_as_lane
 from tracebraid.exporters.chakra.rank_nodes import rank_nodes
 from tracebraid.exporters.chakra.repeating import repeated
 from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.model.chakra.chakra_rank import AttributeValue, ChakraRank
-from tracebraid.model.chakra.codes import Detail, Dialect
+from tracebraid.model.chakra.codes import Dialect
 from tracebraid.model.chakra.job_plan import JobPlan, PlannedRank
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
@@ -108,10 +107,7 @@ class WriteRank:
     def _nodes(self, graph: RankGraph, costs: pl.DataFrame, planned: PlannedRank) -> ChakraRank:
         communication = self.plan.communication_of(planned.rank)
         begins_ns = self.begins_ns.get(planned.source)
-        if self.options.detail is Detail.MERGED:
-            rank = rank_as_lane(graph, communication, begins_ns)
-        else:
-            rank = rank_nodes(graph, communication, self.options.detail, begins_ns)
+        rank = rank_nodes(graph, communication, self.options.detail, begins_ns)
         rank = replace(rank, rank=planned.rank, attributes=(*self._attributes(planned), *rank.attributes))
         rank = replace(rank, nodes=with_costs(rank.nodes, graph, costs))
         if self.options.dialect is Dialect.ASTRA_SIM:

@@ -27,6 +27,7 @@ _WRITERS = {
     ExportFormat.COLLAPSED: "flames:write_collapsed",
     ExportFormat.DOT: "op_graphs:write_dot",
     ExportFormat.GRAPHML: "op_graphs:write_graphml",
+    ExportFormat.CHAKRA: "chakra:write_chakra",
 }
 """Module and function of each format; imported when it is asked for.
 
@@ -53,7 +54,7 @@ def export(
         What was written, and what was noticed.
 
     Raises:
-        ArgumentError: there is no such rank or step; or a part of a graph of ops is asked of another format.
+        ArgumentError: there is no such rank or step; or something is asked that the format does not have.
         InputError: no rank can be read.
         OutputError: the file is there, or cannot be written; nothing is read then.
         ValueError: there is no such format.
@@ -64,13 +65,33 @@ def export(
     """
     target = Path(path)
     form, options = ExportFormat(to), options or ExportOptions()
-    if not form.is_op_graph and (options.top is not None or options.near is not None):
-        raise ArgumentError(
-            f"top and near choose a part of a graph of ops (dot, graphml); {form.value} has none"
-        )
+    _check_options(form, options)
     module, _, name = _WRITERS[form].partition(":")
     refuse_target(target)
     write: Callable[[Job, Path, ExportOptions], Exported | None] = getattr(
         importlib.import_module(f"tracebraid.api.exports.{module}"), name
     )
     return write(job, target, options) or Exported.of(target)
+
+
+def _check_options(form: ExportFormat, options: ExportOptions) -> None:
+    """Refuse what the format does not have.
+
+    Raises:
+        ArgumentError: names the formats that do, or the option that stands for it.
+    """
+    if not form.is_op_graph and (options.top is not None or options.near is not None):
+        raise ArgumentError(
+            f"top and near choose a part of a graph of ops (dot, graphml); {form.value} has none"
+        )
+    if form is not ExportFormat.CHAKRA and options.chakra is not None:
+        raise ArgumentError(
+            f"detail, steps, repeat, missing and simulator are options of chakra; {form.value} has none of them"
+        )
+    if form is ExportFormat.CHAKRA and options.rank is not None:
+        raise ArgumentError(
+            "a Chakra trace has all ranks, since collectives wait for them; choose some when the job is opened, and "
+            "let missing say what becomes of the others: shrink or replicate"
+        )
+    if form is ExportFormat.CHAKRA and options.step is not None:
+        raise ArgumentError("of a Chakra trace several steps can be chosen: by steps, such as 3 or 3..5")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from tracebraid.api.exports.chakra_options import ChakraOptions
 from tracebraid.api.job.readable_ranks import ask_ranks
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
@@ -31,6 +32,7 @@ class ExportOptions:
             None: all.
         near: of a graph of ops only those of this name, with what is in them, what encloses them, and what is an edge
             away; None: all.
+        chakra: how a Chakra trace is made, where that is the format; None: as by default.
         progress: is called with the share of the ranks that is read, 0 to 1; None: nobody asks.
     """
 
@@ -40,6 +42,7 @@ class ExportOptions:
     progress: Progress | None = None
     top: int | None = None
     near: str | None = None
+    chakra: ChakraOptions | None = None
 
     @property
     def step_names(self) -> list[str]:

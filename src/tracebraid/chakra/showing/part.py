@@ -10,7 +10,7 @@ from tracebraid.errors import ArgumentError
 from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
 from tracebraid.model.chakra.part import CHAKRA_EDGES, ChakraPart, DependencyKind, PartChoice
 
-__all__ = ["chosen_part"]
+__all__ = ["chosen_part", "whole_part"]
 
 _Bools = NDArray[np.bool_]
 _SHOWN = 8
@@ -41,6 +41,11 @@ def chosen_part(rank: ChakraRank, choice: PartChoice) -> ChakraPart:
             break
         chosen = reached
     return _part(rank, edges, chosen)
+
+
+def whole_part(rank: ChakraRank) -> ChakraPart:
+    """All nodes of a file, which may have none."""
+    return _part(rank, _edges(rank), np.ones(rank.nodes.height, dtype=np.bool_))
 
 
 def _part(rank: ChakraRank, edges: pl.DataFrame, chosen: _Bools) -> ChakraPart:

@@ -82,14 +82,14 @@ class FramedFile:
         rest, offset, first = b"", 0, 0
         for block in self.blocks():
             data = rest + block
-            starts, stops, at, length = _frames(data)
+            starts, stops, at, wrong = _frames(data, first == 0)
             if starts:
                 messages = Slices(np.array(starts, dtype=np.int64), np.array(stops, dtype=np.int64))
                 yield Batch(data, messages, offset, first)
             first += len(starts)
             rest, offset = data[at:], offset + at
-            if length > _MESSAGE_AT_MOST_BYTES:
-                self._ends_early(offset, rest, {"case": FindingCase.FRAME_LENGTH, "length": length})
+            if wrong is not None:
+                self._ends_early(offset, rest, {"case": FindingCase.FRAME_LENGTH, "length": wrong})
                 return
         if rest:
             self._ends_early(offset, rest, {"case": FindingCase.MESSAGE_CUT})
@@ -145,25 +145,28 @@ def _gathered(blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield bytes(pending)
 
 
-def _frames(data: bytes) -> tuple[list[int], list[int], int, int]:
-    """Where whole messages lie, where the first begins that is not whole, and the length that it should have."""
+def _frames(data: bytes, at_begin: bool) -> tuple[list[int], list[int], int, int | None]:
+    """Where whole messages lie, where the first begins that is not whole, and its length where that is a wrong one.
+
+    Only metadata may be empty: Chakra's tools read no further than to a length of 0, and damaged files end in zeros.
+    """
     starts: list[int] = []
     stops: list[int] = []
-    at, size, length = 0, len(data), 0
+    at, size = 0, len(data)
     while at < size:
         length, body = data[at], at + 1
         shift = 7
         while length >> shift:
             length &= (1 << shift) - 1
             if body >= size:
-                return starts, stops, at, 0
+                return starts, stops, at, None
             byte = data[body]
             body += 1
             length |= byte << shift
             shift += 7
             if shift > _LENGTH_AT_MOST_BITS:
                 break
-        if length > _MESSAGE_AT_MOST_BYTES:
+        if length > _MESSAGE_AT_MOST_BYTES or (length == 0 and (at or not at_begin)):
             return starts, stops, at, length
         stop = body + length
         if stop > size:
@@ -171,4 +174,4 @@ def _frames(data: bytes) -> tuple[list[int], list[int], int, int]:
         starts.append(body)
         stops.append(stop)
         at = stop
-    return starts, stops, at, length
+    return starts, stops, at, None

@@ -81,7 +81,9 @@ def code_names(numbers: pl.Series, codes: type[IntEnum]) -> pl.Series:
     for number in unique.to_list():
         known = number in codes.__members__.values()
         names.append(None if number is None else codes(number).name if known else str(number))
-    found: pl.Series = numbers.replace_strict(
-        unique, pl.Series(names, dtype=pl.String), return_dtype=pl.String
+    texts = pl.Series(names, dtype=pl.String)
+    # Of no rows at all the result would have the type of the numbers.
+    found: pl.Series = (
+        numbers.replace_strict(unique, texts, return_dtype=pl.String) if len(numbers) else texts
     )
     return found

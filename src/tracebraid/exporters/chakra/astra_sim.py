@@ -174,7 +174,10 @@ def _ranks_of_dimensions(ranks: int, network: Network) -> tuple[int, ...]:
         ArgumentError: they are not those of the job, or too few, or there are no dimensions.
     """
     if ranks < _LEAST_RANKS:
-        raise ArgumentError(f"ASTRA-sim simulates {_LEAST_RANKS} ranks at least, and this job has {ranks}")
+        raise ArgumentError(
+            f"ASTRA-sim simulates {_LEAST_RANKS} ranks at least, and this job has {ranks}: let more replicate it "
+            "(missing replicate, world size 2)"
+        )
     if network.is_measured:
         raise ArgumentError(f"ASTRA-sim needs a network with dimensions, and {network.name} has none")
     known = prod(dimension.ranks for dimension in network.dimensions if dimension.ranks is not None)

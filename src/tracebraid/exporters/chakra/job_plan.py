@@ -79,7 +79,7 @@ def _ordered(rows: pl.DataFrame, groups: GroupsOfRanks) -> pl.DataFrame:
     pairs = rows.filter(_is_pair() & pl.col("reason").is_null())
     # A send and its receive are two items, of which the second waits for the first.
     is_receive = (pl.col("type") == CollectiveType.RECEIVE.value) & pl.col("reason").is_null()
-    behind = rows.height + pl.col("item")
+    behind = pl.col("item").max() + 1 + pl.col("item")
     items = rows.select(pl.when(is_receive).then(behind).otherwise("item").fill_null(-1).alias("item"))
     dense = items.get_column("item").rank("dense").cast(pl.Int64) - 1
     rows = rows.with_columns(dense.alias("own_item"))

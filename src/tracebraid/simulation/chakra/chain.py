@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
 from tracebraid.model.answers.chakra import CHAKRA_RUN_CHAIN, ChainPart
@@ -60,15 +61,20 @@ def _links(happened: Happened) -> Iterator[tuple[int, int]]:
 
 
 def _parts(happened: Happened, rows: list[int]) -> tuple[list[str], list[str]]:
-    names = happened.nodes.table.get_column("name").cast(pl.String).gather(rows).fill_null("").to_list()
-    parts = []
-    for index, row in enumerate(rows):
-        if happened.is_communication[row]:
-            is_collective = happened.meet.group[row] >= 0
-            parts.append(ChainPart.COLLECTIVE if is_collective else ChainPart.MESSAGE)
-            names[index] = happened.kinds(happened.meet.group[row : row + 1] * 0 + row)[0]
-        elif happened.is_host[row]:
-            parts.append(ChainPart.HOST)
-        else:
-            parts.append(ChainPart.COMPUTE if happened.is_compute[row] else ChainPart.OTHER)
-    return [part.value for part in parts], names
+    """The part and the name of each row."""
+    at = np.array(rows, dtype=np.int64)
+    communicates, is_host, is_compute = (
+        part[at] for part in (happened.is_communication, happened.is_host, happened.is_compute)
+    )
+    names = (
+        happened.nodes.table.get_column("name").cast(pl.String).gather(rows).fill_null("").to_numpy().copy()
+    )
+    names[communicates] = happened.kinds(at[communicates])
+    parts = {
+        ChainPart.COLLECTIVE: communicates & (happened.meet.group[at] >= 0),
+        ChainPart.MESSAGE: communicates,
+        ChainPart.HOST: is_host,
+        ChainPart.COMPUTE: is_compute,
+    }
+    found = np.select(list(parts.values()), [part.value for part in parts], ChainPart.OTHER.value)
+    return found.tolist(), names.tolist()

@@ -56,10 +56,8 @@ def notes_of(nodes: RankNodes, networks: Sequence[Network], lanes: Lanes) -> tup
 def _mixes_groups(nodes: RankNodes) -> bool:
     """Whether some collectives name a group and others do not."""
     collectives = nodes.table.filter(pl.col("type") == int(NodeType.COMM_COLL_NODE))
-    return (
-        collectives.select(pl.col("pg_name").cast(pl.String).fill_null("").is_in(ALL_RANKS).n_unique()).item()
-        > 1
-    )
+    is_unnamed = collectives.get_column("pg_name").cast(pl.String).fill_null("").is_in(ALL_RANKS)
+    return bool(is_unnamed.any()) and not is_unnamed.all()
 
 
 def _has_streams(nodes: RankNodes) -> bool:

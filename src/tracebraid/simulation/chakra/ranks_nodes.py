@@ -133,7 +133,9 @@ def _pairs(path: str, rank: ChakraRank, deps: NodeDeps, ids: _Ints) -> tuple[_In
 
 def _joined(table: pl.DataFrame, paths: tuple[str, ...], before: _Ints, after: _Ints) -> RankNodes:
     count = table.height
-    key = np.unique(before * count + after)
+    # A data and a control dependency may be the same.
+    key = np.sort(before * count + after)
+    key = key[np.diff(key, prepend=-1) > 0]
     before, after = key // max(count, 1), key % max(count, 1)
     first = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(before, minlength=count), out=first[1:])

@@ -155,6 +155,38 @@ def test_on_the_host_the_range_of_the_backend_is_the_member() -> None:
     assert (row["in_bytes"], row["out_bytes"], row["group_ranks"]) == (32, 32, "[0,1]")
 
 
+@pytest.mark.parametrize(
+    ("groups", "asked", "peer"),
+    [
+        pytest.param({"0": [0, 1, 2, 3]}, 1, 1, id="the only group"),
+        pytest.param({"0": [0, 1, 2, 3], "7": [1, 3]}, 2, 2, id="only one group has that number"),
+        pytest.param({"0": [0, 1, 2, 3], "7": [0, 3]}, 0, 0, id="all groups agree"),
+        pytest.param({"0": [0, 1, 2, 3], "7": [1, 3]}, 0, None, id="groups disagree"),
+        pytest.param({"0": [0, 1, 2, 3]}, 3, None, id="itself"),
+        pytest.param({"0": [0, 1, 2, 3]}, 9, None, id="no such rank"),
+    ],
+)
+def test_peers_of_gloo_are_those_that_the_op_asked_for(
+    groups: dict[str, list[int]], asked: int, peer: int | None
+) -> None:
+    scene = Scene(rank=3, world_size=4, devices=())
+    scene.groups |= groups
+    host = scene.thread()
+    dims, types = [[[8]], [], [], []], ["TensorList", "", "Scalar", "Scalar"]
+    for op, name in (("c10d::send", "gloo:send"), ("c10d::recv_", "gloo:recv")):
+        with host.op(op, 5_000, dims=dims, types=types, concrete=["", "", str(asked), "0"]) as asking:
+            with host.annotation(name) as event:
+                host.spend(10_000)
+            event.args |= {"Input Dims": [[8]], "Input type": ["float"]}
+        # The op only asks: the range ends behind it.
+        asking.dur -= 8_000
+    # A range that no op around it asked for has no peer.
+    with host.annotation("gloo:send"):
+        host.spend(1_000)
+    found = members(scene.linked()).select("type", "source", "destination").rows()
+    assert found == [("send", 3, peer), ("recv", peer, 3), ("send", 3, None)]
+
+
 def test_gloo_beside_a_device_counts_too() -> None:
     scene = _scene()
     host, backend, stream = scene.thread(), scene.thread("pt_gloo_runner"), scene.stream(20)

@@ -163,6 +163,33 @@ def test_sends_to_a_rank_without_a_trace_are_alone_when_the_world_shrinks() -> N
     assert stuck_ranks(plan) == []
 
 
+def test_sends_of_the_host_meet_by_their_order_in_each_step() -> None:
+    job = MadeJob(2)
+    for _ in range(3):
+        send(job, 0, 1)
+        send(job, 1, 0)
+    for row in job.rows:
+        row |= {"device": "cpu", "stream": "1", "step": "ProfilerStep#1"}
+    plan = plan_of(job)
+    assert plan.counts == {"recv as COMM_RECV_NODE": 6, "send as COMM_SEND_NODE": 6}
+    assert stuck_ranks(plan) == []
+    job.rows[-1]["step"] = "ProfilerStep#2"
+    plan = plan_of(job)
+    assert plan.counts["alone.peer missing"] == 6
+
+
+def test_the_host_may_receive_before_it_sends_on_one_thread() -> None:
+    job = MadeJob(2)
+    send(job, 0, 1)
+    send(job, 1, 0)
+    for row in job.rows:
+        begun = job.begin if row["type"] == "recv" else job.begin + 2_000
+        row |= {"device": "cpu", "stream": "1", "start_ns": begun, "end_ns": begun + 50_000}
+    plan = plan_of(job)
+    assert plan.counts == {"recv as COMM_RECV_NODE": 2, "send as COMM_SEND_NODE": 2}
+    assert stuck_ranks(plan) == []
+
+
 def test_exchanges_of_a_whole_group_become_an_all_to_all_of_it() -> None:
     plan = plan_of(job_of("send_recv", "send_recv"))
     assert plan.counts == {"send_recv as ALL_TO_ALL": 8, "transfer not measured": 8}

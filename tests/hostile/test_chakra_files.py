@@ -1,0 +1,146 @@
+"""`.et` files that were cut, damaged or made to do harm are read for the rest, and say where they are wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import random
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests.property.test_chakra_wire import framed
+from tests.unit.chakra.wire.test_round_trip import RANK
+from tracebraid import Feeder, read_chakra
+from tracebraid.chakra.wire.messages import messages
+from tracebraid.chakra.wire.writing import rank_bytes
+from tracebraid.errors import InputError, NotATraceError
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.wire_format import bytes_field, number_field
+
+METADATA = b"\n\x050.0.4"
+NODE = messages().node(id=1, name="first", type=4).SerializeToString()
+GIB = 1 << 30
+
+
+def written(folder: Path, content: bytes, name: str = "a.0.et") -> Path:
+    (folder / name).write_bytes(content)
+    return folder / name
+
+
+def test_a_file_cut_at_any_byte_gives_all_nodes_before_the_cut(tmp_path: Path) -> None:
+    content = b"".join(rank_bytes(RANK))
+    ids = RANK.nodes["node_id"].to_list()
+    seen: set[int] = set()
+    for cut in range(len(content)):
+        path = written(tmp_path, content[:cut])
+        try:
+            found = read_chakra(path)
+        except NotATraceError:
+            assert not seen, "what begins with metadata is an .et file"
+            continue
+        count = found.nodes.height
+        assert found.nodes["node_id"].to_list() == ids[:count]
+        assert [finding.code for finding in found.findings] in ([], [FindingCode.TRUNCATED])
+        assert found.findings or cut in (len(framed([METADATA])), *_ends(content))
+        seen.add(count)
+    assert seen == {0, 1, 2}
+
+
+def _ends(content: bytes) -> list[int]:
+    ends, at = [], 0
+    while at < len(content):
+        size, shift = 0, 0
+        while True:
+            byte = content[at]
+            size |= (byte & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if byte < 0x80:
+                break
+        at += size
+        ends.append(at)
+    return ends
+
+
+@pytest.mark.parametrize("length", [1 << 27, 2 * GIB, (1 << 32) - 1, (1 << 63)])
+def test_a_huge_length_is_damage_and_takes_no_memory(tmp_path: Path, length: int) -> None:
+    content = framed([METADATA, NODE]) + number_field(0, length)[1:] + b"abc"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = read_chakra(written(tmp_path, content))
+    assert found.nodes["node_id"].to_list() == [1]
+    [finding] = found.findings
+    assert (finding.code, finding.where) == (FindingCode.TRUNCATED, f"byte {len(framed([METADATA, NODE]))}")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "kB"
+
+
+def test_a_small_gzip_file_that_unpacks_to_a_huge_message_takes_little_memory(tmp_path: Path) -> None:
+    bomb = framed([METADATA, NODE]) + number_field(0, 60 << 20)[1:] + bytes(300 << 20)
+    path = written(tmp_path, gzip.compress(bomb, 1), "a.0.et.gz")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = read_chakra(path)
+    assert found.nodes["node_id"].to_list()[0] == 1
+    assert found.findings
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2_000_000, "kB"
+
+
+def test_unknown_fields_and_versions_are_said_and_nothing_else_is_lost(tmp_path: Path) -> None:
+    attribute = bytes_field(1, b"rf_id") + number_field(9, 3) + number_field(50, 1)
+    node = NODE + number_field(77, 5) + bytes_field(10, attribute)
+    metadata = messages().metadata(version="9.9").SerializeToString() + number_field(12, 1)
+    found = read_chakra(written(tmp_path, framed([metadata, NODE, node])))
+    assert found.nodes["attributes"].to_list() == [None, '{"rf_id":3}']
+    assert {finding.code: finding.count for finding in found.findings} == {
+        FindingCode.CHAKRA_FIELDS_UNKNOWN: 2,
+        FindingCode.CHAKRA_VERSION_UNKNOWN: 1,
+    }
+
+
+def test_a_damaged_node_is_left_out_and_its_byte_is_named(tmp_path: Path) -> None:
+    content = framed([METADATA, NODE, b"\x0f\x0f", NODE])
+    found = read_chakra(written(tmp_path, content))
+    assert found.nodes["name"].to_list() == ["first", "first"]
+    [finding] = found.findings
+    at = content.index(b"\x0f\x0f")
+    assert (finding.code, finding.where, finding.count) == (
+        FindingCode.CHAKRA_NODE_UNREADABLE,
+        f"byte {at}",
+        1,
+    )
+
+
+def test_a_file_that_begins_with_a_node_keeps_it(tmp_path: Path) -> None:
+    found = read_chakra(written(tmp_path, framed([NODE, NODE])))
+    assert found.nodes.height == 2
+    assert [finding.code for finding in found.findings] == [FindingCode.CHAKRA_METADATA_MISSING]
+
+
+def test_times_beyond_the_range_are_left_out_and_counted(tmp_path: Path) -> None:
+    node = messages().node(id=2**64 - 1, duration_micros=2**63, start_time_micros=2**64 - 1)
+    found = read_chakra(written(tmp_path, framed([METADATA, node.SerializeToString()])))
+    assert found.nodes.row(0, named=True)["duration_micros"] is None
+    assert b"".join(rank_bytes(found)).count(b"\xff" * 9) == 1, "the id is written as it was"
+    assert {finding.code for finding in found.findings} == {FindingCode.CHAKRA_VALUE_LEFT_OUT}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_damage_raises_nothing_foreign(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    content = bytearray(b"".join(rank_bytes(RANK)))
+    for _ in range(chance.randint(1, 8)):
+        content[chance.randrange(len(content))] = chance.randrange(256)
+    path = written(tmp_path, bytes(content))
+    for reader in (read_chakra, lambda path: list(Feeder(path))):
+        with contextlib.suppress(InputError):
+            assert reader(path) is not None
+
+
+def test_a_node_of_many_small_fields_takes_time_in_proportion(tmp_path: Path) -> None:
+    """Dependencies that are not packed, an attribute of one name again and again, and a text of 10 MB."""
+    node = NODE + number_field(5, 3) * 300_000
+    node += bytes_field(10, bytes_field(1, b"comm_size") + number_field(9, 1)) * 50_000
+    node += bytes_field(8, bytes_field(1, b"v" * 10_000_000))
+    found = read_chakra(written(tmp_path, framed([METADATA, node])))
+    assert len(found.data_deps) == 300_000
+    assert found.nodes["comm_size"].to_list() == [1]
+    assert found.nodes["attributes"].to_list()[0].count("1") == 49_999
