@@ -150,7 +150,6 @@ if _TYPE_CHECKING:
     from tracebraid.model.cache_info import CacheInfo
     from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
     from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
-    from tracebraid.model.chakra.codes import CollectiveCommType
     from tracebraid.model.chakra.converted import ConvertedChakra, ConvertedCounts
     from tracebraid.model.chakra.lint import ChakraCheck, CheckedChakraRank, LintFinding, RankNode
     from tracebraid.model.chakra.lint_code import LintCode
@@ -210,7 +209,6 @@ __all__ = [
     "ChoiceReason",
     "ChosenIterations",
     "Comparison",
-    "ComputeLink",
     "ConvertedChakra",
     "ConvertedCounts",
     "Coverage",

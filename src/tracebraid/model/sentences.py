@@ -48,7 +48,7 @@ ORPHAN_REASONS: dict[OrphanReason, str] = {
 }
 
 ALONE_REASONS: dict[AloneReason, str] = {
-    AloneReason.ONE_RANK: "its group has one simulated rank",
+    AloneReason.SINGLE_RANK: "its group has one simulated rank",
     AloneReason.PEER_MISSING: "the other end of a send or receive is not simulated, or was not recorded",
     AloneReason.MEMBERS_MISSING: "not all simulated ranks of its group recorded it",
     AloneReason.DOUBTFUL: "its members are matched with too little confidence",
@@ -108,16 +108,10 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
         "calls launch work on a device, and the trace has no work of a device: the answers are the host's alone"
     ),
     _CODE.STEPS_CHOSEN: "of {all:,} steps and {events:,} events, this holds only what belongs to steps {steps}",
-    _CODE.CHAKRA_METADATA_MISSING: (
-        "it begins with a node, and has no metadata: simulators take the first message for metadata, and lose this node"
-    ),
+    _CODE.CHAKRA_METADATA_MISSING: "it begins with a node and no metadata: simulators lose this first node",
     _CODE.CHAKRA_NODE_UNREADABLE: "a message is no node of Chakra's, and is left out",
-    _CODE.CHAKRA_VERSION_UNKNOWN: (
-        "version {version!r} of Chakra's schema is not known; its nodes are read like those of a known one"
-    ),
-    _CODE.CHAKRA_FIELDS_UNKNOWN: (
-        "messages hold fields that Chakra's schema does not have, which are left out: another version wrote them"
-    ),
+    _CODE.CHAKRA_VERSION_UNKNOWN: "version {version!r} is not known; nodes are read like those of a known one",
+    _CODE.CHAKRA_FIELDS_UNKNOWN: "fields that Chakra's schema does not have are left out: another version wrote them",
     _CODE.CHAKRA_VALUE_LEFT_OUT: "{column} of nodes is beyond 64 bits with a sign, and is left out",
     _CODE.STORE_DAMAGED: "{problem}",
     _CODE.STORE_UNLINKED: "rank {rank} is packed without links to its Execution Trace: {problem}",
@@ -254,7 +248,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
         "the traces do not say which ranks a process group has: it is taken to have all {world} where all traces take "
         "part, else those that do"
     ),
-    _CODE.CHAKRA_ONE_RANK: (
+    _CODE.CHAKRA_SINGLE_RANK: (
         "only rank {rank} is simulated, and communicates with nobody; --missing replicate simulates the others, too"
     ),
     _CODE.CHAKRA_NO_COMMUNICATION: (
@@ -360,10 +354,7 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     + _NOT_KNOWN,
     _CASE.COMPILING: "torch.compile was compiling inside the window",
     _CASE.FILE_ABSENT: "{name} is not there",
-    _CASE.FRAME_LENGTH: (
-        "here a message should be {length:,} bytes long, which none is: the file is damaged, and what follows is not "
-        "read; write it again"
-    ),
+    _CASE.FRAME_LENGTH: "no message is {length:,} bytes long: the file is damaged from here on; write it again",
     _CASE.MESSAGE_CUT: "the file ends within a message: it was cut off; write it again",
     _CASE.METRIC_NAME_TAKEN: "the metric of the entry point {entry} is left out: another is called {name}, too",
 }

@@ -107,7 +107,7 @@ class WriteRank:
     def _nodes(self, graph: RankGraph, costs: pl.DataFrame, planned: PlannedRank) -> ChakraRank:
         communication = self.plan.communication_of(planned.rank)
         begins_ns = self.begins_ns.get(planned.source)
-        rank = rank_nodes(graph, communication, self.options.detail, begins_ns)
+        rank = rank_nodes(graph, communication, self.options.nodes, begins_ns)
         rank = replace(rank, rank=planned.rank, attributes=(*self._attributes(planned), *rank.attributes))
         rank = replace(rank, nodes=with_costs(rank.nodes, graph, costs))
         if self.options.dialect is Dialect.ASTRA_SIM:
@@ -119,7 +119,7 @@ class WriteRank:
     def _attributes(self, planned: PlannedRank) -> tuple[tuple[str, AttributeValue], ...]:
         return (
             ("exporter", f"tracebraid {__version__}"),
-            ("detail", self.options.detail.value),
+            ("detail", self.options.nodes.value),
             ("rank", planned.rank),
             ("world_rank", planned.world_rank),
             ("source_rank", planned.source),
