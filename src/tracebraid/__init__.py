@@ -209,7 +209,6 @@ __all__ = [
     "ChoiceReason",
     "ChosenIterations",
     "Comparison",
-    "ComputeLink",
     "ConvertedChakra",
     "ConvertedCounts",
     "Coverage",

@@ -80,7 +80,11 @@ def test_a_command_says_and_writes_the_same(command: str, devices: Path, tmp_pat
     [
         *("summary PATH --json", "report PATH --json", "advise PATH --json", "metrics PATH --json"),
         *("export PATH --to perfetto -o out", "export PATH --to parquet -o out", "link PATH -o out --json"),
-        *("critical-path PATH --json", "diff PATH PATH --json"),
+        *(
+            "critical-path PATH --json",
+            "diff PATH PATH --json",
+            "export PATH --to chakra --missing shrink -o out",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_left_out_alike(command: str, faulty: Path, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def convert_chakra(
     *,
     dialect: Dialect | str = Dialect.CHAKRA,
     prefix: str = "job",
+    overwrite: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> ConvertedChakra:
     """Convert ET+ JSON, of Tracebraid, of Chakra's chakra_trace_link or of trace_link, to `.et` files.
@@ -56,6 +57,7 @@ def convert_chakra(
         out: of one rank, the new file, such as `job.0.et`; of several, the new folder.
         dialect: "astra-sim": collectives that ASTRA-sim does not run become such as move the same bytes.
         prefix: of the files in the folder.
+        overwrite: of one rank, whether a file that is there is replaced.
         progress: called with the share that is done, 0 to 1.
 
     Raises:
@@ -71,8 +73,9 @@ def convert_chakra(
     if isinstance(dialect, str) and dialect not in names:
         raise ArgumentError(f"no dialect {dialect!r} is known; known: {', '.join(names)}")
     files, target = _files(paths), Path(out)
-    if len(files) == 1 and target.suffix.lower() in (".et", ".gz"):
-        return _single_file(files[0], target, Dialect(dialect))
+    is_file = len(files) == 1 and not (isinstance(paths, str | Path) and Path(paths).is_dir())
+    if is_file and not target.is_dir():
+        return _single_file(files[0], target, Dialect(dialect), overwrite)
     return _folder(_Steps(files, Dialect(dialect), progress), target, prefix)
 
 
@@ -93,10 +96,10 @@ def _files(paths: str | Path | Sequence[str | Path]) -> list[_File]:
     return [_File(rank, number, name) for rank, (number, name) in enumerate(ordered)]
 
 
-def _single_file(file: _File, target: Path, dialect: Dialect) -> ConvertedChakra:
+def _single_file(file: _File, target: Path, dialect: Dialect, overwrite: bool) -> ConvertedChakra:
     et_plus = read_et_plus(file.path)
     converted = convert_rank(et_plus, rank_in_name(target.name) or 0, dialect)
-    write_rank(target, with_group_number(converted.rank))
+    write_rank(target, with_group_number(converted.rank), overwrite)
     return ConvertedChakra((target,), None, (converted.counts,), et_plus.findings)
 
 

@@ -151,7 +151,7 @@ def _write_beside(folder: Path, wanted: ChakraOptions, plan: JobPlan, files: Seq
     facts = {
         "format": "chakra",
         "written_by": f"tracebraid {__version__}",
-        "detail": wanted.detail.value,
+        "detail": wanted.nodes.value,
         "steps": wanted.steps,
         "repeat": wanted.repeat,
         **plan.facts(),

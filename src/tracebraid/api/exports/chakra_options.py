@@ -16,7 +16,8 @@ class ChakraOptions:
     """What of a job becomes a Chakra trace.
 
     Args:
-        detail: how much of a rank becomes nodes.
+        detail: how much of a rank becomes nodes; None: `merged` where `simulator` is given, for ASTRA-sim has one
+            compute lane for each rank, else `full`.
         steps: only these: numbers, ranges or names, such as `3..5,8`; None: all of the traces.
         repeat: how many times the nodes are there, one after the other; 1 or more.
         missing: what becomes of ranks of the world that have no trace.
@@ -28,7 +29,7 @@ class ChakraOptions:
         ArgumentError: `repeat` is less than 1, or there is no such simulator.
     """
 
-    detail: Detail = Detail.FULL
+    detail: Detail | None = None
     steps: str | None = None
     repeat: int = 1
     missing: MissingRanks = MissingRanks.REFUSE
@@ -42,6 +43,11 @@ class ChakraOptions:
             raise ArgumentError(
                 f"there is no simulator {self.simulator!r} that files are known for; give {Dialect.ASTRA_SIM.value}"
             )
+
+    @property
+    def nodes(self) -> Detail:
+        """How much of a rank becomes nodes."""
+        return self.detail or (Detail.FULL if self.simulator is None else Detail.MERGED)
 
     @property
     def dialect(self) -> Dialect:

@@ -105,7 +105,7 @@ class WriteRank:
     def _nodes(self, graph: RankGraph, planned: PlannedRank) -> ChakraRank:
         communication = self.plan.communication_of(planned.rank)
         begins_ns = self.begins_ns.get(planned.source)
-        rank = rank_nodes(graph, communication, self.options.detail, begins_ns)
+        rank = rank_nodes(graph, communication, self.options.nodes, begins_ns)
         rank = replace(rank, rank=planned.rank, attributes=(*self._attributes(planned), *rank.attributes))
         if self.options.dialect is Dialect.ASTRA_SIM:
             rank = for_astra_sim(rank)
@@ -116,7 +116,7 @@ class WriteRank:
     def _attributes(self, planned: PlannedRank) -> tuple[tuple[str, AttributeValue], ...]:
         return (
             ("exporter", f"tracebraid {__version__}"),
-            ("detail", self.options.detail.value),
+            ("detail", self.options.nodes.value),
             ("rank", planned.rank),
             ("world_rank", planned.world_rank),
             ("source_rank", planned.source),

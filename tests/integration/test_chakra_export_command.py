@@ -1,0 +1,160 @@
+"""`tracebraid export --to chakra` from the outside: what is written, what is refused, and what the files then say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import tracebraid
+from tests.builders import Json, call, kernel, kineto_text, op, write
+from tests.integration.command import fail, run, run_process, succeed
+from tracebraid.api.exports.chakra import EXPORT_FACTS, SIMULATOR_FOLDER
+from tracebraid.chakra.wire.reading import read_rank
+from tracebraid.model.chakra.codes import Detail, MissingRanks
+
+_STEPS = [
+    *(op(f"ProfilerStep#{number}", 100 * number, 100, cat="user_annotation") for number in (1, 2, 3)),
+    *(op("aten::mm", 100 * number + 10, 50) for number in (1, 2, 3)),
+    *(call("cudaLaunchKernel", 100 * number + 20, 5, number) for number in (1, 2, 3)),
+    *(kernel("gemm", 100 * number + 40, 30, number) for number in (1, 2, 3)),
+]
+"""Three steps of a rank that communicates with nobody."""
+
+
+@pytest.fixture
+def single(tmp_path: Path) -> Path:
+    """A job of one rank."""
+    return _trace(tmp_path / "one", 0, 1)
+
+
+def _job_of(folder: Path, *worlds: int) -> Path:
+    for rank, world in enumerate(worlds):
+        _trace(folder, rank, world)
+    return folder
+
+
+def _trace(folder: Path, rank: int, world: int, events: Sequence[Json] = tuple(_STEPS)) -> Path:
+    folder.mkdir(exist_ok=True)
+    header = {"distributedInfo": {"rank": rank, "world_size": world}}
+    return write(folder / f"kineto_trace_{rank}.json", kineto_text(list(events), header))
+
+
+def test_the_demo_becomes_a_folder_that_simulators_run(demo: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = run_process("export", demo, "--to", "chakra", "-o", out, "--simulator", "astra-sim")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "nodes in 9 files" in done.stderr
+    facts = json.loads((out / EXPORT_FACTS).read_bytes())
+    assert (facts["detail"], facts["world_size"], facts["dialect"]) == ("merged", 2, "astra-sim")
+    for file in facts["files"]:
+        rank = read_rank(out / file["file"])
+        assert (rank.nodes.height, len(rank.data_deps)) == (file["nodes"], file["dependencies"])
+        assert dict(rank.attributes)["world_size"] == 2
+        counts = dict(rank.nodes.get_column("kind").value_counts().iter_rows())
+        assert counts == {kind: each["nodes"] for kind, each in file["kinds"].items()}
+    assert (out / SIMULATOR_FOLDER / "run.sh").stat().st_mode & 0o111
+    assert succeed("chakra", "check", out)
+
+
+def test_a_store_gives_the_same_files(tmp_path: Path) -> None:
+    job, store = _job_of(tmp_path / "two", 2, 2), tmp_path / "two.tbstore"
+    run("pack", job, "-o", store)
+    for detail in Detail:
+        found = []
+        for source in (job, store):
+            out = tmp_path / f"{detail.value} {source.name}"
+            assert (
+                run("export", source, "--to", "chakra", "-o", out, "--detail", detail.value).returncode == 0
+            )
+            found.append({path.name: path.read_bytes() for path in out.iterdir()})
+        assert found[0] == found[1]
+        assert {"job.0.et", "job.1.et"} < set(found[0])
+
+
+def test_steps_are_chosen_and_repeated(single: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = tracebraid.ChakraOptions(Detail.DEVICE, steps="2..3", repeat=2)
+    job = tracebraid.open(single)
+    done = tracebraid.export(job, out, "chakra", tracebraid.ExportOptions(chakra=options))
+    nodes = read_rank(out / "job.0.et").nodes.with_columns(pl.col("step", "name").cast(pl.String))
+    assert done.rows == nodes.height
+    assert nodes.filter(pl.col("name") == "gemm").get_column("step").to_list() == [
+        *("ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#2 (2)", "ProfilerStep#3 (2)")
+    ]
+
+
+def test_ranks_without_a_trace_are_refused_left_out_or_replicated(tmp_path: Path) -> None:
+    job = tracebraid.open(_job_of(tmp_path / "two", 4, 4))
+    with pytest.raises(tracebraid.InputError, match="2, 3"):
+        tracebraid.export(job, tmp_path / "refused", "chakra")
+    for missing, ranks in ((MissingRanks.SHRINK, 2), (MissingRanks.REPLICATE, 4)):
+        options = tracebraid.ExportOptions(chakra=tracebraid.ChakraOptions(missing=missing))
+        tracebraid.export(job, tmp_path / missing.value, "chakra", options)
+        found = sorted(path.name for path in (tmp_path / missing.value).glob("*.et"))
+        assert found == [f"job.{rank}.et" for rank in range(ranks)]
+        sources = [
+            dict(read_rank(tmp_path / missing.value / name).attributes)["source_rank"] for name in found
+        ]
+        assert sources == [0, 1, 0, 1][:ranks]
+    assert not (tmp_path / "refused").exists()
+
+
+def test_a_rank_that_cannot_be_read_is_missing(tmp_path: Path) -> None:
+    folder = _job_of(tmp_path / "two", 2, 2)
+    (folder / "kineto_trace_1.json").write_bytes(b'{"traceEvents": 5}')
+    assert "rank" in fail("export", folder, "--to", "chakra", "-o", tmp_path / "out")
+    done = run("export", folder, "--to", "chakra", "-o", tmp_path / "out", "--missing", "shrink")
+    assert (done.returncode, "kineto_trace_1.json" in done.stderr) == (1, True)
+    assert [path.name for path in (tmp_path / "out").glob("*.et")] == ["job.0.et"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--to csv -o out --detail full", "--detail is an option of --to chakra"),
+        ("--to perfetto -o out --world-size 4", "--world-size is an option of --to chakra"),
+        ("--to chakra -o out --rank 0", "has all ranks"),
+        ("--to chakra -o out --step 1", "by steps, such as 3 or 3..5"),
+        ("--to chakra -o out --steps 7..9", "there is no step 7; there are: ProfilerStep#1"),
+        ("--to chakra -o out --steps mine", "there is no step mine; there are: ProfilerStep#1"),
+        ("--to chakra -o out --steps 3..1", "ends before it begins"),
+        ("--to chakra -o out --repeat 0", "--repeat"),
+        ("--to chakra -o out.csv", "a file for each rank"),
+        ("--to chakra -o out --top 3", "top and near"),
+        ("--to chakra -o out --simulator other", "astra-sim"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    options: str, said: str, single: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("export", single, *options.split(), COLUMNS="200")
+    assert (done.returncode, said in done.stderr) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_options_in_python_are_checked(single: Path, tmp_path: Path) -> None:
+    with pytest.raises(tracebraid.ArgumentError, match="give 1 or more"):
+        tracebraid.ChakraOptions(repeat=0)
+    with pytest.raises(tracebraid.ArgumentError, match="no simulator 'other'"):
+        tracebraid.ChakraOptions(simulator="other")
+    options = tracebraid.ExportOptions(chakra=tracebraid.ChakraOptions())
+    with pytest.raises(tracebraid.ArgumentError, match="options of chakra"):
+        tracebraid.export(tracebraid.open(single), tmp_path / "out", "csv", options)
+
+
+def test_a_trace_in_which_nothing_happens_is_named(tmp_path: Path) -> None:
+    path = _trace(tmp_path / "empty", 0, 1, ())
+    said = fail("export", path, "--to", "chakra", "-o", tmp_path / "out")
+    assert "kineto_trace_0.json" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_there_is_not_written_to(single: Path, tmp_path: Path) -> None:
+    shutil.copytree(single.parent, tmp_path / "out")
+    assert "there already" in fail("export", single, "--to", "chakra", "-o", tmp_path / "out")
