@@ -28,7 +28,7 @@ HOMES = {
     "tracebraid.api.chakra.converting": "convert_chakra",
     "tracebraid.api.chakra.counting": "chakra_stats",
     "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
-    "tracebraid.api.chakra.generating": ("GeneratedChakra accelerator generate_chakra links_of_text"),
+    "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
     "tracebraid.api.chakra.json_text": "chakra_from_json chakra_to_json",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
     "tracebraid.api.chakra.showing": "ShownChakra show_chakra",
