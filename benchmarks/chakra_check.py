@@ -69,11 +69,10 @@ def measured(call: str, job: Path, small: Path, rounds: int) -> tuple[float, flo
     found = []
     for _ in range(rounds):
         command = [sys.executable, "-c", _MEASURE.format(call=call), str(job), str(small)]
-        seconds, kilobytes = subprocess.run(
-            command, capture_output=True, text=True, check=True
-        ).stdout.split()
-        found.append((float(seconds), float(kilobytes) / 1024))
-    return median(seconds for seconds, _ in found), max(megabytes for _, megabytes in found)
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found.append([float(number) for number in done.stdout.split()])
+    seconds, processor, kilobytes = zip(*found, strict=True)
+    return median(seconds), median(processor), max(kilobytes) / 1024
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -30,6 +30,7 @@ EXCEPTIONS: set[str] = {
     "pack.pack",
     "packing.pack",
     "report.report",
+    "run.run",
     "show.show",
     "sql.sql",
     "summary.summary",

@@ -17,7 +17,7 @@ from tracebraid.model.chakra.part import ChakraPart
 
 __all__ = ["Box", "Layout", "layout_of"]
 
-_SIDE_BY_SIDE = 3
+_ABREAST = 3
 """Nodes of a layer and lane in a row."""
 
 _LaneKey = tuple[int, int, str]
@@ -69,8 +69,8 @@ def layout_of(part: ChakraPart) -> Layout:
     widths = dict.fromkeys(keys, 0)
     heights: dict[int, int] = defaultdict(int)
     for (layer, key), members in cells.items():
-        widths[key] = max(widths[key], min(len(members), _SIDE_BY_SIDE))
-        heights[layer] = max(heights[layer], -(-len(members) // _SIDE_BY_SIDE))
+        widths[key] = max(widths[key], min(len(members), _ABREAST))
+        heights[layer] = max(heights[layer], -(-len(members) // _ABREAST))
     first_column, first_row = (
         _starts([widths[key] for key in keys]),
         _starts([heights[n] for n in sorted(heights)]),
@@ -80,7 +80,7 @@ def layout_of(part: ChakraPart) -> Layout:
     for (layer, key), members in cells.items():
         lane = keys.index(key)
         for position, node_id in enumerate(members):
-            down, right = divmod(position, _SIDE_BY_SIDE)
+            down, right = divmod(position, _ABREAST)
             boxes[node_id] = Box(node_id, first_column[lane] + right, row_of_layer[layer] + down, lane)
     lanes = [(key[2], column) for key, column in zip(keys, first_column, strict=False)]
     return Layout(boxes, lanes, first_column[-1], first_row[-1])
