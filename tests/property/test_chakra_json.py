@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from tests.property.test_chakra_wire import attributes, framed, nodes
 from tracebraid.chakra.as_json.from_json import frames_of_json
+from tracebraid.chakra.as_json.message_json import json_of
+from tracebraid.chakra.as_json.plain_members import plain_bytes
+from tracebraid.chakra.as_json.plain_nodes import plain_nodes
 from tracebraid.chakra.as_json.to_json import JsonForm, chunks_of
 from tracebraid.chakra.wire.frames import FramedFile
 from tracebraid.chakra.wire.messages import messages
@@ -39,6 +42,12 @@ def test_messages_come_back_as_the_same_bytes(
 ) -> None:
     metadata = messages().metadata(version="0.0.4", attr=of_file)
     content = framed([message.SerializeToString() for message in (metadata, *written)])
+    for batch in FramedFile(MemoryFile("a.0.et", content), None).batches():
+        texts = plain_nodes(batch.data, batch.messages)[1:]
+        expected = [json_of(messages().node, node.SerializeToString()).decode() for node in written]
+        assert [text or "" for text in texts] == [
+            known if text else "" for text, known in zip(texts, expected, strict=True)
+        ]
     assert back(as_json(content, form), block_bytes) == content
 
 
@@ -101,3 +110,37 @@ def test_a_document_that_was_formatted_anew_comes_back() -> None:
     assert set(document) == {"metadata", "nodes"}
     for indent in (None, 1, 4):
         assert back(json.dumps(document, indent=indent).encode(), 7) == content
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"id": "1_0"},
+        {"id": " 7"},
+        {"id": "-1"},
+        {"id": 2**64},
+        {"dataDeps": "12"},
+        {"name": 7},
+        {"type": "COMPUTE"},
+        {"attr": [{"name": "a", "int64Val": True}]},
+        {"attr": [{"name": "a", "boolVal": 1}]},
+        {"attr": [{"name": "a", "int32Val": 2**31}]},
+        {"attr": [{"name": "a", "kind": "1"}]},
+        {"attr": {"name": "a", "int64Val": "1"}},
+        {"attr": [["name", "int64Val"]]},
+        {"inputs": {"values": 7}},
+        {"inputs": []},
+    ],
+)
+def test_members_with_values_of_other_types_are_refused_as_protobuf_refuses_them(
+    members: dict[str, Any],
+) -> None:
+    assert plain_bytes(dict(members)) is None
+    text = b"{}" + json.dumps({"name": "x", **members}).encode()
+    try:
+        expected = messages().of_json({"name": "x", **members}, messages().node()).SerializeToString()
+    except (messages().json_error, AttributeError):
+        with pytest.raises(NotATraceError):
+            back(text, 100)
+    else:
+        assert back(text, 100) == framed([b"", expected])

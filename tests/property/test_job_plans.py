@@ -90,7 +90,7 @@ def test_a_program_that_ends_ends_in_its_plan_in_its_own_order(
     assert stuck_ranks(plan) == []
     assert disagreements(plan) == []
     assert plan.communication.height == len(job.rows)
-    assert not [name for name in plan.counts if name.startswith("alone") and name != "alone.one rank"]
+    assert not [name for name in plan.counts if name.startswith("alone") and name != "alone.single rank"]
     truth = pl.DataFrame(job.rows).select("rank", "event_id", "start_ns", "end_ns")
     rows = plan.communication.join(truth, on=["rank", "event_id"], how="left").sort("rank", "order")
     for _, own in rows.group_by("rank"):

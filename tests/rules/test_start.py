@@ -93,10 +93,12 @@ def test_every_command_is_in_the_list() -> None:
     shared = {
         "__init__",
         "analysis_question",
+        "chakra_choices",
         "commands",
         "job_options",
         "main",
         "matching",
+        "option_members",
         "output",
         "ranks",
         "ranks_of_graph",

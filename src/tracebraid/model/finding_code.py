@@ -128,7 +128,7 @@ class FindingCode(str, Enum):
     CHAKRA_WORLD_SHRUNK = "chakra-world-shrunk"
     CHAKRA_RANKS_REPLICATED = "chakra-ranks-replicated"
     CHAKRA_GROUP_ASSUMED = "chakra-group-assumed"
-    CHAKRA_ONE_RANK = "chakra-one-rank"
+    CHAKRA_SINGLE_RANK = "chakra-single-rank"
     CHAKRA_NO_COMMUNICATION = "chakra-no-communication"
     CHAKRA_COMMUNICATION_ALONE = "chakra-communication-alone"
     CHAKRA_SIZE_UNKNOWN = "chakra-size-unknown"

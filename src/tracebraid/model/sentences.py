@@ -48,7 +48,7 @@ ORPHAN_REASONS: dict[OrphanReason, str] = {
 }
 
 ALONE_REASONS: dict[AloneReason, str] = {
-    AloneReason.ONE_RANK: "its group has one simulated rank",
+    AloneReason.SINGLE_RANK: "its group has one simulated rank",
     AloneReason.PEER_MISSING: "the other end of a send or receive is not simulated, or was not recorded",
     AloneReason.MEMBERS_MISSING: "not all simulated ranks of its group recorded it",
     AloneReason.DOUBTFUL: "its members are matched with too little confidence",
@@ -248,7 +248,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
         "the traces do not say which ranks a process group has: it is taken to have all {world} where all traces take "
         "part, else those that do"
     ),
-    _CODE.CHAKRA_ONE_RANK: (
+    _CODE.CHAKRA_SINGLE_RANK: (
         "only rank {rank} is simulated, and communicates with nobody; --missing replicate simulates the others, too"
     ),
     _CODE.CHAKRA_NO_COMMUNICATION: (

@@ -243,7 +243,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         _WARNING,
         "Capture with a newer PyTorch, whose traces list the ranks of each group",
     ),
-    _CODE.CHAKRA_ONE_RANK: (_WARNING, "Give --missing replicate, or the traces of several ranks"),
+    _CODE.CHAKRA_SINGLE_RANK: (_WARNING, "Give --missing replicate, or the traces of several ranks"),
     _CODE.CHAKRA_NO_COMMUNICATION: (_WARNING, "Capture a step in which the ranks communicate, if they do"),
     _CODE.CHAKRA_COMMUNICATION_ALONE: (
         _WARNING,

@@ -7,6 +7,7 @@ from typing import Any
 
 from tracebraid.chakra.as_json.json_values import json_objects
 from tracebraid.chakra.as_json.message_json import METADATA_MEMBERS, bytes_of
+from tracebraid.chakra.as_json.plain_members import plain_bytes
 from tracebraid.chakra.wire.messages import messages
 from tracebraid.errors import ArgumentError, NotATraceError
 from tracebraid.wire_format import length_delimited
@@ -42,4 +43,7 @@ def frames_of_json(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _content(members: dict[str, Any], is_metadata: bool) -> bytes:
-    return bytes_of(messages().metadata if is_metadata else messages().node, members)
+    if is_metadata:
+        return bytes_of(messages().metadata, members)
+    content = plain_bytes(members)
+    return bytes_of(messages().node, members) if content is None else content

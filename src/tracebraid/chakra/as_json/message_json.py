@@ -60,7 +60,7 @@ def bytes_of(kind: Any, members: dict[str, Any]) -> bytes:
             return content
         kept = base64.b64decode(wire, validate=True)
         said = members_of(kind, kept)
-    except (messages().json_error, ValueError, TypeError, binascii.Error) as error:
+    except (messages().json_error, ValueError, TypeError, AttributeError, binascii.Error) as error:
         raise ArgumentError(f"it is no message of Chakra's: {error}") from None
     said.pop(WIRE, None)
     if said != messages().to_json(message):

@@ -9,6 +9,7 @@ from enum import Enum
 import msgspec
 
 from tracebraid.chakra.as_json.message_json import METADATA_MEMBERS, WIRE, json_of, members_of
+from tracebraid.chakra.as_json.plain_nodes import plain_nodes
 from tracebraid.chakra.wire.frames import EXPECTED, Batch, FramedFile
 from tracebraid.chakra.wire.messages import messages
 from tracebraid.errors import NotATraceError
@@ -60,9 +61,10 @@ def chunks_of(file: FramedFile, form: JsonForm) -> Iterator[bytes]:
 
 
 def _texts(batch: Batch) -> Iterator[bytes]:
-    node = messages().node
-    for start, stop in zip(batch.messages.start.tolist(), batch.messages.stop.tolist(), strict=True):
-        yield json_of(node, batch.data[start:stop])
+    starts, stops = batch.messages.start.tolist(), batch.messages.stop.tolist()
+    texts = plain_nodes(batch.data, batch.messages)
+    for text, start, stop in zip(texts, starts, stops, strict=True):
+        yield text.encode() if text is not None else json_of(messages().node, batch.data[start:stop])
 
 
 def _head(file: FramedFile, batch: Batch) -> bytes | None:

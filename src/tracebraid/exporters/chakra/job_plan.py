@@ -121,7 +121,7 @@ def _mapped(rows: pl.DataFrame, dialect: Dialect) -> pl.DataFrame:
     ]
     own = size_of_rule()
     rows = rows.with_columns(own.alias("own_size")).with_columns(
-        (pl.col("own_size").n_unique().over("item") > 1).alias("sizes_differ") & together, *most
+        (pl.col("own_size").drop_nulls().n_unique().over("item") > 1).alias("sizes_differ") & together, *most
     )
     is_send = pl.col("type") == CollectiveType.SEND.value
     pair = (

@@ -78,7 +78,7 @@ def _of_ranks(plan: JobPlan, world: TracedWorld) -> Iterator[Finding]:
     if assumed and len(plan.ranks) > 1:
         yield Finding.of(FindingCode.CHAKRA_GROUP_ASSUMED, world.path, count=len(assumed), world=world.size)
     if len(plan.ranks) == 1:
-        yield Finding.of(FindingCode.CHAKRA_ONE_RANK, world.path, rank=plan.ranks[0].world_rank)
+        yield Finding.of(FindingCode.CHAKRA_SINGLE_RANK, world.path, rank=plan.ranks[0].world_rank)
     if plan.communication.is_empty() and len(plan.ranks) > 1:
         yield Finding.of(FindingCode.CHAKRA_NO_COMMUNICATION, world.path)
 
@@ -87,7 +87,7 @@ def _of_rows(plan: JobPlan, world: TracedWorld, rows: pl.DataFrame) -> Iterator[
     reasons = rows.filter(pl.col("reason").is_not_null())
     for reason in AloneReason:
         own = reasons.filter(pl.col("reason") == reason.value)
-        if own.height and reason is not AloneReason.ONE_RANK:
+        if own.height and reason is not AloneReason.SINGLE_RANK:
             code = FindingCode.CHAKRA_COMMUNICATION_ALONE
             yield Finding.of(code, world.path, _where(own), own.height, reason=reason)
     unknown = _size_unknown(rows)

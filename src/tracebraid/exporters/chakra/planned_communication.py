@@ -110,7 +110,7 @@ def _with_reasons(rows: pl.DataFrame, groups: GroupsOfRanks) -> pl.DataFrame:
     is_open = pl.col("reason").is_null()
     reasons = (
         (is_open & _IS_PAIR & lacks_peer, AloneReason.PEER_MISSING),
-        (is_open & ~_IS_PAIR & (size == 1).fill_null(value=False), AloneReason.ONE_RANK),
+        (is_open & ~_IS_PAIR & (size == 1).fill_null(value=False), AloneReason.SINGLE_RANK),
         (is_open & ~_IS_PAIR & (size.is_null() | (there != size) | twice), AloneReason.MEMBERS_MISSING),
         (is_open & ~_IS_PAIR & (kinds != 1), AloneReason.TYPES_DIFFER),
     )

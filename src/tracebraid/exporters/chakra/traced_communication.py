@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from tracebraid.exporters.chakra.met_by_order import met_by_order
 from tracebraid.exporters.chakra.met_on_host import PAIRED, with_met_on_host
 from tracebraid.exporters.chakra.traced_groups import TracedGroup
 from tracebraid.model.chakra.codes import AloneReason
@@ -88,7 +89,10 @@ def traced_communication(
     if options.steps is not None:
         rows = rows.filter(pl.col("step").is_in(list(options.steps)).fill_null(value=False))
     rows = with_met_on_host(rows)
-    numbers = pl.concat([_of_pairs(rows), _of_groups(rows, groups), _of_exchanges(rows, groups)])
+    numbers = pl.concat([_of_pairs(rows), _of_groups(rows, groups)])
+    open_ = rows.join(numbers, on="row", how="anti").with_columns(_participants(groups))
+    listed = [origin for origin, group in enumerate(groups) if group.is_listed]
+    numbers = pl.concat([numbers, met_by_order(open_, listed)])
     found = rows.join(numbers, on="row", how="left", maintain_order="left")
     return found.with_columns(_reason().alias("reason"))
 
@@ -181,31 +185,6 @@ def _of_groups(rows: pl.DataFrame, groups: Sequence[TracedGroup]) -> pl.DataFram
     return pl.concat([_numbers(joined), _numbers(single)])
 
 
-def _of_exchanges(rows: pl.DataFrame, groups: Sequence[TracedGroup]) -> pl.DataFrame:
-    """Exchanges that nothing matched, in groups of which all ranks have equally many: by their order.
-
-    Their numbers follow those that matching gave.
-    """
-    open_ = rows.filter(
-        (pl.col("type") == _EXCHANGE) & pl.col("collective").is_null() & ~pl.col("is_doubtful")
-    )
-    open_ = open_.with_columns(_participants(groups)).filter(pl.col("participants") > 1)
-    counts = open_.group_by("origin", "source").agg(pl.len().alias("count"), pl.col("participants").first())
-    equal = (
-        counts.group_by("origin")
-        .agg(
-            pl.col("count").n_unique().alias("counts"),
-            pl.len().alias("ranks"),
-            pl.col("participants").first(),
-        )
-        .filter((pl.col("counts") == 1) & (pl.col("ranks") == pl.col("participants")))
-    )
-    found = open_.join(equal.select("origin"), on="origin", how="semi").sort("source", "start_ns", "event_id")
-    return _numbers(
-        found.with_columns((pl.int_range(pl.len()).over("origin", "source") + _BEHIND).alias("number"))
-    )
-
-
 def _participants(groups: Sequence[TracedGroup]) -> pl.Expr:
     counts = {origin: len(group.participants) for origin, group in enumerate(groups)}
     return pl.col("origin").replace_strict(counts, default=1, return_dtype=pl.Int64).alias("participants")
@@ -227,7 +206,3 @@ def _reason() -> pl.Expr:
         .when(pl.col("type").is_null())
         .then(pl.lit(AloneReason.UNKNOWN_TYPE.value))
     )
-
-
-_BEHIND = 1 << 40
-"""Numbers of exchanges that are matched by their order alone: behind all others."""

@@ -69,7 +69,7 @@ class Dialect(Enum):
 class AloneReason(str, Enum):
     """Why communication is simulated on its rank alone, where it lasts as long as it was measured."""
 
-    ONE_RANK = "one rank"
+    SINGLE_RANK = "single rank"
     """Its group has a single rank, or only one of its ranks is simulated."""
     PEER_MISSING = "peer missing"
     """The other end of a send or a receive is not simulated, or did not record it."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import polars as pl
 import pytest
 
 from tests.unit.exporters.chakra.planned import (
@@ -15,9 +17,11 @@ from tests.unit.exporters.chakra.planned import (
     stuck_ranks,
 )
 from tests.unit.linking.ranks.made_members import MadeJob
+from tracebraid.api.chakra.planning import plan_of_ranks
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.exporters.chakra.communication_mapping import ASTRA_SIM_LEAST_BYTES, MAPPINGS
 from tracebraid.model.chakra.codes import AloneReason, Dialect
+from tracebraid.model.chakra.job_plan import PlanOptions
 from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.finding_code import FindingCode
 
@@ -235,6 +239,21 @@ def test_a_kernel_of_unknown_type_is_kept_alone() -> None:
     assert plan.communication["collective"].to_list() == ["all_reduce"] * 2
 
 
+def test_what_matching_left_open_meets_by_order_where_all_ranks_have_equally_many() -> None:
+    ranks = linked_job(job_of("all_reduce", "broadcast", "broadcast"))
+    is_open = (pl.col("type") == "broadcast") & (pl.col("rank") == 3)
+    members = ranks.members.with_columns(pl.when(~is_open).then("collective").alias("collective"))
+    open_ranks = replace(ranks, members=members)
+    plan = plan_of_ranks("job", open_ranks, PlanOptions())
+    assert plan.counts["broadcast as BROADCAST"] == 8
+    assert stuck_ranks(plan) == []
+    # Of a group whose ranks no trace lists, these may be of several groups.
+    unknown = members.with_columns(pl.lit(None).cast(pl.Categorical).alias("group_ranks"))
+    plan = plan_of_ranks("job", replace(ranks, members=unknown), PlanOptions())
+    assert plan.counts["alone.members missing"] == 8
+    assert stuck_ranks(plan) == []
+
+
 # --- groups ---------------------------------------------------------------------------------------
 
 
@@ -263,7 +282,7 @@ def test_a_group_of_one_rank_communicates_alone() -> None:
     job = job_of("all_reduce")
     job.collective(group="own", ranks=[2])
     plan = plan_of(job)
-    assert plan.counts["alone.one rank"] == 1
+    assert plan.counts["alone.single rank"] == 1
     assert plan.comm_groups() == {"1": [2]}
     assert codes(plan) == set()
     assert stuck_ranks(plan) == []
@@ -293,7 +312,7 @@ def test_a_shrunk_world_has_dense_ranks_and_smaller_groups() -> None:
     ]
     assert plan.missing == (0, 1, 4, 5, 7)
     assert plan.comm_groups() == {"1": [0, 2], "2": [1]}
-    assert plan.counts["alone.one rank"] == 3
+    assert plan.counts["alone.single rank"] == 3
     assert codes(plan) == {FindingCode.CHAKRA_WORLD_SHRUNK}
     assert stuck_ranks(plan) == []
 
@@ -366,7 +385,7 @@ def test_one_rank_is_too_few_for_astra_sim_and_is_said_of_others() -> None:
     with pytest.raises(InputError, match=r"only rank 1 is simulated.*--missing replicate"):
         plan_of(job, [1], SHRINK)
     plan = plan_of(job, [1], SHRINK, Dialect.CHAKRA)
-    assert codes(plan) == {FindingCode.CHAKRA_WORLD_SHRUNK, FindingCode.CHAKRA_ONE_RANK}
+    assert codes(plan) == {FindingCode.CHAKRA_WORLD_SHRUNK, FindingCode.CHAKRA_SINGLE_RANK}
     assert plan.communication["pg_name"].to_list() == [None]
 
 
