@@ -107,12 +107,7 @@ if TYPE_CHECKING:
         generate_chakra,
         links_of_text,
     )
-    from tracebraid.api.chakra.json_text import (
-        chakra_conversion,
-        chakra_from_json,
-        chakra_jsonizer,
-        chakra_to_json,
-    )
+    from tracebraid.api.chakra.json_text import chakra_from_json, chakra_to_json
     from tracebraid.api.chakra.running import ChakraHardware, run_chakra
     from tracebraid.api.chakra.showing import ShownChakra, show_chakra
     from tracebraid.api.checking import check
@@ -214,9 +209,7 @@ __all__ = [
     "build_recorder",
     "cache_info",
     "capture",
-    "chakra_conversion",
     "chakra_from_json",
-    "chakra_jsonizer",
     "chakra_stats",
     "chakra_to_json",
     "check",

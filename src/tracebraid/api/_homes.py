@@ -28,12 +28,10 @@ HOMES = {
     "tracebraid.api.chakra.converting": "convert_chakra",
     "tracebraid.api.chakra.counting": "chakra_stats",
     "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
-    "tracebraid.api.chakra.generating": (
-        "GeneratedChakra PeerSizes accelerator generate_chakra generate_peer_files links_of_text"
-    ),
-    "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
+    "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
+    "tracebraid.api.chakra.json_text": "chakra_from_json chakra_to_json",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
-    "tracebraid.api.chakra.showing": "ShownChakra show_chakra visualize_chakra",
+    "tracebraid.api.chakra.showing": "ShownChakra show_chakra",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (
