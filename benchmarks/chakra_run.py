@@ -4,9 +4,10 @@
     python -m benchmarks.chakra_run --speed
 
 The first runs both: the golden run; each recorded collective of tests/unit/simulation/chakra/astra_sim_cycles.json
-anew; random jobs, whose ranks come at different times. `equal` counts runs whose cycle counts are the same on all
-ranks; `worst` is the largest difference of a rank's end as a share of it. The second is the time of a run by
-the number of nodes.
+anew; random jobs, whose ranks come at different times; the bundled traces as `export --to chakra` writes them; and
+generated transformers. `equal` counts runs whose cycle counts are the same on all ranks; `worst` is the largest
+difference of a rank's end as a share of it. The second is the time of a run by the number of nodes, and the memory that
+it took beside the nodes themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
@@ -25,11 +28,14 @@ import numpy as np
 import polars as pl
 
 from benchmarks.astra_sim import BINARY, astra_sim
+from benchmarks.measure import ROOT, command
 from tests.chakra_jobs import random_job
 from tests.chakra_ranks import collective, compute, rank_of
+from tracebraid.chakra.job_files import find_chakra_files, read_comm_groups
+from tracebraid.chakra.wire.reading import read_rank
 from tracebraid.exporters.chakra.astra_sim import SimulatorOptions, ring_of_examples
 from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
-from tracebraid.model.chakra.codes import CollectiveCommType
+from tracebraid.model.chakra.codes import CollectiveCommType, Detail
 from tracebraid.model.chakra.network import Algorithm, CollectiveSettings, Dimension, Lanes, Network, Topology
 from tracebraid.model.schema.chakra import CHAKRA_NODES
 from tracebraid.simulation.chakra.meetings import Groups
@@ -37,13 +43,15 @@ from tracebraid.simulation.chakra.run_ranks import run_ranks
 
 __all__ = ["main"]
 
-RECORDED = Path(__file__).resolve().parents[1] / "tests/unit/simulation/chakra/astra_sim_cycles.json"
+DEMO = ROOT / "src/tracebraid/demo_traces/ddp_cpu_2rank"
+RECORDED = ROOT / "tests/unit/simulation/chakra/astra_sim_cycles.json"
 GIB_S = 2**30 / 1e9
 TOPOLOGIES = {"Ring": Topology.RING, "Switch": Topology.SWITCH, "FullyConnected": Topology.FULLY_CONNECTED}
 GROUP_ENDPOINT_NS = 25
 """Endpoint delay of the recorded runs of groups."""
 SPEED_NODES = 200_000
 SPEED_RANKS = (1, 8)
+KB = 1024
 COLLECTIVE_EVERY = 20
 """Of the nodes of a speed run, one in so many is a collective."""
 
@@ -61,7 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.speed:
         for ranks in SPEED_RANKS:
-            print(f"{ranks} ranks of {SPEED_NODES:,} nodes: {_seconds(ranks):.2f} s")
+            seconds, grown = _measured(ranks)
+            per_node = grown / (ranks * SPEED_NODES)
+            print(
+                f"{ranks} x {SPEED_NODES:,} nodes: {seconds:.2f} s, {per_node:.0f} bytes for each node",
+                flush=True,
+            )
         return 0
     if BINARY not in os.environ:
         print(f"let {BINARY} name ASTRA-sim's binary", file=sys.stderr)
@@ -73,6 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "dimensions": _dimensions(recorded["dimensions"]),
         "groups": _groups(recorded["groups"]),
         "random jobs": map(_random, range(options.jobs)),
+        "exported": _exported(),
+        "generated": _generated(),
     }
     print(f"{'what':12} {'runs':>5} {'equal':>6} {'worst':>8}")
     for name, cases in groups.items():
@@ -144,6 +159,54 @@ def _random(seed: int) -> Case:
     return ranks, job.groups, SimulatorOptions(network)
 
 
+def _exported() -> Iterator[Case]:
+    """The bundled traces, as `export --to chakra` writes them."""
+    for detail in Detail:
+        with tempfile.TemporaryDirectory() as name:
+            words = (
+                "export",
+                str(DEMO),
+                "--to",
+                "chakra",
+                "--detail",
+                detail.value,
+                "--simulator",
+                "astra-sim",
+            )
+            folder = Path(name) / "out"
+            command([sys.executable, "-m", "tracebraid", *words, "-o", str(folder)])
+            yield _written(folder)
+
+
+def _generated() -> Iterator[Case]:
+    """Transformers of 8 and 32 ranks with tensor, pipeline and data parallelism."""
+    for words in (("--tensor", "2", "--data", "2"), ("--tensor", "4", "--data", "4")):
+        with tempfile.TemporaryDirectory() as name:
+            shape = (
+                "--layers",
+                "8",
+                "--hidden",
+                "2048",
+                "--heads",
+                "16",
+                "--sequence",
+                "2048",
+                "--pipeline",
+                "2",
+            )
+            made = ("chakra", "generate", "transformer", *shape, *words, "--micro-batches", "4")
+            folder = Path(name) / "out"
+            command([sys.executable, "-m", "tracebraid", *made, "-o", str(folder)])
+            yield _written(folder)
+
+
+def _written(folder: Path) -> Case:
+    files = find_chakra_files([str(folder)])
+    groups = read_comm_groups(files.groups_path) if files.groups_path else {}
+    named = {name: tuple(members) for name, members in groups.items()}
+    return [read_rank(file.path) for file in files.files], named, SimulatorOptions()
+
+
 def _same(what: Sequence[Any], ranks: int) -> list[ChakraRank]:
     kind, size = what
     return [rank_of(rank, [collective(0, size=size, comm_type=kind)]) for rank in range(ranks)]
@@ -160,21 +223,23 @@ def _settings(algorithm: str, **others: int) -> CollectiveSettings:
     return CollectiveSettings(algorithms=named, **others)
 
 
-def _seconds(ranks: int) -> float:
-    """The time of a second run: the first compiles."""
-    made = [(f"job.{rank}.et", _long_rank(rank)) for rank in range(ranks)]
-    for _ in range(2):
-        begin = time.perf_counter()
-        run_ranks(made, Groups("", {}), [ring_of_examples()], CollectiveSettings(), Lanes.ASTRA_SIM)
-        taken = time.perf_counter() - begin
-    return taken
+def _measured(ranks: int) -> tuple[float, int]:
+    """The time of a run, and by how much the most memory grew; a small run compiles before."""
+    hardware = (Groups("", {}), [ring_of_examples()], CollectiveSettings(), Lanes.ASTRA_SIM)
+    run_ranks([("job.0.et", _long_rank(0, COLLECTIVE_EVERY))], *hardware)
+    made = [(f"job.{rank}.et", _long_rank(rank, SPEED_NODES)) for rank in range(ranks)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin = time.perf_counter()
+    run_ranks(made, *hardware)
+    taken = time.perf_counter() - begin
+    return taken, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * KB
 
 
-def _long_rank(rank: int) -> ChakraRank:
+def _long_rank(rank: int, count: int) -> ChakraRank:
     made = np.random.default_rng(rank)
-    ids = np.arange(SPEED_NODES)
+    ids = np.arange(count)
     meets = ids % COLLECTIVE_EVERY == COLLECTIVE_EVERY - 1
-    frame = pl.DataFrame({"node_id": ids, "duration_micros": made.integers(1, 50, SPEED_NODES)}).with_columns(
+    frame = pl.DataFrame({"node_id": ids, "duration_micros": made.integers(1, 50, count)}).with_columns(
         pl.lit("node").alias("name"),
         pl.Series("meets", meets),
         pl.Series("size", 1 << (10 + ids // COLLECTIVE_EVERY % 12)),
@@ -186,7 +251,7 @@ def _long_rank(rank: int) -> ChakraRank:
     )
     nodes = CHAKRA_NODES.conform(frame, fill_missing=True)
     deps = NodeDeps.of_pairs(ids[:-1], ids[1:], ids)
-    return ChakraRank(rank, "0.0.4", (), nodes, deps, NodeDeps.none(SPEED_NODES))
+    return ChakraRank(rank, "0.0.4", (), nodes, deps, NodeDeps.none(count))
 
 
 if __name__ == "__main__":

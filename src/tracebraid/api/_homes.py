@@ -10,16 +10,16 @@ HOMES = {
         "known_detectors rank_advice"
     ),
     "tracebraid.api.analysing": (
-        "activations allocations allocator allocator_calls analyses analyze annotation_kernels "
-        "batch_sizes breakdown check_options clocks collective_bandwidth collective_fit "
-        "collective_imbalance collective_ranks collective_totals collectives copies copy_bandwidth "
-        "copy_bandwidth_series counters exposed_collectives full_queue graph_kernels graph_replays "
-        "idle_blame idle_causes idle_gaps inference_phases kernel_durations kernel_families kernel_pace "
-        "kernel_sequences kernels kernels_by_op late_arrivals launch_bound launch_events launchers "
-        "launches matched_groups memory_at_peak memory_growth memory_kept memory_peak memory_timeline mfu "
-        "modules op_costs op_kernel_sequences ops overlap python_frames queue_lengths queue_series "
-        "rank_steps rank_waits recomputation roofline short_kernels step_spread step_times steps "
-        "stragglers stream_idle sync_calls syncs token_times user_annotations validity"
+        "activations allocations allocator allocator_calls analyses analyze annotation_kernels batch_sizes "
+        "breakdown check_options clocks collective_bandwidth collective_fit collective_imbalance "
+        "collective_ranks collective_totals collectives copies copy_bandwidth copy_bandwidth_series "
+        "counters exposed_collectives full_queue graph_kernels graph_replays idle_blame idle_causes "
+        "idle_gaps inference_phases kernel_durations kernel_families kernel_pace kernel_sequences kernels "
+        "kernels_by_op late_arrivals launch_bound launch_events launchers launches matched_groups "
+        "memory_at_peak memory_growth memory_kept memory_peak memory_timeline mfu modules op_costs "
+        "op_kernel_sequences ops overlap python_frames queue_lengths queue_series rank_steps rank_waits "
+        "recomputation roofline short_kernels step_spread step_times steps stragglers stream_idle "
+        "sync_calls syncs token_times user_annotations validity"
     ),
     "tracebraid.api.building": "build_recorder",
     "tracebraid.api.caching": "cache_info clear_cache",
@@ -28,12 +28,10 @@ HOMES = {
     "tracebraid.api.chakra.converting": "convert_chakra",
     "tracebraid.api.chakra.counting": "chakra_stats",
     "tracebraid.api.chakra.files": "Feeder read_chakra write_chakra",
-    "tracebraid.api.chakra.generating": (
-        "GeneratedChakra PeerSizes accelerator generate_chakra generate_peer_files links_of_text"
-    ),
-    "tracebraid.api.chakra.json_text": "chakra_conversion chakra_from_json chakra_jsonizer chakra_to_json",
+    "tracebraid.api.chakra.generating": "GeneratedChakra accelerator generate_chakra links_of_text",
+    "tracebraid.api.chakra.json_text": "chakra_from_json chakra_to_json",
     "tracebraid.api.chakra.running": "ChakraHardware run_chakra",
-    "tracebraid.api.chakra.showing": "ShownChakra show_chakra visualize_chakra",
+    "tracebraid.api.chakra.showing": "ShownChakra show_chakra",
     "tracebraid.api.checking": "check",
     "tracebraid.api.comparing": "RankProfile diff diff_of_profiles profile_of_rank",
     "tracebraid.api.critical_paths": (

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import polars as pl
 
+from tracebraid.analysis.efficiency.costs_of_ops import costs_of_ops
 from tracebraid.api.exports.chakra_options import ChakraOptions
 from tracebraid.chakra.wire.writing import write_rank
 from tracebraid.errors import InputError
 from tracebraid.exporters.chakra.astra_sim_nodes import for_astra_sim
 from tracebraid.exporters.chakra.chosen_steps import in_chosen_steps
+from tracebraid.exporters.chakra.costs import with_costs
 from tracebraid.exporters.chakra.rank_nodes import rank_nodes
 from tracebraid.exporters.chakra.repeating import repeated
 from tracebraid.graph.rank_graph import rank_graph
@@ -87,11 +89,11 @@ class WriteRank:
         Raises:
             InputError: there is nothing to simulate.
         """
-        graph = rank_graph(linked, self.annotation)
+        graph, costs = rank_graph(linked, self.annotation), costs_of_ops(linked)
         files: list[WrittenFile] = []
         findings: dict[Finding, None] = {}
         for planned in self.plan.of_source(linked.rank):
-            rank = self._nodes(graph, planned)
+            rank = self._nodes(graph, costs, planned)
             if not rank.nodes.height:
                 raise _nothing(linked, self.steps)
             write_rank(Path(self.folder) / f"{PREFIX}.{planned.rank}.et", rank)
@@ -102,11 +104,12 @@ class WriteRank:
             findings |= dict.fromkeys(located)
         return WrittenRank(tuple(files), tuple(findings))
 
-    def _nodes(self, graph: RankGraph, planned: PlannedRank) -> ChakraRank:
+    def _nodes(self, graph: RankGraph, costs: pl.DataFrame, planned: PlannedRank) -> ChakraRank:
         communication = self.plan.communication_of(planned.rank)
         begins_ns = self.begins_ns.get(planned.source)
         rank = rank_nodes(graph, communication, self.options.nodes, begins_ns)
         rank = replace(rank, rank=planned.rank, attributes=(*self._attributes(planned), *rank.attributes))
+        rank = replace(rank, nodes=with_costs(rank.nodes, graph, costs))
         if self.options.dialect is Dialect.ASTRA_SIM:
             rank = for_astra_sim(rank)
         if self.steps is not None:

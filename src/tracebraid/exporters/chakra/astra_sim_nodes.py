@@ -12,15 +12,19 @@ __all__ = ["for_astra_sim"]
 
 
 def for_astra_sim(rank: ChakraRank) -> ChakraRank:
-    """The rank with host work in the lane of compute.
+    """The rank with host work in the lane of compute, and at least one FLOP where bytes are moved.
 
     ASTRA-sim has a lane for nodes with `is_cpu_op`, times them, and fails when it adds up what it did (`Only GPU and
     COMM types are supported`). Without that mark they are run like kernels, one at a time with them: a rank whose host
     works beside its device takes longer than it did. With `Detail.MERGED` none has the mark.
 
+    With its roofline it divides FLOPs by the rate that their share of bytes allows: 0 by 0 where there are bytes alone.
+    With one FLOP the time is that of the bytes.
+
     Args:
         rank: as it would be without ASTRA-sim.
     """
+    rank = replace(rank, nodes=rank.nodes.with_columns(_least_num_ops()))
     marked = rank.nodes.get_column("is_cpu_op").sum()
     if not marked:
         return rank
@@ -28,3 +32,8 @@ def for_astra_sim(rank: ChakraRank) -> ChakraRank:
     return replace(
         rank, nodes=nodes, attributes=(*rank.attributes, ("host_nodes_in_compute_lane", int(marked)))
     )
+
+
+def _least_num_ops() -> pl.Expr:
+    moves = (pl.col("tensor_size") > 0) & (pl.col("num_ops").fill_null(0) == 0)
+    return pl.when(moves).then(pl.lit(1, dtype=pl.Int64)).otherwise("num_ops").alias("num_ops")

@@ -72,7 +72,10 @@ class Threads:
 
     @cached_property
     def _distinct_ns(self) -> _Ints:
-        return np.unique(self.times_ns)
+        ordered = np.sort(self.times_ns)
+        # Faster than `np.unique`, which hashes.
+        distinct: _Ints = ordered[np.r_[True, ordered[1:] != ordered[:-1]][: len(ordered)]]
+        return distinct
 
     @cached_property
     def _keys(self) -> _Ints:

@@ -84,14 +84,24 @@ CHAKRA_COMMUNICATION = Table(
     (
         Column("event_id", _INT, "the event of the rank's timeline"),
         Column("type", _NAME, "Chakra's `NodeType`"),
-        Column("comm_type", _NAME, "Chakra's `CollectiveCommType`; null: a send or receive"),
+        Column(
+            "comm_type",
+            _NAME,
+            "Chakra's `CollectiveCommType`; `BROADCAST` in a group of one rank: it is simulated on that rank alone; "
+            "null: a send or receive",
+        ),
         Column("comm_size", _INT, "bytes as simulators count them"),
         Column("comm_src", _INT, "dense rank that sends, of a receive; null: none"),
         Column("comm_dst", _INT, "dense rank that receives, of a send; null: none"),
         Column("comm_tag", _INT, "what pairs a send with its receive; null: none"),
         Column("pg_name", _TEXT, "number of the process group as text; null: all ranks"),
         Column("collective", _NAME, "what the trace calls it: a `CollectiveType`, or the name of the op"),
-        Column("transfer_ns", _INT, "time from the last arrival to its own end: what the transfer took"),
+        Column(
+            "transfer_ns",
+            _INT,
+            "time from the last arrival to its own end: what the transfer took; where that "
+            "is not known, or it is simulated alone, all of its duration",
+        ),
         Column(
             "order",
             _INT,

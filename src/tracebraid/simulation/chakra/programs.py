@@ -63,8 +63,10 @@ def program_of(nodes: RankNodes, meet: Meetings, hardware: Hardware) -> Program:
     role[kind == NodeType.COMM_SEND_NODE] = SEND
     role[kind == NodeType.COMM_RECV_NODE] = RECEIVE
     role[meet.group >= 0] = COLLECTIVE
-    if hardware.lanes is Lanes.ASTRA_SIM and not hardware.network.is_measured:
-        role[(meet.group >= 0) & (nodes.ints("comm_type") == CollectiveCommType.BROADCAST)] = WORK
+    if not hardware.network.is_measured:
+        # A broadcast of a rank to itself stands for communication that is simulated on that rank alone.
+        lasts = np.full(len(kind), hardware.lanes is Lanes.ASTRA_SIM) | (meet.expected == 1)
+        role[(meet.group >= 0) & lasts & (nodes.ints("comm_type") == CollectiveCommType.BROADCAST)] = WORK
     duration = _own_ns(nodes, kind, hardware)
     delivery = np.zeros(len(kind), dtype=np.int64)
     plan, plans = np.full(len(kind), NEVER, dtype=np.int64), []

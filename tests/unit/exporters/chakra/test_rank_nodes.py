@@ -287,3 +287,26 @@ def test_a_circle_of_moments_at_one_time_is_cut_and_counted(detail: Detail) -> N
     made.edge(EdgeKind.THREAD, "d", "b")
     rank = rank_nodes(made.graph(), CHAKRA_COMMUNICATION.empty(), detail)
     assert [finding.code for finding in rank.findings] == [FindingCode.GRAPH_EDGES_CONTRADICTED]
+
+
+def test_a_rank_that_began_later_than_the_simulation_begins_with_a_delay() -> None:
+    made = Made()
+    made.host("a", 100, 110)
+    made.work("k", 105, 120)
+    made.edge(EdgeKind.LAUNCH, "a", "k", 5)
+    graph = made.graph()
+    rank = rank_nodes(graph, CHAKRA_COMMUNICATION.empty(), begins_ns=60)
+    assert spans(rank)[:2] == [("delay", 40), ("a", 5)]
+    assert spans(rank_nodes(graph, CHAKRA_COMMUNICATION.empty(), begins_ns=500))[0] == ("a", 5)
+
+
+def test_time_of_a_thread_is_in_the_step_in_which_it_ran() -> None:
+    made = Made()
+    made.host("before", 0, 10)
+    made.host("S#1", 10, 30, kind="annotation", step="S#1")
+    made.host("after", 30, 40)
+    made.host("other", 0, 40, thread=1)
+    rank = nodes_of(made)
+    steps = rank.nodes.select(pl.col("name", "step").cast(pl.String)).rows()
+    assert [step for name, step in steps if name == "other"] == [None, "S#1", None]
+    assert [step for name, step in steps if name in ("before", "after")] == [None, None]

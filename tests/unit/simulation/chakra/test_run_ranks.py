@@ -146,6 +146,13 @@ def test_a_broadcast_is_replayed_in_the_lanes_of_astra_sim_alone() -> None:
     assert min(met.ranks.get_column("end_ns").to_list()) > 57_000
 
 
+@pytest.mark.parametrize("lanes", list(Lanes))
+def test_a_broadcast_of_a_rank_to_itself_lasts_as_the_file_says(lanes: Lanes) -> None:
+    alone = collective(0, size=1 << 20, comm_type="BROADCAST", duration_micros=70, group="1")
+    found = run((alone,), (compute(0, us=10),), lanes=lanes, groups={"1": (0,)})
+    assert found.ranks.get_column("end_ns").to_list() == [70_000, 10_000]
+
+
 def test_steps_count_from_the_end_of_the_step_before() -> None:
     nodes = (
         *(compute(0, us=10, step="a"), collective(1, 0, size=1 << 20, step="a")),

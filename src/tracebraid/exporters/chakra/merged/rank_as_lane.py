@@ -13,6 +13,7 @@ from tracebraid.exporters.chakra.merged.awaited import awaited
 from tracebraid.exporters.chakra.merged.issued import Issued, issued
 from tracebraid.exporters.chakra.merged.lane import Cuts, Lane, lane_of
 from tracebraid.exporters.chakra.merged.nodes import Ordered, ordered
+from tracebraid.exporters.chakra.merged.steps import steps_of
 from tracebraid.exporters.chakra.merged.waits import waits_of
 from tracebraid.exporters.chakra.merged.work import work_of
 from tracebraid.exporters.chakra.node_columns import node_columns
@@ -60,7 +61,9 @@ def rank_as_lane(graph: RankGraph, communication: pl.DataFrame, begins_ns: int |
     kept = reduced(nodes.before, nodes.after, (nodes.issued != NONE).astype(np.int64))
     deps = NodeDeps.of_pairs(kept.before, kept.after, np.arange(len(nodes.entry)))
     found = node_columns(graph, *_tasks(graph, rows, lane, nodes), communication, Detail.MERGED)
-    found = _as_lane(found, lane, sent, nodes)
+    found = _as_lane(found, lane, sent, nodes).with_columns(
+        steps_of(graph, lane, nodes, found.get_column("step"))
+    )
     return ChakraRank(
         graph.rank,
         SCHEMA_VERSION,
