@@ -18,7 +18,7 @@ import tracebraid
 
 PAGES = [
     Path(__file__).resolve().parents[1] / "docs" / name
-    for name in ("howto.md", "critical_path.md", "what_if.md")
+    for name in ("howto.md", "critical_path.md", "what_if.md", "chakra.md")
 ]
 BLOCK = re.compile(r"```console\n\$ tracebraid ([^\n]+)\n.*?```", re.S)
 WIDTH = 100
@@ -36,7 +36,8 @@ def block(arguments: str, folder: Path) -> str:
         check=True,
     )
     printed = "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
-    return f"```console\n$ tracebraid {arguments}\n{printed}\n```"
+    lines = f"$ tracebraid {arguments}\n{printed}".rstrip()
+    return f"```console\n{lines}\n```"
 
 
 def page(text: str) -> str:
