@@ -13,7 +13,7 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -48,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         subjects = {f"one rank, {detail}": (trace, detail) for detail in _DETAILS}
         for ranks in given.ranks:
             subjects[f"{ranks} ranks, full"] = (ranks_in(folder / f"{ranks}", source, ranks), "full")
-        exports = {name: partial(_export, folder / "out", *subject) for name, subject in subjects.items()}
+        exports: dict[str, Callable[[], Measured]] = {
+            name: partial(_export, folder / "out", *subject) for name, subject in subjects.items()
+        }
         rows = [_row(name, typical(runs)) for name, runs in side_by_side(exports, given.rounds).items()]
     print(as_json(rows) if given.json else as_table(rows))
 

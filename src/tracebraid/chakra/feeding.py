@@ -71,7 +71,7 @@ class Feeder:
         self._first_later = np.searchsorted(dependencies.before[order], np.arange(len(self._waits) + 1))
         self._later = rows[order]
         self._ready = np.flatnonzero(self._waits == 0).tolist()
-        self._taken: set[int] = set()
+        self._taken: dict[int, int] = {}
         self._left = len(self._waits)
         self._blocks: OrderedDict[int, list[dict[str, Any]]] = OrderedDict()
 
@@ -107,8 +107,9 @@ class Feeder:
                 f"no node is ready: {len(self._taken):,} are taken and not finished, {self._left:,} are left"
             )
         row = heapq.heappop(self._ready)
-        self._taken.add(row)
-        return self._node(row)
+        node = self._node(row)
+        self._taken[node["node_id"]] = row
+        return node
 
     def put_back(self, node_id: int) -> None:
         """Give a node back that was taken: it is ready again.
@@ -116,9 +117,7 @@ class Feeder:
         Raises:
             ArgumentError: it was not taken, or is finished.
         """
-        row = self._taken_row(node_id)
-        self._taken.remove(row)
-        heapq.heappush(self._ready, row)
+        heapq.heappush(self._ready, self._given_back(node_id))
 
     def finish(self, node_id: int) -> None:
         """Say that a node that was taken is done: those that waited for it alone are ready.
@@ -126,20 +125,21 @@ class Feeder:
         Raises:
             ArgumentError: it was not taken, or is finished already.
         """
-        row = self._taken_row(node_id)
-        self._taken.remove(row)
+        row = self._given_back(node_id)
         self._left -= 1
         for later in self._later[self._first_later[row] : self._first_later[row + 1]].tolist():
             self._waits[later] -= 1
             if self._waits[later] == 0:
                 heapq.heappush(self._ready, later)
 
-    def _taken_row(self, node_id: int) -> int:
-        row = self._index.row_of(node_id)
-        if row not in self._taken:
-            known = "was not taken, or is finished" if row is not None else "is not in the file"
-            raise ArgumentError(f"node {node_id} {known}")
-        return row
+    def _given_back(self, node_id: int) -> int:
+        """The row of a node that was taken, which counts as taken no longer."""
+        if node_id not in self._taken:
+            known = bool((self._index.node_id == node_id).any())
+            raise ArgumentError(
+                f"node {node_id} {'was not taken, or is finished' if known else 'is not in the file'}"
+            )
+        return self._taken.pop(node_id)
 
     def _node(self, row: int) -> dict[str, Any]:
         block = row // _BLOCK_NODES

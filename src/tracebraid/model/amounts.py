@@ -27,6 +27,9 @@ BYTE_UNITS = {
 NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-zµ%]*)")
 """A number that is not negative, and its unit."""
 
+_MOST = 2.0**62
+"""ns or bytes: far below what 64 bits hold, so that a few of them can be summed."""
+
 
 def ns_of_text(text: str) -> int:
     """A time in ns from a text such as `100us`.
@@ -50,4 +53,7 @@ def _amount(text: str, units: dict[str, float], what: str) -> int:
     match = NUMBER_AND_UNIT.fullmatch(text.strip())
     if match is None or match[2] not in units:
         raise ArgumentError(f"{text!r} is not {what}; the units are {', '.join(filter(None, units))}")
-    return round(float(match[1]) * units[match[2]])
+    amount = float(match[1]) * units[match[2]]
+    if amount > _MOST:
+        raise ArgumentError(f"{text} is more than anything takes: give less")
+    return round(amount)

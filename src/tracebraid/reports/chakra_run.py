@@ -13,6 +13,7 @@ from tracebraid.model.answers.chakra import Waiting
 from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
 from tracebraid.model.chakra.network import Network
 from tracebraid.reports.machine import rows_data
+from tracebraid.reports.names import distinct_names
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell, printable
 from tracebraid.reports.units import duration, percent, size
@@ -200,15 +201,19 @@ def _chain(rows: pl.DataFrame, top: int, title: str) -> Table:
         ("ranks", "left"),
     ]
     table = table_of(f"What the end waited for{title}", heads)
-    for row in rows.head(top).iter_rows(named=True):
+    shown = rows.head(top)
+    names = distinct_names([printable(name) for name in shown.get_column("name")], _NAME_WIDTH)
+    for row, name in zip(shown.iter_rows(named=True), names, strict=True):
         ranks = ", ".join(map(str, row["ranks"][:_RANKS_SHOWN])) + (
             ", ..." if len(row["ranks"]) > _RANKS_SHOWN else ""
         )
         times = (f"{row['nodes']:,}", duration(row["duration_ns"]), percent(row["share"]))
-        table.add_row(row["part"], cell(printable(row["name"])), *times, ranks)
+        table.add_row(row["part"], cell(name), *times, ranks)
     return table
 
 
+_NAME_WIDTH = 60
+"""Characters of a name in the chain."""
 _RANKS_SHOWN = 4
 """Ranks that a row of the chain names."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracebraid.analysis.collectives.transfers.transfers import members_with_waits
 from tracebraid.exporters.chakra.job_plan import plan_job
+from tracebraid.graph.joining.members import LEAST_CONFIDENCE
 from tracebraid.model.chakra.job_plan import JobPlan, PlanOptions
 from tracebraid.model.linked_ranks import LinkedRanks
 
@@ -22,4 +23,4 @@ def plan_of_ranks(path: str, ranks: LinkedRanks, options: PlanOptions) -> JobPla
         InputError: ranks are missing, and may not be, or cannot be replicated.
         ArgumentError: the world is asked to be smaller than it is.
     """
-    return plan_job(path, ranks, members_with_waits(ranks), options)
+    return plan_job(path, ranks, members_with_waits(ranks), options, LEAST_CONFIDENCE)

@@ -63,6 +63,8 @@ def _texts(
         elif kind == _STRING:
             text = _as_json(data[bit:stop])
             found.append(None if text is None else f'{head}"stringVal":{text}}}')
+        elif kind == _UINT64:
+            found.append(f'{head}"uint64Val":"{bit % 2**64}"}}')
         else:
             found.append(_rare(head, kind, bit))
     return found
@@ -74,8 +76,6 @@ def _rare(head: str, kind: int, bits: int) -> str | None:
         return None
     if kind == _BOOL:
         return f'{head}"boolVal":{"true" if bits else "false"}}}'
-    if kind == _UINT64:
-        return f'{head}"uint64Val":"{bits % 2**64}"}}'
     if kind == _INT32:
         return f'{head}"int32Val":{bits}}}'
     return f'{head}"uint32Val":{bits}}}' if kind == _UINT32 else None

@@ -43,28 +43,30 @@ def chunks_of(file: FramedFile, form: JsonForm) -> Iterator[bytes]:
         texts = _texts(batch)
         if batch.first == 0:
             head = _head(file, batch)
-            if head is not None:
-                next(texts)
             yield _begin(form, head)
             is_begun = True
+            texts = texts if head is None else texts[1:]
+        if not texts:
+            continue
         if form is JsonForm.LINES:
-            yield b"".join(text + b"\n" for text in texts)
+            yield ("\n".join(texts) + "\n").encode()
         elif form is JsonForm.JSONIZER:
             yield b"".join(map(_indented, texts))
-        elif lines := b",\n".join(texts):
-            yield (b",\n" if any_node else b"\n") + lines
-            any_node = True
+        else:
+            yield ((",\n" if any_node else "\n") + ",\n".join(texts)).encode()
+        any_node = True
     if not is_begun:
         raise NotATraceError(file.path, "it holds no whole message", EXPECTED)
     if form is JsonForm.DOCUMENT:
         yield b"\n]}\n"
 
 
-def _texts(batch: Batch) -> Iterator[bytes]:
+def _texts(batch: Batch) -> list[str]:
     starts, stops = batch.messages.start.tolist(), batch.messages.stop.tolist()
-    texts = plain_nodes(batch.data, batch.messages)
-    for text, start, stop in zip(texts, starts, stops, strict=True):
-        yield text.encode() if text is not None else json_of(messages().node, batch.data[start:stop])
+    return [
+        json_of(messages().node, batch.data[start:stop]).decode() if text is None else text
+        for text, start, stop in zip(plain_nodes(batch.data, batch.messages), starts, stops, strict=True)
+    ]
 
 
 def _head(file: FramedFile, batch: Batch) -> bytes | None:
@@ -94,7 +96,7 @@ def _begin(form: JsonForm, head: bytes | None) -> bytes:
     return head + b"\n" if form is JsonForm.LINES else _indented(head)
 
 
-def _indented(text: bytes) -> bytes:
+def _indented(text: str | bytes) -> bytes:
     """As protobuf's `MessageToJson` writes it; nothing for a message that is damaged."""
     members = msgspec.json.decode(text)
     if list(members) == [WIRE]:

@@ -10,13 +10,19 @@ from typing import TypedDict
 import numpy as np
 import polars as pl
 
+from tracebraid.errors import ArgumentError
 from tracebraid.model.chakra.chakra_rank import NodeDeps
 from tracebraid.model.chakra.codes import CollectiveCommType, NodeType
 from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.schema.chakra import CHAKRA_NODES
 from tracebraid.model.units import NS_PER_US
 
-__all__ = ["Lane", "Program", "Work"]
+__all__ = ["MOST_NODES", "Lane", "Program", "Work"]
+
+MOST_NODES = 1_000_000
+"""Nodes of a rank: several times as many as the largest traces have; they take some 1 GB while a rank is made."""
+_LARGEST = 2**63 - 1
+"""What an integer of the files holds."""
 
 
 class Lane(IntEnum):
@@ -183,6 +189,7 @@ class Program:
 
     def _add(self, lane: Lane, row: _Row, after: Sequence[int]) -> int:
         number = len(self._rows)
+        self._check(row, number)
         row["stream"] = int(lane)
         if self.step is not None:
             row["step"] = self.step
@@ -198,6 +205,15 @@ class Program:
         self._rows.append(row)
         self._last[lane] = number
         return number
+
+    def _check(self, row: _Row, number: int) -> None:
+        if number >= MOST_NODES:
+            raise ArgumentError(
+                f"a rank has more than {MOST_NODES:,} nodes: give fewer steps, repeats or layers"
+            )
+        values = (row.get("comm_size"), row.get("num_ops"), row.get("tensor_size"), row.get("duration_ns"))
+        if any(value is not None and value > _LARGEST for value in values):
+            raise ArgumentError(f"{row['name']} is larger than 64 bits can say: give smaller sizes")
 
     def _follows(self, row: int, wanted: set[int]) -> bool:
         """Whether another of the wanted rows comes after this one anyway."""

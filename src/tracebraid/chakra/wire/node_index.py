@@ -31,26 +31,14 @@ class NodeIndex:
         start: where each node begins in it.
         stop: the byte behind each.
         links: ids and dependencies alone, as a rank whose nodes have no other column.
-        order: rows by ascending id.
+        node_id: the id of each node.
     """
 
     path: str
     start: _Ints
     stop: _Ints
     links: ChakraRank
-    order: _Ints
-
-    @property
-    def node_id(self) -> _Ints:
-        """The id of each node."""
-        return self.links.nodes["node_id"].to_numpy()
-
-    def row_of(self, node_id: int) -> int | None:
-        """The row of an id; None where no node has it."""
-        at = int(np.searchsorted(self.node_id, node_id, sorter=self.order))
-        if at == len(self.order) or self.node_id[self.order[at]] != node_id:
-            return None
-        return int(self.order[at])
+    node_id: _Ints
 
     def error(self, problem: str, row: int) -> InputError:
         """A problem of a node."""
@@ -87,9 +75,7 @@ def node_index(file: FramedFile, ctrl_deps: bool) -> NodeIndex:
     data = joined_deps([part.data_deps for part in parts], counts)
     ctrl = joined_deps([part.ctrl_deps for part in parts], counts) if ctrl_deps else NodeDeps.none(len(ids))
     links = ChakraRank(0, reader.version, (), pl.DataFrame({"node_id": ids}), data, ctrl)
-    return NodeIndex(
-        file.path, np.concatenate(starts), np.concatenate(stops), links, np.argsort(ids, kind="stable")
-    )
+    return NodeIndex(file.path, np.concatenate(starts), np.concatenate(stops), links, ids)
 
 
 def _links(reader: BatchReader, batch: Batch) -> NodeLinks:

@@ -28,7 +28,9 @@ _ALONE = CollectiveCommType.BROADCAST.name
 """What a rank communicates alone is a broadcast in a group of its own, which simulators let last as measured."""
 
 
-def plan_job(path: str, ranks: LinkedRanks, waits: pl.DataFrame, options: PlanOptions) -> JobPlan:
+def plan_job(
+    path: str, ranks: LinkedRanks, waits: pl.DataFrame, options: PlanOptions, least_confidence: float
+) -> JobPlan:
     """What of a job is simulated: ranks, groups, and the communication of each rank in an order without circles.
 
     Args:
@@ -36,6 +38,7 @@ def plan_job(path: str, ranks: LinkedRanks, waits: pl.DataFrame, options: PlanOp
         ranks: the ranks that have a trace, linked with each other.
         waits: the members of the ranks, in their order, with `transfer_ns` of each.
         options: what becomes of missing ranks, and which types of communication there may be.
+        least_confidence: members that were matched with less are not simulated together, 0 to 1.
 
     Raises:
         InputError: ranks are missing, and may not be, or cannot be replicated.
@@ -44,7 +47,7 @@ def plan_job(path: str, ranks: LinkedRanks, waits: pl.DataFrame, options: PlanOp
     members, world = _world(path, ranks, waits)
     simulated = simulated_ranks(world, options)
     groups = groups_of_ranks(world, simulated, options)
-    traced = traced_communication(members, ranks.collectives, world.groups, options)
+    traced = traced_communication(members, ranks.collectives, world.groups, options.steps, least_confidence)
     rows = _ordered(planned_communication(traced, simulated, groups), groups)
     rows = _mapped(rows, options.dialect)
     used = rows.filter(pl.col("reason").is_null() & ~_is_pair()).get_column("entry").unique().sort().to_list()

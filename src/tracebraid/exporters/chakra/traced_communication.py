@@ -10,7 +10,6 @@ from tracebraid.exporters.chakra.met_by_order import met_by_order
 from tracebraid.exporters.chakra.met_on_host import PAIRED, with_met_on_host
 from tracebraid.exporters.chakra.traced_groups import TracedGroup
 from tracebraid.model.chakra.codes import AloneReason
-from tracebraid.model.chakra.job_plan import PlanOptions
 from tracebraid.model.collectives.codes import UNKNOWN_GROUP, CollectiveType
 
 __all__ = ["traced_communication", "with_known_groups"]
@@ -61,7 +60,8 @@ def traced_communication(
     members: pl.DataFrame,
     collectives: pl.DataFrame,
     groups: Sequence[TracedGroup],
-    options: PlanOptions,
+    steps: Sequence[str] | None,
+    least_confidence: float,
 ) -> pl.DataFrame:
     """A row for each member, by rank and start.
 
@@ -83,11 +83,12 @@ def traced_communication(
         members: as of `with_known_groups`.
         collectives: `MATCHED_COLLECTIVES`.
         groups: the groups of these members.
-        options: which steps are simulated, and which members together.
+        steps: names of the steps that are simulated; None: all of the traces.
+        least_confidence: members that were matched with less are not simulated together.
     """
-    rows = _with_transfers(_rows(members, collectives, groups, options.least_confidence))
-    if options.steps is not None:
-        rows = rows.filter(pl.col("step").is_in(list(options.steps)).fill_null(value=False))
+    rows = _with_transfers(_rows(members, collectives, groups, least_confidence))
+    if steps is not None:
+        rows = rows.filter(pl.col("step").is_in(list(steps)).fill_null(value=False))
     rows = with_met_on_host(rows)
     numbers = pl.concat([_of_pairs(rows), _of_groups(rows, groups)])
     open_ = rows.join(numbers, on="row", how="anti").with_columns(_participants(groups))

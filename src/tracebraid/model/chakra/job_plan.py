@@ -24,14 +24,12 @@ class PlanOptions:
         dialect: which types of communication the nodes may have.
         world_size: ranks that are simulated, at least those of the traces' world; None: as many as these.
         steps: names of the steps that are simulated; None: all of the traces.
-        least_confidence: members that were matched with less are not simulated together, 0 to 1.
     """
 
     missing: MissingRanks = MissingRanks.REFUSE
     dialect: Dialect = Dialect.CHAKRA
     world_size: int | None = None
     steps: tuple[str, ...] | None = None
-    least_confidence: float = 0.5
 
 
 @dataclass(frozen=True)

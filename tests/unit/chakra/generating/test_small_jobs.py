@@ -122,6 +122,8 @@ def test_a_tree_reaches_all_in_as_few_rounds_as_can_be(ranks: int) -> None:
         "RUN 1us",
         "COMP 1us >",
         "COMP 1us 2us",
+        f"COMP {'9' * 400}s",
+        "ALL_REDUCE 99999999999GiB",
     ],
 )
 def test_what_is_no_chain_is_refused(text: str) -> None:

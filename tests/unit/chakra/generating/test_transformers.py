@@ -234,3 +234,14 @@ def test_what_cannot_be_is_refused(changes: dict[str, Any]) -> None:
         next(generated_ranks(job))
     with pytest.raises(ArgumentError):
         comm_groups(job)
+
+
+def test_what_64_bits_cannot_say_is_refused() -> None:
+    with pytest.raises(ArgumentError):
+        next(generated_ranks(changed(model={"hidden": 8 * 10**12})))
+
+
+def test_more_nodes_than_a_rank_can_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracebraid.chakra.generating.program.MOST_NODES", 100)
+    with pytest.raises(ArgumentError):
+        next(generated_ranks(changed(training={"steps": 10**12})))

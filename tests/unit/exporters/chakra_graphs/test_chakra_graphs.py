@@ -125,3 +125,13 @@ def test_a_node_without_a_name_or_type_is_drawn() -> None:
     assert len(rectangles(svg_of(bare))) == 12
     assert b"".join(dot_lines(bare))
     assert b"".join(graphml_lines(bare))
+
+
+def test_what_a_stream_does_stands_in_a_column_in_its_order() -> None:
+    rank = next(generated_ranks(small_jobs()["all_sharded_16"]))
+    part = chosen_part(rank, PartChoice(name="all-reduce"))
+    boxes = layout_of(part).boxes
+    assert part.edges.height < part.nodes.height - 1, "these nodes are no chain by themselves"
+    at = [(boxes[node_id].column, boxes[node_id].row) for node_id in part.nodes.get_column("node_id")]
+    assert {column for column, _ in at} == {0}
+    assert [row for _, row in at] == list(range(len(at)))
