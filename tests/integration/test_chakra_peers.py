@@ -55,7 +55,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def run_peer(peer: Path, tool: str, source: Path, target: Path) -> None:
-    names = ["--input_filename", source, "--output_filename", target]
+    names: list[str | Path] = ["--input_filename", source, "--output_filename", target]
     subprocess.run([sys.executable, "-m", f"chakra.src.{tool}.{tool}", *names], cwd=peer, check=True)
 
 
