@@ -31,6 +31,8 @@ EVENT_MEMBER, NODE_MEMBER = "ph", "id"
 """The member by which an event and a node are known."""
 
 _ARRAY_START = re.compile(rb'"(traceEvents|nodes)"\s*:\s*\[')
+_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+"""A string that does not end goes on to the end of the text: none is read again from its middle."""
 _BARE_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _FIRST_KEY = re.compile(rb'\s*\{\s*("(?:[^"\\]|\\.)*")\s*:')
 _OBJECT_THEN_CLOSE = re.compile(rb"\}\s*\]")
@@ -51,6 +53,7 @@ _CLOSE_CANDIDATES = 500
 """How many `}]` are tried as the end of the array, from the end; bounds the cost for a truncated file."""
 _OBJECT_AT_MOST_BYTES = 1 << 22
 """No cut is made before a longer object; the largest object of our test traces has 18 KB."""
+_QUOTE, _OPENING = ord('"'), b"{["
 _DECODER = json.JSONDecoder(strict=False)
 _EXPECTED = 'Expected `"traceEvents": [` of a Kineto trace or `"nodes": [` of an Execution Trace'
 
@@ -293,25 +296,40 @@ def _find_array(source: Source, text: bytes, final: bool) -> _Found | None:
     bare = _BARE_START.match(text)
     if bare:
         return _Found("", bare.end(), {}, [])
-    first: _Found | None = None
-    for match in _ARRAY_START.finditer(text):
-        array = match.group(1).decode()
-        header = _parse_object(text[: match.start()] + b'"_":0}')
-        if header is not None:
-            return _Found(array, match.end(), header, [])
-        if first is None:
-            known: dict[str, object] = {}
-            base = _BASE_TIME.search(text, 0, match.start())
-            if base:
-                known["baseTimeNanoseconds"] = int(base.group(1))
-            problems = [Issue(FindingCode.HEADER_UNREADABLE, 0)]
-            if _ANY_MEMBER.search(text, 0, match.start()):
-                case = FindingCase.OBJECTS_BEFORE_ARRAY
-                problems.append(Issue.of(FindingCode.TEXT_BETWEEN, 0, Loss(), case=case))
-            first = _Found(array, match.end(), known, problems)
-    if first or not final:
-        return first
-    raise NotATraceError(source.path, _what_it_is(text), _EXPECTED)
+    match = _array_of_the_file(text) or _ARRAY_START.search(text)
+    if match is None:
+        if not final:
+            return None
+        raise NotATraceError(source.path, _what_it_is(text), _EXPECTED)
+    array = match.group(1).decode()
+    header = _parse_object(text[: match.start()] + b'"_":0}')
+    if header is not None:
+        return _Found(array, match.end(), header, [])
+    known: dict[str, object] = {}
+    base = _BASE_TIME.search(text, 0, match.start())
+    if base:
+        known["baseTimeNanoseconds"] = int(base.group(1))
+    problems = [Issue(FindingCode.HEADER_UNREADABLE, 0)]
+    if _ANY_MEMBER.search(text, 0, match.start()):
+        case = FindingCase.OBJECTS_BEFORE_ARRAY
+        problems.append(Issue.of(FindingCode.TEXT_BETWEEN, 0, Loss(), case=case))
+    return _Found(array, match.end(), known, problems)
+
+
+def _array_of_the_file(text: bytes) -> re.Match[bytes] | None:
+    """The first start of an array that is a member of the outermost object, not of a value in the header."""
+    if _ARRAY_START.search(text) is None:
+        return None
+    depth = 0
+    for token in _STRING_OR_BRACKET.finditer(text):
+        first = text[token.start()]
+        if first == _QUOTE:
+            found = _ARRAY_START.match(text, token.start()) if depth == 1 else None
+            if found:
+                return found
+        else:
+            depth += 1 if first in _OPENING else -1
+    return None
 
 
 def _what_it_is(text: bytes) -> str:
