@@ -11,6 +11,7 @@ from pathlib import Path
 from tracebraid.errors import InputError
 from tracebraid.filesystem.file_view import FileView, whole_range
 from tracebraid.filesystem.interface import Entry, Kind, OpenFile
+from tracebraid.filesystem.pipe import read_pipe
 from tracebraid.filesystem.reading import reading
 
 __all__ = ["LocalFile", "LocalFiles", "MemoryFile", "read_range"]
@@ -44,7 +45,7 @@ class LocalFiles:
             return Path(path).stat().st_size
 
     def open(self, path: str) -> OpenFile:
-        """See `FileSystem`. A pipe with a name is read whole."""
+        """See `FileSystem`. A pipe with a name is read whole, other devices are refused."""
         try:
             kind = self.kind(path)
             if kind is Kind.FOLDER:
@@ -52,7 +53,7 @@ class LocalFiles:
                 raise InputError(path, "this is a folder", advice)
             with reading(path):
                 if kind is Kind.OTHER:
-                    return MemoryFile(path, Path(path).read_bytes())
+                    return MemoryFile(path, read_pipe(path))
                 descriptor = os.open(path, os.O_RDONLY)
                 return LocalFile(path, os.fstat(descriptor).st_size, descriptor)
         except ValueError as error:
