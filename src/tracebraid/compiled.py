@@ -35,8 +35,8 @@ def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
         from numba import njit
     except ImportError as error:
         raise MissingLibraryError(
-            "the dependency graph needs numba, which is not installed here. "
-            "Install it with: pip install 'tracebraid[graph]'"
+            "the dependency graph and Chakra's .et files need numba, which is not installed here. "
+            "Install it with: pip install 'tracebraid[graph]' or 'tracebraid[chakra]'"
         ) from error
     try:
         made: Callable[..., Any] = njit(cache=True, nogil=True)(function)

@@ -15,6 +15,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "files": {"errors"},
     "compiled": {"errors"},
+    # The wire format of protobuf, for timelines of Perfetto and traces of Chakra alike.
+    "wire_format": set(),
     "model": {"errors"},
     # Lists and reads files wherever they lie; every room that names files takes paths apart by it.
     # What it finds damaged it says with the codes of findings.
@@ -29,7 +31,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "graph": {"analysis", "compiled", "model", "errors"},
     "simulation": {"compiled", "graph", "model", "errors"},
     "reports": {"model", "errors", "version"},
-    "exporters": {"model", "errors", "files"},
+# Graphs that are written are reduced first, by loops over all of their nodes; protobuf is laid out column by column.
+    "exporters": {"compiled", "model", "errors", "files", "wire_format"},
     # It runs work that it is handed, here or in other processes.
     # Nodes of a cluster and the driver compare their versions.
     "engine": {"child_process", "errors", "model", "version"},
@@ -38,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Tables and facts of the model to files and back: what they are computed by, it does not know.
     "store": {"filesystem", "model", "errors", "files"},
     # Files of nodes and what can be said of them alone: how a job becomes nodes, exporters know.
-    "chakra": {"compiled", "errors", "files", "filesystem", "model", "version"},
+    "chakra": {"compiled", "errors", "files", "filesystem", "model", "version", "wire_format"},
     # It serves bytes: what a report is, and how a timeline is written, it is handed.
     "viewer": {"errors"},
     "api": {
@@ -141,6 +144,7 @@ def test_no_module_imports_an_optional_library() -> None:
 
     assert in_modules(optional) == {
         **{module: {"torch"} for module in KNOWS_TORCH},
+        "chakra/wire/messages.py": {"google"},
         "compiled.py": {"numba"},
         "engine/cluster/library.py": {"ray"},
         "engine/cluster/rank_task.py": {"ray"},

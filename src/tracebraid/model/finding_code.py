@@ -38,6 +38,12 @@ class FindingCode(str, Enum):
     HOST_OPS_MISSING = "host-ops-missing"
     DEVICE_WORK_MISSING = "device-work-missing"
     STEPS_CHOSEN = "steps-chosen"
+    CHAKRA_METADATA_MISSING = "chakra-metadata-missing"
+    """An `.et` file that begins with a node."""
+    CHAKRA_NODE_UNREADABLE = "chakra-node-unreadable"
+    CHAKRA_VERSION_UNKNOWN = "chakra-version-unknown"
+    CHAKRA_FIELDS_UNKNOWN = "chakra-fields-unknown"
+    CHAKRA_VALUE_LEFT_OUT = "chakra-value-left-out"
     """Found by `tracebraid pack --steps`."""
     STORE_DAMAGED = "store-damaged"
     STORE_INCOMPLETE = "store-incomplete"
@@ -118,6 +124,14 @@ class FindingCode(str, Enum):
     METRIC_NOT_LOADED = "metric-not-loaded"
     # Exports
     NO_CRITICAL_PATH = "no-critical-path"
+    CHAKRA_WORLD_SHRUNK = "chakra-world-shrunk"
+    CHAKRA_RANKS_REPLICATED = "chakra-ranks-replicated"
+    CHAKRA_GROUP_ASSUMED = "chakra-group-assumed"
+    CHAKRA_ONE_RANK = "chakra-one-rank"
+    CHAKRA_NO_COMMUNICATION = "chakra-no-communication"
+    CHAKRA_COMMUNICATION_ALONE = "chakra-communication-alone"
+    CHAKRA_SIZE_UNKNOWN = "chakra-size-unknown"
+    CHAKRA_SIZES_DIFFER = "chakra-sizes-differ"
 
     def __str__(self) -> str:
         """The code itself, in f-strings too, on each version of Python."""
@@ -195,6 +209,9 @@ class FindingCase(str, Enum):
     COMPILING = "compiling"
     FILE_ABSENT = "file-absent"
     METRIC_NAME_TAKEN = "metric-name-taken"
+    FRAME_LENGTH = "frame-length"
+    """A length of a message in an `.et` file that no message has."""
+    MESSAGE_CUT = "message-cut"
 
     def __str__(self) -> str:
         """The case itself, in f-strings too, on each version of Python."""

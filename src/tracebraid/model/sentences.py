@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tracebraid.model.chakra.codes import AloneReason
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.reason import ChoiceReason, OrphanReason
 
 __all__ = [
+    "ALONE_REASONS",
     "CASE_SENTENCES",
     "CHOICE_SENTENCES",
     "FINDING_SENTENCES",
@@ -43,6 +45,16 @@ ORPHAN_REASONS: dict[OrphanReason, str] = {
     ),
     _REASON.LAUNCHER_WITHOUT_NODE: "the op that launched it has no node",
     _REASON.OUTSIDE_OF_OPS: "it was launched outside of any op",
+}
+
+ALONE_REASONS: dict[AloneReason, str] = {
+    AloneReason.ONE_RANK: "its group has one simulated rank",
+    AloneReason.PEER_MISSING: "the other end of a send or receive is not simulated, or was not recorded",
+    AloneReason.MEMBERS_MISSING: "not all simulated ranks of its group recorded it",
+    AloneReason.DOUBTFUL: "its members are matched with too little confidence",
+    AloneReason.TYPES_DIFFER: "ranks disagree on what it is",
+    AloneReason.UNKNOWN_TYPE: "the traces do not say what it is",
+    AloneReason.ORDER: "it contradicts the order of other communication",
 }
 
 _MATCHED = "matched by alignment, without ids: {agreement:.1%} of the smaller trace's ops, "
@@ -96,6 +108,17 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
         "calls launch work on a device, and the trace has no work of a device: the answers are the host's alone"
     ),
     _CODE.STEPS_CHOSEN: "of {all:,} steps and {events:,} events, this holds only what belongs to steps {steps}",
+    _CODE.CHAKRA_METADATA_MISSING: (
+        "it begins with a node, and has no metadata: simulators take the first message for metadata, and lose this node"
+    ),
+    _CODE.CHAKRA_NODE_UNREADABLE: "a message is no node of Chakra's, and is left out",
+    _CODE.CHAKRA_VERSION_UNKNOWN: (
+        "version {version!r} of Chakra's schema is not known; its nodes are read like those of a known one"
+    ),
+    _CODE.CHAKRA_FIELDS_UNKNOWN: (
+        "messages hold fields that Chakra's schema does not have, which are left out: another version wrote them"
+    ),
+    _CODE.CHAKRA_VALUE_LEFT_OUT: "{column} of nodes is beyond 64 bits with a sign, and is left out",
     _CODE.STORE_DAMAGED: "{problem}",
     _CODE.STORE_UNLINKED: "rank {rank} is packed without links to its Execution Trace: {problem}",
     _CODE.STORE_INCOMPLETE: "of {ranks:,} ranks, these are not packed yet: {missing}",
@@ -216,6 +239,34 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.METRIC_NOT_LOADED: "the metric of the entry point {entry} cannot be loaded: {problem}",
     # Exports
     _CODE.NO_CRITICAL_PATH: "the critical path is left out: {problem}",
+    _CODE.CHAKRA_WORLD_SHRUNK: (
+        "of {world} ranks {ranks} are simulated, as {missing} have no trace: groups lose these, and what was sent to "
+        "or received from them lasts as it was measured"
+    ),
+    _CODE.CHAKRA_RANKS_REPLICATED: (
+        "ranks {replicas} have no trace: they do what ranks {sources} do, in groups of their own"
+    ),
+    _CODE.CHAKRA_GROUP_ASSUMED: (
+        "the traces do not say which ranks a process group has: it is taken to have all {world} where all traces take "
+        "part, else those that do"
+    ),
+    _CODE.CHAKRA_ONE_RANK: (
+        "only rank {rank} is simulated, and communicates with nobody; --missing replicate simulates the others, too"
+    ),
+    _CODE.CHAKRA_NO_COMMUNICATION: (
+        "the traces have no communication: the ranks are simulated beside each other; was the profiler active on the "
+        "ranks that communicate?"
+    ),
+    _CODE.CHAKRA_COMMUNICATION_ALONE: (
+        "communication is simulated on its rank alone, as long as it was measured: {reason}"
+    ),
+    _CODE.CHAKRA_SIZE_UNKNOWN: (
+        "the traces do not say how many bytes are communicated: simulators get the least; capture with "
+        "record_shapes=True"
+    ),
+    _CODE.CHAKRA_SIZES_DIFFER: (
+        "ranks give or get different sizes in a collective: it is simulated with the size of the busiest rank on all"
+    ),
 }
 """The usual sentence of each code, with the names of the finding's details as fields."""
 
@@ -305,6 +356,11 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     + _NOT_KNOWN,
     _CASE.COMPILING: "torch.compile was compiling inside the window",
     _CASE.FILE_ABSENT: "{name} is not there",
+    _CASE.FRAME_LENGTH: (
+        "here a message should be {length:,} bytes long, which none is: the file is damaged, and what follows is not "
+        "read; write it again"
+    ),
+    _CASE.MESSAGE_CUT: "the file ends within a message: it was cut off; write it again",
     _CASE.METRIC_NAME_TAKEN: "the metric of the entry point {entry} is left out: another is called {name}, too",
 }
 """The other sentences of codes that have several."""
@@ -343,4 +399,6 @@ def reason_sentence(reason: OrphanReason) -> str:
 
 
 def _words(value: object) -> object:
+    if isinstance(value, AloneReason):
+        return ALONE_REASONS[value]
     return ORPHAN_REASONS[value] if isinstance(value, OrphanReason) else value

@@ -62,6 +62,17 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
         "Profile the device too: activities=[..., ProfilerActivity.CUDA]; a session of CUPTI counters has no kernels",
     ),
     _CODE.STEPS_CHOSEN: (_NOTE, "Pack all steps into another store for answers about the others"),
+    _CODE.CHAKRA_METADATA_MISSING: (
+        _ERROR,
+        "Write the file again, with a message of metadata before its nodes",
+    ),
+    _CODE.CHAKRA_NODE_UNREADABLE: (_ERROR, "Nodes are lost. Write the file again"),
+    _CODE.CHAKRA_VERSION_UNKNOWN: (_WARNING, "Read the answers with care, and tell us what wrote the file"),
+    _CODE.CHAKRA_FIELDS_UNKNOWN: (
+        _WARNING,
+        "Read the answers with care, and tell us what wrote the file. tracebraid chakra json keeps these fields",
+    ),
+    _CODE.CHAKRA_VALUE_LEFT_OUT: (_WARNING, "Correct what wrote the file: no simulator runs so long"),
     _CODE.STORE_DAMAGED: (_ERROR, "Run the same tracebraid pack again with --from-scratch"),
     _CODE.STORE_UNLINKED: (
         _WARNING,
@@ -219,6 +230,17 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     _CODE.METRIC_NOT_LOADED: (_WARNING, "Mend or remove the package that offers it; the others are answered"),
     # Exports
     _CODE.NO_CRITICAL_PATH: (_NOTE, "Nothing, if the timeline does without it"),
+    _CODE.CHAKRA_WORLD_SHRUNK: (_NOTE, "Nothing, or give --missing replicate to simulate the whole world"),
+    _CODE.CHAKRA_RANKS_REPLICATED: (_NOTE, "Nothing, or capture all ranks: those that are missing may do other work"),
+    _CODE.CHAKRA_GROUP_ASSUMED: (_WARNING, "Capture with a newer PyTorch, whose traces list the ranks of each group"),
+    _CODE.CHAKRA_ONE_RANK: (_WARNING, "Give --missing replicate, or the traces of several ranks"),
+    _CODE.CHAKRA_NO_COMMUNICATION: (_WARNING, "Capture a step in which the ranks communicate, if they do"),
+    _CODE.CHAKRA_COMMUNICATION_ALONE: (
+        _WARNING,
+        "Capture the same steps on all ranks; tracebraid analyze matched_groups says what was matched",
+    ),
+    _CODE.CHAKRA_SIZE_UNKNOWN: (_WARNING, "Capture with record_shapes=True"),
+    _CODE.CHAKRA_SIZES_DIFFER: (_NOTE, "Nothing; simulators know one size for all ranks of a collective"),
 }
 
 _ORDER = {severity: position for position, severity in enumerate(Severity)}

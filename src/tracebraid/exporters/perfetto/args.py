@@ -10,7 +10,6 @@ import polars as pl
 
 from tracebraid.exporters.perfetto.content import Arg, ArgKind
 from tracebraid.exporters.perfetto.numbering import as_json_text, numbered
-from tracebraid.exporters.perfetto.wire import Ints
 from tracebraid.model.column import Kind
 from tracebraid.model.expressions import as_text
 from tracebraid.model.schema.kineto import (
@@ -23,6 +22,7 @@ from tracebraid.model.schema.kineto import (
     SYNCS,
 )
 from tracebraid.model.timeline import Timeline
+from tracebraid.wire_format import Ints
 
 __all__ = ["args_of_frame", "args_of_timeline"]
 

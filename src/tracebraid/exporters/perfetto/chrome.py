@@ -21,7 +21,7 @@ from tracebraid.exporters.perfetto.json_text import (
 )
 from tracebraid.exporters.perfetto.timeline_form import TimelineForm
 from tracebraid.exporters.perfetto.tracks import SliceTracks, slice_tracks
-from tracebraid.exporters.perfetto.wire import Ints
+from tracebraid.wire_format import Ints
 
 __all__ = ["CHROME"]
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracebraid.exporters.perfetto.content import Arg, ArgKind
 from tracebraid.exporters.perfetto.json_text import gathered, joined, json_of, json_of_texts
-from tracebraid.exporters.perfetto.wire import Ints
+from tracebraid.wire_format import Ints
 
 __all__ = ["ArgTexts"]
 

@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.exporters.perfetto.wire import Ints
+from tracebraid.wire_format import Ints
 
 __all__ = ["Arg", "ArgKind", "Counter", "Flow", "FlowKind", "Lane", "Process", "Slices", "Texts", "Unit"]
 

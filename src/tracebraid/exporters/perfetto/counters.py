@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracebraid.exporters.perfetto.content import Counter
 from tracebraid.exporters.perfetto.schema import PACKET, EventField, EventType, PacketField
-from tracebraid.exporters.perfetto.wire import (
+from tracebraid.wire_format import (
     Constant,
     Fixed64s,
     Message,

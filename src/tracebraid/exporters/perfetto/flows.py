@@ -6,7 +6,7 @@ import numpy as np
 
 from tracebraid.exporters.perfetto.content import Flow
 from tracebraid.exporters.perfetto.schema import EventField
-from tracebraid.exporters.perfetto.wire import Fixed64s, Ints, Part, Scattered
+from tracebraid.wire_format import Fixed64s, Ints, Part, Scattered
 
 __all__ = ["flow_parts"]
 

@@ -14,7 +14,7 @@ from tracebraid.exporters.perfetto.schema import (
     PacketField,
     SequenceFlag,
 )
-from tracebraid.exporters.perfetto.wire import Bytes, Ints, Varints, bytes_field, encoded, number_field
+from tracebraid.wire_format import Bytes, Ints, Varints, bytes_field, encoded, number_field
 
 __all__ = ["Interned"]
 

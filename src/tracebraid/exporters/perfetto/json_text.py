@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 
 from tracebraid.exporters.perfetto.content import ArgKind
-from tracebraid.exporters.perfetto.wire import Ints
 from tracebraid.model.units import NS_PER_US
+from tracebraid.wire_format import Ints
 
 __all__ = ["decimal_us", "gathered", "joined", "json_of", "json_of_texts", "number_text"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from tracebraid.exporters.perfetto.content import Lane
-from tracebraid.exporters.perfetto.wire import Ints
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
+from tracebraid.wire_format import Ints
 
 __all__ = ["Lanes", "lanes_of"]
 

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.exporters.perfetto.wire import Ints
+from tracebraid.wire_format import Ints
 
 __all__ = ["begins_and_ends", "siblings"]
 

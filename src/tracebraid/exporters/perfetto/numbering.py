@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.exporters.perfetto.content import Texts
-from tracebraid.exporters.perfetto.wire import Ints
+from tracebraid.wire_format import Ints
 
 __all__ = ["as_json_text", "numbered"]
 

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from tracebraid.exporters.perfetto.content import Flow, FlowKind
-from tracebraid.exporters.perfetto.wire import Ints
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.wire_format import Ints
 
 __all__ = ["rank_flows"]
 

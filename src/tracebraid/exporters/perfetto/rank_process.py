@@ -15,10 +15,10 @@ from tracebraid.exporters.perfetto.lanes import lanes_of
 from tracebraid.exporters.perfetto.numbering import numbered
 from tracebraid.exporters.perfetto.rank_flows import rank_flows
 from tracebraid.exporters.perfetto.unplaced import with_unplaced
-from tracebraid.exporters.perfetto.wire import Ints
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.wire_format import Ints
 
 __all__ = ["RankContext", "rank_process"]
 

@@ -20,7 +20,7 @@ from tracebraid.exporters.perfetto.schema import (
     PacketField,
     SequenceFlag,
 )
-from tracebraid.exporters.perfetto.wire import (
+from tracebraid.wire_format import (
     Constant,
     Fixed64s,
     Ints,

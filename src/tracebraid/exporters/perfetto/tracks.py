@@ -18,7 +18,7 @@ from tracebraid.exporters.perfetto.schema import (
     ThreadField,
     TrackField,
 )
-from tracebraid.exporters.perfetto.wire import Ints, bytes_field, number_field
+from tracebraid.wire_format import Ints, bytes_field, number_field
 
 __all__ = ["SliceTracks", "descriptors", "slice_tracks"]
 

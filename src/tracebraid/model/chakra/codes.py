@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
-__all__ = ["CollectiveCommType", "Detail", "MissingRanks", "NodeType"]
+__all__ = ["AloneReason", "CollectiveCommType", "Detail", "Dialect", "MissingRanks", "NodeType"]
 
 
 class NodeType(IntEnum):
@@ -55,3 +55,31 @@ class MissingRanks(Enum):
     """The world is that of the ranks that are there; groups lose those that are missing."""
     REPLICATE = "replicate"
     """Each missing rank does what a rank that is there does, in the groups of its own."""
+
+
+class Dialect(Enum):
+    """Which types of communication the nodes may have."""
+
+    CHAKRA = "chakra"
+    """All that Chakra's schema has."""
+    ASTRA_SIM = "astra-sim"
+    """Those that ASTRA-sim runs; the others become such as move the same bytes."""
+
+
+class AloneReason(str, Enum):
+    """Why communication is simulated on its rank alone, where it lasts as long as it was measured."""
+
+    ONE_RANK = "one rank"
+    """Its group has a single rank, or only one of its ranks is simulated."""
+    PEER_MISSING = "peer missing"
+    """The other end of a send or a receive is not simulated, or did not record it."""
+    MEMBERS_MISSING = "members missing"
+    """Not all simulated ranks of its group recorded it: windows differ, or members could not be matched."""
+    DOUBTFUL = "doubtful"
+    """Its members were matched, and another match is as likely."""
+    TYPES_DIFFER = "types differ"
+    """Ranks disagree on what it is."""
+    UNKNOWN_TYPE = "unknown type"
+    """The traces do not say what it is."""
+    ORDER = "order"
+    """It contradicts the order of other communication: ranks that wait for each other would wait for ever."""

@@ -49,7 +49,9 @@ CHAKRA_NODES = Table(
         Column("op", _NAME, "name of the innermost op; null: none"),
         Column("et_node_id", _INT, "node of that op in the Execution Trace; null: there is none"),
         Column("event_id", _INT, "event of the Kineto trace; null: none, or several"),
-        Column("shapes", _JSON, "shapes of the inputs of the op; null: not recorded"),
+        Column(
+            "shapes", _JSON, "shapes of the inputs of the op, in `Node.inputs.shapes`; null: not recorded"
+        ),
         Column("module", _NAME, "nn.Module; null: none"),
         Column("step", _NAME, "the step in which it was issued; null: in none"),
         Column("stream", _INT, "stream of the device; null: on the host, or merged"),
@@ -57,7 +59,21 @@ CHAKRA_NODES = Table(
         Column(
             "collective", _NAME, "what the trace calls the communication, before it was mapped; null: none"
         ),
-        Column("attributes", _JSON, "all further attributes as a JSON object; null: none"),
+        Column(
+            "inputs",
+            _JSON,
+            "what else `Node.inputs` holds: a JSON object with the texts of `values` and `types`; process groups stand "
+            "in `values` of a `METADATA_NODE`; null: nothing",
+        ),
+        Column("outputs", _JSON, "likewise of `Node.outputs`, with `shapes`; null: nothing"),
+        Column(
+            "attributes",
+            _JSON,
+            "all further attributes as a JSON object: integers (`int64_val`), numbers with a point (`double_val`), "
+            "booleans and texts as they are; of other types, or with a `doc_string`, an object such as "
+            '`{"uint32_val": 7}`; of a name that is there several times, a list. For an attribute that has a column, '
+            'but another type than the usual one, `{"type": "uint64_val"}`; null: none',
+        ),
     ),
 )
 

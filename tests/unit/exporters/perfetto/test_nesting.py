@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.growth import growth
 from tracebraid.exporters.perfetto.nesting import begins_and_ends, siblings
-from tracebraid.exporters.perfetto.wire import Ints
+from tracebraid.wire_format import Ints
 
 _TOLERANCE = 2.5
 """What noise and the logarithm of sorting add to linear growth."""

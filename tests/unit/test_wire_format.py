@@ -21,7 +21,7 @@ from tracebraid.exporters.perfetto.schema import (
     ThreadField,
     TrackField,
 )
-from tracebraid.exporters.perfetto.wire import (
+from tracebraid.wire_format import (
     Bytes,
     Constant,
     Fixed64s,

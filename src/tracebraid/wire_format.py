@@ -48,11 +48,11 @@ class Part(Protocol):
         """Write it into each message at these positions."""
 
 
-def encoded(field: int, parts: Sequence[Part]) -> bytes:
+def encoded(field: int | None, parts: Sequence[Part]) -> bytes:
     """An array of messages, each as a field of the message around them.
 
     Args:
-        field: the field's number.
+        field: the field's number; None: each stands behind its length alone, as in a file of messages.
         parts: those of the messages, in the order in which they are written; all of one length.
     """
     messages = Message(field, parts)
@@ -85,10 +85,15 @@ class Constant:
 
 
 class Varints:
-    """An integer, or a boolean, of each message; below 0 it takes 10 bytes, as protobuf has it."""
+    """An integer, or a boolean, of each message; below 0 it takes 10 bytes, as protobuf has it.
 
-    def __init__(self, field: int, values: NDArray[np.integer]) -> None:
-        self._tag = _varint(field << 3 | _VARINT)
+    Args:
+        field: the field's number; None: an item of a packed list, which has no tag.
+        values: of each message.
+    """
+
+    def __init__(self, field: int | None, values: NDArray[np.integer]) -> None:
+        self._tag = _tag(field, _VARINT)
         self._values = values.astype(np.int64, copy=False).view(np.uint64)
         self._lengths = _varint_sizes(self._values)
         self.sizes = self._lengths + len(self._tag)
@@ -103,7 +108,7 @@ class Fixed64s:
     """8 bytes of each message, little-endian: a double, or an unsigned integer."""
 
     def __init__(self, field: int, values: NDArray[np.float64] | NDArray[np.uint64]) -> None:
-        self._tag = _varint(field << 3 | _FIXED64)
+        self._tag = _tag(field, _FIXED64)
         kind = "<f8" if values.dtype.kind == "f" else "<u8"
         self._bytes = np.ascontiguousarray(values, dtype=kind).view(np.uint8).reshape(-1, 8)
         self.sizes = np.full(len(values), len(self._tag) + 8, dtype=np.int64)
@@ -118,7 +123,7 @@ class Bytes:
     """A text of each message, as UTF-8."""
 
     def __init__(self, field: int, texts: Sequence[bytes]) -> None:
-        self._tag = _varint(field << 3 | _LENGTH)
+        self._tag = _tag(field, _LENGTH)
         self._content = np.frombuffer(b"".join(texts), dtype=np.uint8)
         self._lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         self._heads = _varint_sizes(self._lengths.view(np.uint64))
@@ -135,10 +140,15 @@ class Bytes:
 
 
 class Message:
-    """A nested message of each message."""
+    """A nested message of each message.
 
-    def __init__(self, field: int, parts: Sequence[Part]) -> None:
-        self._tag = _varint(field << 3 | _LENGTH)
+    Args:
+        field: the field's number; None: it has no tag, only its length.
+        parts: its own.
+    """
+
+    def __init__(self, field: int | None, parts: Sequence[Part]) -> None:
+        self._tag = _tag(field, _LENGTH)
         self._parts = parts
         self._lengths = np.add.reduce([part.sizes for part in parts])
         self._heads = _varint_sizes(self._lengths.view(np.uint64))
@@ -175,6 +185,10 @@ class Scattered:
         before = np.cumsum(sizes) - sizes
         of_message = np.cumsum(self.sizes) - self.sizes
         self._part.write(out, at[self._rows] + before - of_message[self._rows])
+
+
+def _tag(field: int | None, wire_type: int) -> bytes:
+    return b"" if field is None else _varint(field << 3 | wire_type)
 
 
 def _varint(number: int) -> bytes:

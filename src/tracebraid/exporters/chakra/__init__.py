@@ -1,0 +1,1 @@
+"""A rank's dependency graph as nodes of a Chakra trace."""

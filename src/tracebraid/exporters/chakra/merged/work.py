@@ -1,0 +1,85 @@
+"""What a rank computes, by the start of each: work of its devices; of a rank without devices that of its threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tracebraid.model.expressions import as_text
+from tracebraid.model.graph.codes import ActivityKind, EdgeKind, Point
+from tracebraid.model.graph.rank_graph import RankGraph
+
+__all__ = ["Work", "work_of"]
+
+_Ints = NDArray[np.int64]
+
+_OF_DEVICES = (ActivityKind.KERNEL.value, ActivityKind.COPY.value, ActivityKind.COMMUNICATION.value)
+_NOT_OF_THREADS = (ActivityKind.THREAD.value, ActivityKind.COMMUNICATION.value)
+"""Time of a thread outside of every event may be a wait that nothing shows: where nothing else runs, it is a delay."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Intervals of work, by their starts; each array has an entry for each.
+
+    Args:
+        activity: what does it: row of `ACTIVITIES`.
+        start_ns: when it starts, on the rank's own clock.
+        end_ns: when it ends.
+        moment: the moment whose time is `start_ns`: what the work waited for is what that waited for.
+        is_on_host: whether it is of threads.
+    """
+
+    activity: _Ints
+    start_ns: _Ints
+    end_ns: _Ints
+    moment: _Ints
+    is_on_host: bool
+
+    def __len__(self) -> int:
+        return len(self.activity)
+
+
+def work_of(graph: RankGraph, communicates: _Ints) -> Work:
+    """The work of a rank that is no communication.
+
+    Args:
+        graph: of one rank.
+        communicates: the activities that become communication nodes.
+    """
+    kinds = graph.activities.select(
+        as_text("kind").is_in(_OF_DEVICES).fill_null(value=False).alias("works"),
+        pl.col("stream").is_not_null().alias("device"),
+    )
+    works, device = (kinds.get_column(name).to_numpy() for name in kinds.columns)
+    # Communication on a device of which no node is known takes its time on the lane.
+    chosen = device & works
+    chosen[communicates] = False
+    return _of_devices(graph, np.flatnonzero(chosen)) if chosen.any() else _of_threads(graph)
+
+
+def _of_devices(graph: RankGraph, activity: _Ints) -> Work:
+    start, end = graph.times_ns[2 * activity], graph.times_ns[2 * activity + 1]
+    edges = graph.edges
+    waits = (edges.kind == EdgeKind.EVENT_WAIT) & (edges.after % 2 == Point.END)
+    # Work whose end waits for another stream is nothing but that wait.
+    start = np.where(np.isin(activity, edges.after[waits] // 2), end, start)
+    order = np.lexsort((activity, start))
+    activity = activity[order]
+    return Work(activity, start[order], end[order], 2 * activity, is_on_host=False)
+
+
+def _of_threads(graph: RankGraph) -> Work:
+    """The time from each moment of a thread to its next, in which an event of it does something."""
+    edges = graph.edges
+    idle = graph.activities.select(as_text("kind").is_in(_NOT_OF_THREADS)).to_series().to_numpy()
+    own = np.flatnonzero((edges.kind == EdgeKind.HOST) & (edges.work_ns > 0) & ~idle[edges.activity])
+    end = graph.times_ns[edges.after[own]].astype(np.int64)
+    start = end - edges.work_ns[own]
+    order = np.lexsort((edges.before[own], start))
+    own = own[order]
+    moment = edges.before[own].astype(np.int64)
+    return Work(edges.activity[own].astype(np.int64), start[order], end[order], moment, is_on_host=True)

@@ -1,0 +1,225 @@
+"""What the traces' ranks communicate, numbered so that ranks that do the same thing together have the same number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from tracebraid.exporters.chakra.traced_groups import TracedGroup
+from tracebraid.model.chakra.codes import AloneReason
+from tracebraid.model.chakra.job_plan import PlanOptions
+from tracebraid.model.collectives.codes import UNKNOWN_GROUP, CollectiveType
+
+__all__ = ["PAIRED", "traced_communication", "with_known_groups"]
+
+PAIRED = (CollectiveType.SEND.value, CollectiveType.RECEIVE.value)
+_EXCHANGE = CollectiveType.SEND_RECEIVE.value
+
+
+def with_known_groups(
+    members: pl.DataFrame, collectives: pl.DataFrame, present: Sequence[int]
+) -> pl.DataFrame:
+    """The members with `group` never null; an exchange of some ranks of a group has a group of its own.
+
+    Args:
+        members: `MEMBERS`, matched, with their waits.
+        collectives: `MATCHED_COLLECTIVES`.
+        present: the ranks that have a trace.
+    """
+    found = members.with_columns(pl.col("group").fill_null(UNKNOWN_GROUP))
+    of_several = collectives.filter(pl.col("type") == _EXCHANGE).select(
+        "collective", pl.col("ranks").alias("_ranks")
+    )
+    taking = (
+        found.filter(pl.col("type") == _EXCHANGE)
+        .group_by("group")
+        .agg(pl.col("rank").unique().sort().alias("_taking"))
+    )
+    listed = pl.concat_str(pl.lit("["), pl.col("_ranks").cast(pl.List(pl.String)).list.join(","), pl.lit("]"))
+    is_part = (pl.col("type") == _EXCHANGE) & (pl.col("_ranks") != pl.col("_taking")).fill_null(value=False)
+    return (
+        found.join(of_several, on="collective", how="left", maintain_order="left")
+        .join(taking, on="group", how="left", maintain_order="left")
+        .with_columns(
+            pl.when(is_part)
+            .then(pl.concat_str("group", pl.lit(" exchange "), listed))
+            .otherwise("group")
+            .alias("group"),
+            pl.when(is_part)
+            .then(listed)
+            .otherwise(pl.col("group_ranks").cast(pl.String))
+            .alias("group_ranks"),
+            is_part.alias("is_exchange_of_some"),
+        )
+        .drop("_ranks", "_taking")
+    )
+
+
+def traced_communication(
+    members: pl.DataFrame,
+    collectives: pl.DataFrame,
+    groups: Sequence[TracedGroup],
+    options: PlanOptions,
+) -> pl.DataFrame:
+    """A row for each member, by rank and start.
+
+    Columns:
+        row: its number.
+        source, event_id, stream: its rank, event and stream.
+        place: of its group in `groups`.
+        type, name: as in `MEMBERS`.
+        number: the same for the members of the ranks that do it together, by group, or by sender and receiver; null:
+            it is done alone.
+        reason: why it is done alone (`AloneReason`); null: it is not, as far as the traces say.
+        from_rank, to_rank: of a send or a receive, by their numbers in the job.
+        in_bytes, out_bytes, group_size: as in `MEMBERS`.
+        start_ns, end_ns: on aligned clocks; the end is not before the start.
+        transfer_ns: from the last arrival to its end; all of its duration where arrivals are unknown.
+        is_measured: whether arrivals are known.
+
+    Args:
+        members: as of `with_known_groups`.
+        collectives: `MATCHED_COLLECTIVES`.
+        groups: the groups of these members.
+        options: which steps are simulated, and which members together.
+    """
+    places = pl.DataFrame(
+        {"group": [group.text for group in groups], "place": range(len(groups))},
+        schema={"group": pl.String, "place": pl.Int64},
+    )
+    confidence = collectives.select("collective", "confidence")
+    rows = (
+        members.join(places, on="group", how="left", maintain_order="left")
+        .join(confidence, on="collective", how="left", maintain_order="left")
+        .rename({"rank": "source", "source": "from_rank", "destination": "to_rank"})
+        .sort("source", "start_ns", "event_id")
+        .with_row_index("row")
+        .with_columns(
+            pl.col("row").cast(pl.Int64),
+            pl.max_horizontal("start_ns", "end_ns").alias("end_ns"),
+            (pl.col("confidence") < options.least_confidence).fill_null(value=False).alias("is_doubtful"),
+        )
+        .with_columns(pl.when(~pl.col("is_doubtful")).then("collective").alias("collective"))
+    )
+    rows = _with_transfers(rows)
+    if options.steps is not None:
+        rows = rows.filter(pl.col("step").is_in(list(options.steps)).fill_null(value=False))
+    numbers = pl.concat([_of_pairs(rows), _of_groups(rows, groups), _of_exchanges(rows, groups)])
+    found = rows.join(numbers, on="row", how="left", maintain_order="left")
+    return found.with_columns(_reason().alias("reason"))
+
+
+def _with_transfers(rows: pl.DataFrame) -> pl.DataFrame:
+    """With `transfer_ns` and `is_measured`.
+
+    Where no member ended before all had started, all waited for the last. Else it is what waits say: those that only
+    receive waited for those that send.
+    """
+    last, first_end = pl.col("start_ns").max().over("collective"), pl.col("end_ns").min().over("collective")
+    is_matched = pl.col("collective").is_not_null()
+    duration = pl.col("end_ns") - pl.col("start_ns")
+    return rows.with_columns(
+        pl.when(~is_matched)
+        .then(duration)
+        .when(first_end >= last)
+        .then(pl.col("end_ns") - last)
+        .otherwise(pl.col("transfer_ns").fill_null(duration))
+        .alias("transfer_ns"),
+        is_matched.alias("is_measured"),
+    )
+
+
+def _of_pairs(rows: pl.DataFrame) -> pl.DataFrame:
+    """Sends and receives that were matched: `row`, `number` within those of one sender and receiver."""
+    matched = rows.filter(pl.col("type").is_in(PAIRED) & pl.col("collective").is_not_null())
+    sender = pl.col("source").filter(pl.col("type") == CollectiveType.SEND.value)
+    receiver = pl.col("source").filter(pl.col("type") == CollectiveType.RECEIVE.value)
+    pairs = (
+        matched.group_by("collective")
+        .agg(
+            sender.first().alias("s"),
+            receiver.first().alias("r"),
+            sender.len().alias("sends"),
+            pl.len().alias("all"),
+        )
+        .filter((pl.col("sends") == 1) & (pl.col("all") == 2) & (pl.col("s") != pl.col("r")))
+        .sort("collective")
+        .with_columns(pl.int_range(pl.len()).over("s", "r").alias("number"))
+    )
+    return _numbers(matched.join(pairs, on="collective", how="inner"))
+
+
+def _of_groups(rows: pl.DataFrame, groups: Sequence[TracedGroup]) -> pl.DataFrame:
+    """Collectives that all ranks of the group recorded that have a trace: `row`, `number` within the group."""
+    own = rows.filter(~pl.col("type").is_in(PAIRED).fill_null(value=False)).with_columns(
+        _participants(groups)
+    )
+    matched = own.filter((pl.col("participants") > 1) & pl.col("collective").is_not_null())
+    complete = (
+        matched.group_by("place", "collective")
+        .agg(
+            pl.col("source").n_unique().alias("ranks"), pl.len().alias("all"), pl.col("participants").first()
+        )
+        .filter((pl.col("ranks") == pl.col("participants")) & (pl.col("all") == pl.col("ranks")))
+        .sort("collective")
+        .with_columns(pl.int_range(pl.len()).over("place").alias("number"))
+    )
+    single = own.filter(pl.col("participants") == 1).sort("source", "start_ns", "event_id")
+    single = single.with_columns(pl.int_range(pl.len()).over("place").alias("number"))
+    joined = matched.join(
+        complete.select("place", "collective", "number"), on=["place", "collective"], how="inner"
+    )
+    return pl.concat([_numbers(joined), _numbers(single)])
+
+
+def _of_exchanges(rows: pl.DataFrame, groups: Sequence[TracedGroup]) -> pl.DataFrame:
+    """Exchanges that nothing matched, in groups of which all ranks have equally many: by their order.
+
+    Their numbers follow those that matching gave.
+    """
+    open_ = rows.filter(
+        (pl.col("type") == _EXCHANGE) & pl.col("collective").is_null() & ~pl.col("is_doubtful")
+    )
+    open_ = open_.with_columns(_participants(groups)).filter(pl.col("participants") > 1)
+    counts = open_.group_by("place", "source").agg(pl.len().alias("count"), pl.col("participants").first())
+    equal = (
+        counts.group_by("place")
+        .agg(
+            pl.col("count").n_unique().alias("counts"),
+            pl.len().alias("ranks"),
+            pl.col("participants").first(),
+        )
+        .filter((pl.col("counts") == 1) & (pl.col("ranks") == pl.col("participants")))
+    )
+    found = open_.join(equal.select("place"), on="place", how="semi").sort("source", "start_ns", "event_id")
+    return _numbers(
+        found.with_columns((pl.int_range(pl.len()).over("place", "source") + _BEHIND).alias("number"))
+    )
+
+
+def _participants(groups: Sequence[TracedGroup]) -> pl.Expr:
+    counts = {place: len(group.participants) for place, group in enumerate(groups)}
+    return pl.col("place").replace_strict(counts, default=1, return_dtype=pl.Int64).alias("participants")
+
+
+def _numbers(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select("row", pl.col("number").cast(pl.Int64))
+
+
+def _reason() -> pl.Expr:
+    is_open = pl.col("number").is_null()
+    return (
+        pl.when(pl.col("is_doubtful") & is_open)
+        .then(pl.lit(AloneReason.DOUBTFUL.value))
+        .when(pl.col("type").is_in(PAIRED) & is_open)
+        .then(pl.lit(AloneReason.PEER_MISSING.value))
+        .when(is_open)
+        .then(pl.lit(AloneReason.MEMBERS_MISSING.value))
+        .when(pl.col("type").is_null())
+        .then(pl.lit(AloneReason.UNKNOWN_TYPE.value))
+    )
+
+
+_BEHIND = 1 << 40
+"""Numbers of exchanges that are matched by their order alone: behind all others."""
