@@ -231,8 +231,14 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     # Exports
     _CODE.NO_CRITICAL_PATH: (_NOTE, "Nothing, if the timeline does without it"),
     _CODE.CHAKRA_WORLD_SHRUNK: (_NOTE, "Nothing, or give --missing replicate to simulate the whole world"),
-    _CODE.CHAKRA_RANKS_REPLICATED: (_NOTE, "Nothing, or capture all ranks: those that are missing may do other work"),
-    _CODE.CHAKRA_GROUP_ASSUMED: (_WARNING, "Capture with a newer PyTorch, whose traces list the ranks of each group"),
+    _CODE.CHAKRA_RANKS_REPLICATED: (
+        _NOTE,
+        "Nothing, or capture all ranks: those that are missing may do other work",
+    ),
+    _CODE.CHAKRA_GROUP_ASSUMED: (
+        _WARNING,
+        "Capture with a newer PyTorch, whose traces list the ranks of each group",
+    ),
     _CODE.CHAKRA_ONE_RANK: (_WARNING, "Give --missing replicate, or the traces of several ranks"),
     _CODE.CHAKRA_NO_COMMUNICATION: (_WARNING, "Capture a step in which the ranks communicate, if they do"),
     _CODE.CHAKRA_COMMUNICATION_ALONE: (

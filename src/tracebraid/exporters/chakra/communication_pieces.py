@@ -64,9 +64,7 @@ def communication_rows(graph: RankGraph, communication: pl.DataFrame) -> Communi
     return Communication(found.get_column("row").to_numpy(), found.get_column("activity").to_numpy())
 
 
-def issued(
-    rows: Communication, spans: tuple[_Ints, _Ints], times_ns: _Ints, lane: _Ints
-) -> Issued:
+def issued(rows: Communication, spans: tuple[_Ints, _Ints], times_ns: _Ints, lane: _Ints) -> Issued:
     """Each row from the point at which it is issued to its end: not before the row ahead of it is.
 
     A simulator that does one communication of a rank at a time begins those first that are ready first, and of several

@@ -134,7 +134,9 @@ def _anchors(graph: RankGraph, threads: Threads, edges: EdgeList) -> tuple[_Ints
     found = np.full(len(orphans), -1, dtype=np.int64)
     reached_ns = np.full(len(orphans), np.iinfo(np.int64).min, dtype=np.int64)
     times_ns = graph.times_ns[orphans]
-    own = np.where(threads.position[orphans] >= 0, threads.thread[threads.position[orphans]], len(threads.first))
+    own = np.where(
+        threads.position[orphans] >= 0, threads.thread[threads.position[orphans]], len(threads.first)
+    )
     if not len(threads.moments):
         return orphans, found
     for thread in range(len(threads.first) - 1):

@@ -74,9 +74,7 @@ def network_of(graph: RankGraph, communication: pl.DataFrame, detail: Detail) ->
         np.repeat(lane, 2), threads.thread[handed.cuts.position], lane[works.waiting], lane[rows.activity]
     ]
     lane_of_point[line.point] = line.thread
-    communicates = issued(
-        rows, (begins, moment(rows.activity, Point.END)), times_ns, lane_of_point[begins]
-    )
+    communicates = issued(rows, (begins, moment(rows.activity, Point.END)), times_ns, lane_of_point[begins])
     computes = works.pieces[~np.isin(works.pieces.activity, rows.activity)]
     moments = np.arange(len(graph.times_ns)) // 2
     return Network(

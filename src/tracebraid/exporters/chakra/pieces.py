@@ -69,9 +69,7 @@ class Pieces:
         """Pieces of one kind, from the first points to the second."""
         none = np.full(len(activity), NONE, dtype=np.int64)
         of_kind = np.full(len(activity), int(kind), dtype=np.int64)
-        return Pieces(
-            *span, of_kind, activity, none if row is None else row, none if lane is None else lane
-        )
+        return Pieces(*span, of_kind, activity, none if row is None else row, none if lane is None else lane)
 
     @staticmethod
     def joined(parts: list[Pieces]) -> Pieces:

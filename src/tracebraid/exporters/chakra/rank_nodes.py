@@ -43,6 +43,4 @@ def rank_nodes(graph: RankGraph, communication: pl.DataFrame, detail: Detail = D
     spans_ns = (late.times_ns[pieces.start], late.times_ns[pieces.end])
     nodes = node_columns(graph, pieces, spans_ns, communication, detail)
     deps = NodeDeps.of_pairs(number[found.before], number[found.waits], np.arange(len(pieces)))
-    return ChakraRank(
-        graph.rank, SCHEMA_VERSION, (), nodes, deps, NodeDeps.none(len(pieces)), graph.findings
-    )
+    return ChakraRank(graph.rank, SCHEMA_VERSION, (), nodes, deps, NodeDeps.none(len(pieces)), graph.findings)
