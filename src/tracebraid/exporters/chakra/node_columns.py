@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from tracebraid.exporters.chakra.pieces import NONE, PieceKind, Pieces
 from tracebraid.model.chakra.codes import Detail, NodeType
 from tracebraid.model.expressions import as_text
-from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.graph.rank_graph import RankGraph
 from tracebraid.model.schema.chakra import CHAKRA_NODES
 
