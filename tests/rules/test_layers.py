@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "graph": {"analysis", "compiled", "model", "errors"},
     "simulation": {"compiled", "graph", "model", "errors"},
     "reports": {"model", "errors", "version"},
-# Graphs that are written are reduced first, by loops over all of their nodes; protobuf is laid out column by column.
+    # Graphs that are written are reduced first, by loops over all of their nodes; protobuf is laid out column by column.
     "exporters": {"compiled", "model", "errors", "files", "wire_format"},
     # It runs work that it is handed, here or in other processes.
     # Nodes of a cluster and the driver compare their versions.

@@ -83,7 +83,9 @@ def _can_pass(
     assert rank in members
     what = ("type", "comm_type", "comm_size", "pg_name")
     there = [lanes[other][at[other]] for other in members if at[other] < len(lanes[other])]
-    if len(there) < len(members) or any([one[name] for name in what] != [node[name] for name in what] for one in there):
+    if len(there) < len(members) or any(
+        [one[name] for name in what] != [node[name] for name in what] for one in there
+    ):
         return False
     for other in members:
         at[other] += 1
@@ -98,4 +100,6 @@ def disagreements(plan: JobPlan) -> list[tuple[object, ...]]:
         by_order[order, group].add(rank)
     world = list(range(len(plan.ranks)))
     groups = plan.comm_groups()
-    return [key for key, ranks in by_order.items() if ranks != set(world if key[1] is None else groups[key[1]])]
+    return [
+        key for key, ranks in by_order.items() if ranks != set(world if key[1] is None else groups[key[1]])
+    ]
