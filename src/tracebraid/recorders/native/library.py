@@ -159,7 +159,7 @@ def _wait_for(descriptor: int, folder: Path) -> None:
     Raises:
         CaptureError: another process holds it for too long.
     """
-    began_s, told = time.monotonic(), False
+    began_s, is_said = time.monotonic(), False
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -170,8 +170,8 @@ def _wait_for(descriptor: int, folder: Path) -> None:
             raise CaptureError(
                 f"the native recorder is not built: another process holds {folder / 'lock'} for {waited_s:.0f} s"
             )
-        if waited_s > _SAY_AFTER_S and not told:
-            told = True
+        if waited_s > _SAY_AFTER_S and not is_said:
+            is_said = True
             _LOG.warning("tracebraid: waiting for another process that builds the native recorder")
         time.sleep(_POLL_S)
 
