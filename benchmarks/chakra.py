@@ -77,13 +77,13 @@ def rows_of(rank: ChakraRank, folder: Path, rounds: int) -> list[Row]:
         "check": lambda: check_chakra(et),
         "feed": lambda: sum(1 for _ in Feeder(et)),
     }
-    times: dict[str, list[float]] = {name: [] for name in subjects}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in subjects}
     for _ in range(rounds + 1):
         for name, subject in subjects.items():
-            start = time.perf_counter()
+            start, start_cpu = time.perf_counter(), time.process_time()
             subject()
-            times[name].append(time.perf_counter() - start)
-    return [_row(name, median(found[1:]), rank.nodes.height, et) for name, found in times.items()]
+            times[name].append((time.perf_counter() - start, time.process_time() - start_cpu))
+    return [_row(name, found[1:], rank.nodes.height, et) for name, found in times.items()]
 
 
 def made_rank(nodes: int) -> ChakraRank:
@@ -120,12 +120,13 @@ def made_rank(nodes: int) -> ChakraRank:
     )
 
 
-def _row(name: str, seconds: float, nodes: int, et: Path) -> Row:
+def _row(name: str, times: Sequence[tuple[float, float]], nodes: int, et: Path) -> Row:
+    seconds, cpu_seconds = (median(column) for column in zip(*times, strict=True))
     speed = nodes / seconds
     least = LEAST_NODES_PER_S.get(name)
     target = None if least is None else Target(f"{least:,} nodes/s", speed >= least)
     figures = {"nodes_per_s": speed, "MB": et.stat().st_size / 1e6}
-    return Row("chakra", name, seconds, figures=figures, target=target)
+    return Row("chakra", name, seconds, cpu_seconds, figures=figures, target=target)
 
 
 def _parsed(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -18,8 +19,10 @@ from tracebraid.errors import OutputError
 __all__ = [
     "keep_broken",
     "make_folder",
+    "new_file",
     "part_beside",
     "parts_folder",
+    "probe_folder",
     "refuse_existing",
     "refuse_target",
     "whole_file",
@@ -29,6 +32,7 @@ __all__ = [
 ]
 
 _CHOOSE = "Choose another path"
+_TOKEN_BYTES = 4
 _COMPRESS_LEVEL = 2
 """igzip's level, of 0 (fastest) to 3 (smallest); 2 is its default."""
 
@@ -41,11 +45,7 @@ def make_folder(folder: Path) -> None:
     """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".tracebraid-{os.getpid()}.part"
-        try:
-            probe.write_bytes(b"1")
-        finally:
-            probe.unlink(missing_ok=True)
+        probe_folder(folder)
 
 
 def refuse_existing(paths: Iterable[Path]) -> None:
@@ -71,11 +71,31 @@ def refuse_target(target: Path) -> None:
     if not target.parent.is_dir():
         raise OutputError(str(target), "its folder is not there", "Create it, or name another path")
     with writing(target):
-        probe = part_beside(target, "probe")
-        try:
-            probe.write_bytes(b"1")
-        finally:
-            probe.unlink(missing_ok=True)
+        probe_folder(target.parent)
+
+
+def probe_folder(folder: Path) -> None:
+    """Prove that files can be written in a folder.
+
+    Raises:
+        OSError: they cannot.
+    """
+    probe = part_beside(folder / "tracebraid", "probe")
+    try:
+        with new_file(probe) as file:
+            file.write(b"1")
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def new_file(path: Path) -> BinaryIO:
+    """A file that is not there yet, opened for writing; a link that somebody put there is not followed.
+
+    Raises:
+        FileExistsError: something of that name is there.
+        OSError: it cannot be written.
+    """
+    return path.open("xb")
 
 
 @contextmanager
@@ -131,8 +151,11 @@ def parts_folder(target: Path) -> Iterator[Path]:
 
 
 def part_beside(target: Path, label: str = "whole") -> Path:
-    """The path of the temporary file that is renamed to the target: hidden, in the same folder, one for each label."""
-    return target.with_name(f".{target.name}.{os.getpid()}.{label}.part")
+    """A path for a temporary file that is renamed to the target: hidden, in the same folder, another each time.
+
+    Nobody can know it before and put a link there.
+    """
+    return target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(_TOKEN_BYTES)}.{label}.part")
 
 
 def write_whole(target: Path, chunks: Iterable[bytes | memoryview], overwrite: bool) -> int:
@@ -157,7 +180,7 @@ def write_whole(target: Path, chunks: Iterable[bytes | memoryview], overwrite: b
                 return _write_chunks(file, chunks, target.suffix == ".gz")
         part = part_beside(target)
         try:
-            with part.open("wb") as file:
+            with new_file(part) as file:
                 _write_chunks(file, chunks, target.suffix == ".gz")
                 os.fsync(file.fileno())
             size_bytes = part.stat().st_size

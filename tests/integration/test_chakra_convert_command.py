@@ -170,6 +170,16 @@ def test_communication_of_unknown_size_stays_compute_and_is_counted(tmp_path: Pa
     assert read_rank(tmp_path / "a.et").nodes.height == 2
 
 
+def test_a_size_that_a_rank_does_not_say_is_that_of_another(tmp_path: Path) -> None:
+    """As of a scatter, of which the root alone has an input."""
+    for rank, members in enumerate((tensors(64), {})):
+        nodes = [*ROOTS, host(3, "gloo:scatter", 2, 1.0, 2.0, **members)]
+        et_plus(tmp_path / f"linked_{rank}.json", nodes)
+    converted = tracebraid.convert_chakra(sorted(tmp_path.glob("*.json")), tmp_path / "job")
+    assert [counts.communications for counts in converted.counts] == [1, 1]
+    assert tracebraid.check_chakra(tmp_path / "job").findings == ()
+
+
 def test_several_ranks_get_dense_numbers_groups_and_equal_sizes(tmp_path: Path) -> None:
     groups = json.dumps([{"pg_name": "tp", "ranks": [2, 5]}, {"pg_name": "0", "ranks": []}])
     lists = host(9, "## process_group:init ##", 2, 0.0, 0.5)

@@ -15,6 +15,8 @@ from tests.integration.command import Done, run, run_process
 from tests.misled import misled_copy, wrong_parents
 from tests.unit.linking.made import et_of
 from tests.unit.validation.made import EVENTS, NODES, lay, shuffled
+from tracebraid import api
+from tracebraid.errors import OutputError
 
 ET = "torch_et_0.json"
 
@@ -185,6 +187,32 @@ def test_a_file_that_an_interrupted_repair_left_behind_is_not_taken_for_the_trac
     done = run("check", tmp_path, "--repair")
     assert (tmp_path / ET).read_bytes() == before
     assert done.returncode == 0
+
+
+def test_links_of_the_copy_s_name_are_not_followed(tmp_path: Path) -> None:
+    job = lay(tmp_path / "job", nodes=shuffled(13, 11))
+    outside = tmp_path / "outside"
+    (job / f"{ET}.orig").symlink_to(outside)
+    before = (job / ET).read_bytes()
+    assert repair(job)["repairs"][0]["written"]
+    assert not outside.exists()
+    assert (job / f"{ET}.orig2").read_bytes() == before
+
+
+def test_a_disk_that_fills_during_the_copy_leaves_the_trace_and_no_half_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay(tmp_path, nodes=shuffled(13, 11))
+    before = content(tmp_path)
+
+    def fill(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes()[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copy2", fill)
+    with pytest.raises(OutputError, match="No space left"):
+        api.repair(tmp_path)
+    assert content(tmp_path) == before
 
 
 DAMAGED: dict[str, Any] = {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tracebraid import files
 from tracebraid.errors import OutputError
 from tracebraid.files import keep_broken, make_folder, refuse_existing, write_whole
 
@@ -108,3 +109,23 @@ def test_what_is_no_valid_file_is_kept_under_a_name_that_no_reader_takes(tmp_pat
     error = keep_broken(tmp_path / "torch_et_0.json.gz", [b"{"], "it is no JSON")
     assert "What there is of it is in torch_et_0.json.gz.broken" in str(error)
     assert inside(tmp_path) == ["torch_et_0.json.gz.broken"]
+
+
+def test_a_planted_link_is_not_written_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where somebody knows the name of a part before it is written."""
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"kept")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    planted = folder / ".planted.part"
+    planted.symlink_to(outside)
+    monkeypatch.setattr(files, "part_beside", lambda target, label="": planted)
+    with pytest.raises(OutputError):
+        write_whole(folder / "a.json", [b"new"], overwrite=True)
+    assert outside.read_bytes() == b"kept"
+
+
+def test_the_name_of_a_part_is_another_each_time(tmp_path: Path) -> None:
+    names = {files.part_beside(tmp_path / "a.json").name for _ in range(100)}
+    assert len(names) == 100
+    assert all(name.startswith(".a.json.") and name.endswith(".part") for name in names)

@@ -145,6 +145,9 @@ def _check_folder(folder: _Folder, only_rank: int | None, run: _Run) -> Check:
     ranks: list[CheckedRank] = []
     for name, path in windows:
         window = _Window(name, path)
+        if len(ranks) and not file_system_of(path).entries(path):
+            findings.append(Finding(FindingCode.WINDOW_EMPTY, path))
+            continue
         try:
             _check_window(window, _found_in(path), only_rank, run)
         except InputError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from tracebraid.api.stored_jobs import is_store
 from tracebraid.api.traces import Progress, link
 from tracebraid.errors import InputError
 from tracebraid.exporters.repaired_et import write_repaired_et
-from tracebraid.files import part_beside, write_whole, writing
+from tracebraid.files import part_beside, whole_file, write_whole, writing
 from tracebraid.filesystem.choose import archive_of, with_files
 from tracebraid.filesystem.paths import is_url, shown
 from tracebraid.filesystem.reading import reading
@@ -92,16 +93,25 @@ def _repair_rank(et: Path, kineto: str, progress: Progress | None) -> list[Repai
     if is_arrow(et.name) or any(diagnosis.severity is Severity.ERROR for diagnosis in diagnose(errors)):
         return [Repair(str(et), linked.et.nodes.height, (), False)]
     new = part_beside(et, "repaired").with_suffix(et.suffix)
-    done = write_repaired_et(linked, new)
-    if done.written:
-        with writing(et):
-            original, number = et.with_name(et.name + ".orig"), 1
-            while original.exists():
-                number += 1
-                original = et.with_name(f"{et.name}.orig{number}")
-            shutil.copy2(et, original)
-            new.replace(et)
+    try:
+        done = write_repaired_et(linked, new)
+        if done.written:
+            with writing(et):
+                _keep_original(et)
+                new.replace(et)
+    finally:
+        new.unlink(missing_ok=True)
     return [replace(done, path=str(et))]
+
+
+def _keep_original(et: Path) -> None:
+    """Copy a file beside itself, whole or not at all; a link that has the name of the copy is not followed."""
+    original, number = et.with_name(et.name + ".orig"), 1
+    while os.path.lexists(original):
+        number += 1
+        original = et.with_name(f"{et.name}.orig{number}")
+    with whole_file(original) as part:
+        shutil.copy2(et, part)
 
 
 def _note_sizes(file: Path, content: dict[str, object], before: dict[Path, int]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 
 from tracebraid.errors import TracebraidError
@@ -14,9 +15,34 @@ from tracebraid.version import __version__
 
 __all__ = ["run"]
 
+_INTERRUPTED = 128 + signal.SIGINT
+"""As shells say it."""
+
 
 def run() -> None:
-    """Run the command line; errors become one message and exit code 1, wrong usage exit code 2."""
+    """Run the command line; errors become one message and exit code 1, wrong usage exit code 2, Ctrl-C 130."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        _end_interrupted()
+    except SystemExit as end:
+        import typer
+
+        # Typer ends so itself; a program that is captured may end with the same code by its own will.
+        if not (
+            isinstance(end.__context__, typer.Exit)
+            and isinstance(end.__context__.__cause__, KeyboardInterrupt)
+        ):
+            raise
+        _end_interrupted()
+
+
+def _end_interrupted() -> None:
+    sys.stderr.write("interrupted\n")
+    sys.exit(_INTERRUPTED)
+
+
+def _run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

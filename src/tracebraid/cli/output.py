@@ -17,6 +17,7 @@ from rich.text import Text
 
 from tracebraid.api.checking import faults, is_note
 from tracebraid.model.finding import Finding
+from tracebraid.model.printable import printable_json
 from tracebraid.model.rank_files import RanksDone
 from tracebraid.reports.bars import ascii_form, can_show
 from tracebraid.reports.findings import alike, line_of_alike
@@ -98,7 +99,7 @@ def say_json(data: Any) -> None:
 
 def json_bytes(data: Any) -> bytes:
     """Results for machines as one JSON document."""
-    return msgspec.json.format(msgspec.json.encode(_as_text(data)), indent=2) + b"\n"
+    return printable_json(msgspec.json.format(msgspec.json.encode(_as_text(data)), indent=2)) + b"\n"
 
 
 def _as_text(data: Any) -> Any:

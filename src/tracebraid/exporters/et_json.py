@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from tracebraid.errors import ArgumentError
+from tracebraid.errors import ArgumentError, OutputError
 from tracebraid.files import write_whole
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema import ET_COLLECTIVES
 
-__all__ = ["FLAT_SCHEMA", "Bodies", "ValueLists", "as_json", "document", "et_of", "header_of", "write_lines"]
+__all__ = [
+    "FLAT_SCHEMA",
+    "Bodies",
+    "ValueLists",
+    "as_json",
+    "document",
+    "et_of",
+    "header_of",
+    "refuse_input",
+    "write_lines",
+]
 
 _ATTR_TYPES = {
     "rf_id": "uint64",
@@ -75,6 +86,18 @@ def write_lines(path: str | Path, lines: Iterable[str]) -> None:
         OutputError: the file cannot be written.
     """
     write_whole(Path(path), (line.encode() for line in lines), overwrite=True)
+
+
+def refuse_input(linked: LinkedTrace, path: str | Path) -> None:
+    """Refuse an output that is one of the files which the rank is read from.
+
+    Raises:
+        OutputError: it is.
+    """
+    inputs = [linked.timeline.path, *([] if linked.et is None else [linked.et.path])]
+    for name in inputs:
+        if os.path.lexists(path) and Path(name).exists() and Path(path).samefile(name):
+            raise OutputError(str(path), "this is the trace that is read", "Name another file")
 
 
 def as_json(value: object) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from tracebraid.filesystem.file_view import FileView
 
 __all__ = ["Entry", "FileSystem", "Kind", "OpenFile"]
 
@@ -63,8 +64,8 @@ class OpenFile(Protocol):
         """
         ...
 
-    def whole(self) -> mmap.mmap | bytes | None:
-        """The file as memory, where that costs no copy; None where it is to be read."""
+    def whole(self) -> FileView | bytes | None:
+        """The file as bytes that can be read in any order; None where it is to be read by `blocks`."""
         ...
 
 

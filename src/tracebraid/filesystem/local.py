@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import weakref
 from collections.abc import Iterator
@@ -10,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracebraid.errors import InputError
+from tracebraid.filesystem.file_view import FileView, whole_range
 from tracebraid.filesystem.interface import Entry, Kind, OpenFile
+from tracebraid.filesystem.pipe import read_pipe
 from tracebraid.filesystem.reading import reading
 
 __all__ = ["LocalFile", "LocalFiles", "MemoryFile", "read_range"]
@@ -44,7 +45,7 @@ class LocalFiles:
             return Path(path).stat().st_size
 
     def open(self, path: str) -> OpenFile:
-        """See `FileSystem`. A pipe with a name is read whole."""
+        """See `FileSystem`. A pipe with a name is read whole, other devices are refused."""
         try:
             kind = self.kind(path)
             if kind is Kind.FOLDER:
@@ -52,7 +53,7 @@ class LocalFiles:
                 raise InputError(path, "this is a folder", advice)
             with reading(path):
                 if kind is Kind.OTHER:
-                    return MemoryFile(path, Path(path).read_bytes())
+                    return MemoryFile(path, read_pipe(path))
                 descriptor = os.open(path, os.O_RDONLY)
                 return LocalFile(path, os.fstat(descriptor).st_size, descriptor)
         except ValueError as error:
@@ -86,10 +87,9 @@ class LocalFile:
             start += len(block)
             yield block
 
-    def whole(self) -> mmap.mmap:
-        """The file mapped into memory."""
-        with reading(self.path):
-            return mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
+    def whole(self) -> FileView:
+        """The file, of which slices are read."""
+        return FileView(self.path, self.size_bytes, self.read)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +120,15 @@ class MemoryFile:
 
 
 def read_range(path: str, start: int, stop: int) -> bytes:
-    """The bytes of a file on disk from `start` up to `stop`, for a process that has it not open."""
+    """The bytes of a file on disk from `start` up to `stop`, for a process that has it not open.
+
+    Raises:
+        InputError: the file is shorter, or cannot be read.
+    """
     with reading(path):
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            return _read(descriptor, start, stop)
+            return whole_range(path, _read(descriptor, start, stop), stop - start)
         finally:
             os.close(descriptor)
 

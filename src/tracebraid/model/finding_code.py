@@ -21,6 +21,7 @@ class FindingCode(str, Enum):
     MANIFEST_UNREADABLE = "manifest-unreadable"
     BESIDE_WINDOWS = "beside-windows"
     WINDOW_UNREADABLE = "window-unreadable"
+    WINDOW_EMPTY = "window-empty"
     HEADER_UNREADABLE = "header-unreadable"
     EVENT_UNREADABLE = "event-unreadable"
     NODE_UNREADABLE = "node-unreadable"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
-__all__ = ["printable"]
+__all__ = ["printable", "printable_json"]
+
+_MAY_STEER = re.compile(r"[^\x00-\x7e]")
 
 
 def printable(text: str) -> str:
@@ -12,3 +15,21 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if not unicodedata.category(c).startswith("C") else repr(c)[1:-1] for c in text)
+
+
+def printable_json(document: bytes) -> bytes:
+    """A JSON document with the same characters written as escapes; it says the same to whoever reads it as JSON.
+
+    JSON has no such character outside of its strings. Those below U+0020 are escapes in it already.
+    """
+    if document.isascii() and b"\x7f" not in document:
+        return document
+    return _MAY_STEER.sub(_escaped, document.decode()).encode()
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{int.from_bytes(units[at : at + 2], 'big'):04x}" for at in range(0, len(units), 2))

@@ -11,6 +11,7 @@ import polars as pl
 from tracebraid.model.coverage import Count, Coverage
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.finding import Finding
+from tracebraid.model.printable import printable_json
 from tracebraid.model.sentences import reason_sentence
 
 __all__ = ["coverage_data", "file_info_data", "finding_data", "rows_data", "rows_json"]
@@ -78,7 +79,7 @@ def rows_data(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 def rows_json(frame: pl.DataFrame) -> bytes:
     """The rows of a table as a JSON list of objects."""
-    return msgspec.json.format(msgspec.json.encode(rows_data(frame)), indent=2) + b"\n"
+    return printable_json(msgspec.json.format(msgspec.json.encode(rows_data(frame)), indent=2)) + b"\n"
 
 
 def _count(count: Count, word: str) -> dict[str, Any]:

@@ -33,6 +33,7 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     _CODE.MANIFEST_UNREADABLE: (_ERROR, "Copy it again, or remove it"),
     _CODE.BESIDE_WINDOWS: (_WARNING, "Keep one run in one folder"),
     _CODE.WINDOW_UNREADABLE: (_ERROR, _CAPTURE_AGAIN),
+    _CODE.WINDOW_EMPTY: (_NOTE, "Nothing; the windows before it are whole"),
     _CODE.HEADER_UNREADABLE: (_WARNING, _CAPTURE_AGAIN),
     _CODE.EVENT_UNREADABLE: (_ERROR, f"Events are lost. {_CAPTURE_AGAIN}"),
     _CODE.NODE_UNREADABLE: (_ERROR, f"Nodes are lost. {_CAPTURE_AGAIN}"),

@@ -46,6 +46,10 @@ def manifest_findings(
     return found
 
 
+_UNFINISHED = (".part", ".recording.json")
+"""How names of files end that are being written; the second PyTorch itself writes."""
+
+
 def _dicts(value: object) -> list[Mapping[str, Any]]:
     """The objects of a list; a manifest may hold anything."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
@@ -64,7 +68,7 @@ def leftover_findings(folder: str, names: Iterable[str]) -> list[Finding]:
         folder: a folder of traces.
         names: of what lies in it.
     """
-    parts = sorted(name for name in names if name.startswith(".") and name.endswith(".part"))
+    parts = sorted(name for name in names if name.startswith(".") and name.endswith(_UNFINISHED))
     if not parts:
         return []
     return [Finding(FindingCode.PART_LEFT, joined(folder, parts[0]), count=len(parts))]

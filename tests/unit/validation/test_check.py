@@ -265,3 +265,13 @@ def test_what_is_not_there_is_one_clear_error(tmp_path: Path, name: str) -> None
 def test_a_folder_without_anything_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no trace in it"):
         check(tmp_path)
+
+
+def test_a_window_that_holds_nothing_after_others_is_no_fault(tmp_path: Path) -> None:
+    """The program ended, by a signal or by itself, while the profiler warmed up for it."""
+    lay(tmp_path / "window_0")
+    (tmp_path / "window_1").mkdir()
+    found = check(tmp_path)
+    assert "window-empty" in codes(found)
+    assert diagnosis(found, "window-empty").severity is Severity.NOTE
+    assert "window-unreadable" not in codes(found)

@@ -161,8 +161,12 @@ def test_a_size_that_is_text_is_untrue_in_words_that_do_not_contradict_themselve
 
 def test_files_that_a_killed_process_left_are_counted_and_the_first_is_named(tmp_path: Path) -> None:
     assert leftover_findings(str(tmp_path), names_in(tmp_path)) == []
-    for name in (".torch_et_1.json.gz.77.whole.part", ".kineto_trace_1.json.gz.77.whole.part", "mine.part"):
+    for name in (
+        ".torch_et_1.json.gz.77-ab.whole.part",
+        ".kineto_trace_1.json.77-ab.recording.json",
+        "mine.part",
+    ):
         (tmp_path / name).write_bytes(b"1")
     (one,) = leftover_findings(str(tmp_path), names_in(tmp_path))
     assert (one.code, one.count) == ("part-left", 2)
-    assert one.path == str(tmp_path / ".kineto_trace_1.json.gz.77.whole.part")
+    assert one.path == str(tmp_path / ".kineto_trace_1.json.77-ab.recording.json")

@@ -18,6 +18,7 @@ from tracebraid.exporters.chakra.linked.groups import (
     communication_of,
     in_job,
     job_of,
+    of_known_size,
     with_group_number,
 )
 from tracebraid.files import whole_folder, write_whole
@@ -98,7 +99,7 @@ def _files(paths: str | Path | Sequence[str | Path]) -> list[_File]:
 
 def _single_file(file: _File, target: Path, dialect: Dialect, overwrite: bool) -> ConvertedChakra:
     et_plus = read_et_plus(file.path)
-    converted = convert_rank(et_plus, rank_in_name(target.name) or 0, dialect)
+    converted = of_known_size(convert_rank(et_plus, rank_in_name(target.name) or 0, dialect))
     write_rank(target, with_group_number(converted.rank), overwrite)
     return ConvertedChakra((target,), None, (converted.counts,), et_plus.findings)
 

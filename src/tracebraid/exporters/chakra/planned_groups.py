@@ -80,7 +80,10 @@ def numbered_groups(
     world: TracedWorld,
     ranks: Sequence[PlannedRank],
 ) -> NumberedGroups:
-    """The groups that communicate, numbered: 0 is the first one of all ranks, the others follow, single ranks last.
+    """The groups that communicate, numbered from 1 on, single ranks last; one of all ranks that is the only one is 0.
+
+    Beside other groups that of all ranks needs a number, too: ASTRA-sim numbers the messages of group 0 by all
+    collectives that a rank has issued, and waits for ever where ranks have issued different numbers of others before.
 
     Args:
         found: the groups of all ranks.
@@ -89,14 +92,12 @@ def numbered_groups(
         world: what the traces say.
         ranks: the simulated ranks.
     """
-    whole = next((entry for entry in used if len(found.ranks[entry]) == len(ranks)), None)
-    others = [entry for entry in used if entry != whole]
-    of_entry = {entry: number for number, entry in enumerate(others, 1)}
-    if whole is not None:
-        of_entry[whole] = 0
+    is_only = len(used) == 1 and len(found.ranks[used[0]]) == len(ranks)
+    first = 0 if is_only else 1
+    of_entry = {entry: number for number, entry in enumerate(used, first)}
     groups = [_planned(number, found, entry, world) for entry, number in of_entry.items()]
     singles = (
-        {0: 0} if len(ranks) == 1 else {rank: len(others) + 1 + at for at, rank in enumerate(sorted(alone))}
+        {0: 0} if len(ranks) == 1 else {rank: first + len(used) + at for at, rank in enumerate(sorted(alone))}
     )
     groups += [
         PlannedGroup(number, (rank,), (ranks[rank].world_rank,))

@@ -23,6 +23,7 @@ from tracebraid.exporters.et_json import (
     document,
     et_of,
     header_of,
+    refuse_input,
     write_lines,
 )
 from tracebraid.exporters.et_plus.nodes import first_device_id, host_nodes, process_node
@@ -38,6 +39,7 @@ __all__ = ["trace_link_lines", "write_trace_link_et"]
 
 def write_trace_link_et(linked: LinkedTrace, path: str | Path) -> None:
     """Write ET+ in trace_link's form; arguments and errors are those of `write_et_plus`."""
+    refuse_input(linked, path)
     write_lines(path, trace_link_lines(linked))
 
 

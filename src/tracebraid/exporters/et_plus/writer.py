@@ -13,7 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tracebraid.exporters.et_json import Bodies, as_json, document, et_of, header_of, write_lines
+from tracebraid.exporters.et_json import (
+    Bodies,
+    as_json,
+    document,
+    et_of,
+    header_of,
+    refuse_input,
+    write_lines,
+)
 from tracebraid.exporters.et_plus.node_dependencies import node_dependencies
 from tracebraid.exporters.et_plus.nodes import first_device_id, host_nodes, process_node
 from tracebraid.exporters.et_plus.times import decimal_us, device_events, host_times
@@ -35,8 +43,9 @@ def write_et_plus(linked: LinkedTrace, path: str | Path) -> None:
 
     Raises:
         ArgumentError: the rank has no Execution Trace.
-        OutputError: the file cannot be written.
+        OutputError: the file cannot be written, or is one that the rank is read from.
     """
+    refuse_input(linked, path)
     write_lines(path, et_plus_lines(linked))
 
 

@@ -88,8 +88,11 @@ def manifests_of(
     )
     for path in (joined(folder, name) for name in names):
         try:
-            if rank is not None and files.kind(path) is Kind.ABSENT:
+            kind = files.kind(path)
+            if rank is not None and kind is Kind.ABSENT:
                 continue
+            if kind is not Kind.FILE:
+                raise InputError(path, "it is no file", "")
             file = files.open(path)
             content = json.loads(file.read(0, file.size_bytes))
         except (InputError, ValueError, RecursionError) as error:

@@ -9,16 +9,16 @@ event, and strings whose text matches the pattern.
 from __future__ import annotations
 
 import json
-import mmap as mmap_module
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from mmap import mmap
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from tracebraid.errors import NotATraceError
+from tracebraid.filesystem.file_view import FileView, Viewed, matches, matches_from_end, whole_range
 from tracebraid.importers.json_stream.recover import ObjectShape
 from tracebraid.importers.json_stream.source import Source
 from tracebraid.model.finding import Loss
@@ -31,6 +31,8 @@ EVENT_MEMBER, NODE_MEMBER = "ph", "id"
 """The member by which an event and a node are known."""
 
 _ARRAY_START = re.compile(rb'"(traceEvents|nodes)"\s*:\s*\[')
+_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+"""A string that does not end goes on to the end of the text: none is read again from its middle."""
 _BARE_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _FIRST_KEY = re.compile(rb'\s*\{\s*("(?:[^"\\]|\\.)*")\s*:')
 _OBJECT_THEN_CLOSE = re.compile(rb"\}\s*\]")
@@ -51,6 +53,7 @@ _CLOSE_CANDIDATES = 500
 """How many `}]` are tried as the end of the array, from the end; bounds the cost for a truncated file."""
 _OBJECT_AT_MOST_BYTES = 1 << 22
 """No cut is made before a longer object; the largest object of our test traces has 18 KB."""
+_QUOTE, _OPENING = ord('"'), b"{["
 _DECODER = json.JSONDecoder(strict=False)
 _EXPECTED = 'Expected `"traceEvents": [` of a Kineto trace or `"nodes": [` of an Execution Trace'
 
@@ -90,7 +93,7 @@ class ArrayFile:
     header: dict[str, object]
     start: int
     problems: list[Issue] = field(default_factory=list)
-    _whole: mmap | bytes | None = None
+    _whole: FileView | bytes | None = None
     _read: bytearray = field(default_factory=bytearray)
     _blocks: Iterator[bytes] = field(default_factory=lambda: iter(()))
 
@@ -101,20 +104,27 @@ class ArrayFile:
         return self._cut_stream(chunk_bytes)
 
     def view(self, chunk: Chunk) -> bytes:
-        """The bytes of a chunk."""
-        return chunk.data if chunk.data is not None else self.source.read(chunk.start, chunk.stop)
+        """The bytes of a chunk.
+
+        Raises:
+            InputError: the file became shorter since it was opened, or cannot be read.
+        """
+        if chunk.data is not None:
+            return chunk.data
+        return whole_range(
+            self.source.path, self.source.read(chunk.start, chunk.stop), chunk.stop - chunk.start
+        )
 
     def fraction_done(self, chunk: Chunk) -> float:
         """The share of the file that is read once that chunk is done, 0 to 1."""
         done = chunk.stop if self._whole is not None else self.source.done_bytes
         return min(1.0, done / max(1, self.source.size_bytes))
 
-    def _cut_whole(self, whole: mmap | bytes, chunk_bytes: int) -> Iterator[Chunk]:
+    def _cut_whole(self, whole: FileView | bytes, chunk_bytes: int) -> Iterator[Chunk]:
         stop = self._close(whole, self.start, 0)
         start = self.start
         while stop - start > chunk_bytes:
             cut = self._next_cut(whole, start + chunk_bytes, stop)
-            _release_pages(whole)
             if cut is None:
                 break
             yield self._chunk(whole, start, cut[0])
@@ -122,8 +132,8 @@ class ArrayFile:
         if stop > start:
             yield self._chunk(whole, start, stop)
 
-    def _chunk(self, whole: mmap | bytes, start: int, stop: int) -> Chunk:
-        return Chunk(start, stop, None if isinstance(whole, mmap) else whole[start:stop])
+    def _chunk(self, whole: FileView | bytes, start: int, stop: int) -> Chunk:
+        return Chunk(start, stop, None if isinstance(whole, FileView) else whole[start:stop])
 
     def _cut_stream(self, chunk_bytes: int) -> Iterator[Chunk]:
         buffer, base, scanned = self._read, self.start, chunk_bytes
@@ -142,14 +152,14 @@ class ArrayFile:
         if stop > 0:
             yield Chunk(base, base + stop, rest[:stop])
 
-    def _next_cut(self, view: mmap | bytes | bytearray, start: int, stop: int) -> tuple[int, int] | None:
+    def _next_cut(self, view: Viewed, start: int, stop: int) -> tuple[int, int] | None:
         """(end of an object, start of the next) of the first cut at or after `start`; None without any."""
-        for match in boundary_pattern(self.first_key).finditer(view, start, stop):
-            if self._object_end(view, match.end()) is not None:
-                return match.start() + 1, match.end()
+        for end, begin in matches(boundary_pattern(self.first_key), view, start, stop):
+            if self._object_end(view, begin) is not None:
+                return end + 1, begin
         return None
 
-    def _object_end(self, view: mmap | bytes | bytearray, begin: int) -> int | None:
+    def _object_end(self, view: Viewed, begin: int) -> int | None:
         """Where the event or node that begins there ends; None if none does."""
         reach = _REACH_BYTES
         while view[begin : begin + 1] in (b" ", b"\t", b"\r", b"\n"):
@@ -168,15 +178,15 @@ class ArrayFile:
                 member = NODE_MEMBER if self.array == "nodes" else EVENT_MEMBER
                 return begin + length if isinstance(value, dict) and member in value else None
 
-    def _close(self, view: mmap | bytes, low: int, base: int) -> int:
+    def _close(self, view: FileView | bytes, low: int, base: int) -> int:
         """Where in the view the array ends; adds what comes after it to the header.
 
         The end is the last `}]` whose rest completes the file and whose `}` ends an object that starts
         at a cut. A list of objects beside the array (`deviceProperties` after the events) fails the
         second test and is skipped.
         """
-        empty = _EMPTY_CLOSE.match(view, low)
-        candidates = iter([(low, empty.end())]) if empty else _close_candidates(view, low)
+        empty = _EMPTY_CLOSE.match(view[low : low + _FIRST_OBJECT_BYTES])
+        candidates = iter([(low, low + empty.end())]) if empty else _close_candidates(view, low)
         likely: tuple[int, dict[str, object]] | None = None
         for stop, after in candidates:
             tail = _parse_tail(view[after:], bare=self.array == "")
@@ -195,12 +205,12 @@ class ArrayFile:
         self.header.update(likely[1])
         return likely[0]
 
-    def _ends_object(self, view: mmap | bytes, low: int, stop: int) -> bool:
+    def _ends_object(self, view: FileView | bytes, low: int, stop: int) -> bool:
         """Whether an event or a node ends at `stop`."""
         reach = _REACH_BACK_BYTES
         while True:
             begin = max(low, stop - reach)
-            starts = [match.end() for match in boundary_pattern(self.first_key).finditer(view, begin, stop)]
+            starts = [start for _, start in matches(boundary_pattern(self.first_key), view, begin, stop)]
             starts = [low, *starts] if begin == low else starts
             if any(self._object_end(view, start) == stop for start in reversed(starts[-_CLOSE_CANDIDATES:])):
                 return True
@@ -209,18 +219,16 @@ class ArrayFile:
             reach *= 16
 
 
-def _stripped_end(view: mmap | bytes, low: int) -> int:
+def _stripped_end(view: FileView | bytes, low: int) -> int:
     """The end of the view without trailing whitespace."""
     end = len(view)
-    while end > low and view[end - 1 : end] in (b" ", b"\t", b"\r", b"\n"):
-        end -= 1
-    return end
-
-
-def _release_pages(whole: mmap | bytes) -> None:
-    """Release the mapped pages: each search for a cut maps many of them, and they count as resident memory."""
-    if isinstance(whole, mmap) and hasattr(mmap_module, "MADV_DONTNEED"):
-        whole.madvise(mmap_module.MADV_DONTNEED)
+    while end > low:
+        begin = max(low, end - _FIRST_OBJECT_BYTES)
+        text = view[begin:end].rstrip(b" \t\r\n")
+        if text:
+            return begin + len(text)
+        end = begin
+    return low
 
 
 def shape_of(first_key: bytes, member: str) -> ObjectShape:
@@ -280,11 +288,9 @@ class _Found:
     problems: list[Issue]
 
 
-def _array_file(
-    source: Source, found: _Found | None, view: mmap | bytes | bytearray, **rest: Any
-) -> ArrayFile:
+def _array_file(source: Source, found: _Found | None, view: Viewed, **rest: Any) -> ArrayFile:
     assert found is not None, "the last search either finds an array or raises"
-    first = _FIRST_KEY.match(view, found.start)
+    first = _FIRST_KEY.match(bytes(view[found.start : found.start + _FIRST_OBJECT_BYTES]))
     key = first.group(1) if first and found.array == "nodes" else b""
     return ArrayFile(source, found.array, key, found.header, found.start, found.problems, **rest)
 
@@ -293,25 +299,40 @@ def _find_array(source: Source, text: bytes, final: bool) -> _Found | None:
     bare = _BARE_START.match(text)
     if bare:
         return _Found("", bare.end(), {}, [])
-    first: _Found | None = None
-    for match in _ARRAY_START.finditer(text):
-        array = match.group(1).decode()
-        header = _parse_object(text[: match.start()] + b'"_":0}')
-        if header is not None:
-            return _Found(array, match.end(), header, [])
-        if first is None:
-            known: dict[str, object] = {}
-            base = _BASE_TIME.search(text, 0, match.start())
-            if base:
-                known["baseTimeNanoseconds"] = int(base.group(1))
-            problems = [Issue(FindingCode.HEADER_UNREADABLE, 0)]
-            if _ANY_MEMBER.search(text, 0, match.start()):
-                case = FindingCase.OBJECTS_BEFORE_ARRAY
-                problems.append(Issue.of(FindingCode.TEXT_BETWEEN, 0, Loss(), case=case))
-            first = _Found(array, match.end(), known, problems)
-    if first or not final:
-        return first
-    raise NotATraceError(source.path, _what_it_is(text), _EXPECTED)
+    match = _array_of_the_file(text) or _ARRAY_START.search(text)
+    if match is None:
+        if not final:
+            return None
+        raise NotATraceError(source.path, _what_it_is(text), _EXPECTED)
+    array = match.group(1).decode()
+    header = _parse_object(text[: match.start()] + b'"_":0}')
+    if header is not None:
+        return _Found(array, match.end(), header, [])
+    known: dict[str, object] = {}
+    base = _BASE_TIME.search(text, 0, match.start())
+    if base:
+        known["baseTimeNanoseconds"] = int(base.group(1))
+    problems = [Issue(FindingCode.HEADER_UNREADABLE, 0)]
+    if _ANY_MEMBER.search(text, 0, match.start()):
+        case = FindingCase.OBJECTS_BEFORE_ARRAY
+        problems.append(Issue.of(FindingCode.TEXT_BETWEEN, 0, Loss(), case=case))
+    return _Found(array, match.end(), known, problems)
+
+
+def _array_of_the_file(text: bytes) -> re.Match[bytes] | None:
+    """The first start of an array that is a member of the outermost object, not of a value in the header."""
+    if _ARRAY_START.search(text) is None:
+        return None
+    depth = 0
+    for token in _STRING_OR_BRACKET.finditer(text):
+        first = text[token.start()]
+        if first == _QUOTE:
+            found = _ARRAY_START.match(text, token.start()) if depth == 1 else None
+            if found:
+                return found
+        else:
+            depth += 1 if first in _OPENING else -1
+    return None
 
 
 def _what_it_is(text: bytes) -> str:
@@ -343,16 +364,7 @@ def _parse_tail(tail: bytes, bare: bool) -> dict[str, object] | None:
     return _parse_object(b'{"_":0' + tail)
 
 
-def _close_candidates(view: mmap | bytes, low: int) -> Iterator[tuple[int, int]]:
+def _close_candidates(view: FileView | bytes, low: int) -> Iterator[tuple[int, int]]:
     """(offset after `}`, offset after `]`) of each `}]`, from the last to the first."""
-    window, seen, upper = 1 << 16, 0, len(view)
-    while upper > low and seen < _CLOSE_CANDIDATES:
-        begin = max(low, len(view) - window)
-        found = [(m.start() + 1, m.end()) for m in _OBJECT_THEN_CLOSE.finditer(view, begin, len(view))]
-        fresh = [pair for pair in found if pair[0] < upper][-_CLOSE_CANDIDATES:]
-        yield from reversed(fresh)
-        seen += len(fresh)
-        if begin == low:
-            return
-        upper = min((pair[0] for pair in fresh), default=upper)
-        window *= 16
+    found = islice(matches_from_end(_OBJECT_THEN_CLOSE, view, low), _CLOSE_CANDIDATES)
+    return ((start + 1, end) for start, end in found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from tracebraid.errors import NotATraceError
 from tracebraid.filesystem.archives.member_files import MemberFile
 from tracebraid.filesystem.choose import file_system_of
 from tracebraid.filesystem.compression import Compression, compression_of
+from tracebraid.filesystem.file_view import FileView
 from tracebraid.filesystem.interface import OpenFile
 from tracebraid.filesystem.local import MemoryFile
 from tracebraid.filesystem.paths import text_of
@@ -92,8 +92,8 @@ class Source:
         """The bytes as they lie, from `start` up to `stop`; any thread may ask."""
         return self.file.read(start, stop)
 
-    def whole(self) -> mmap.mmap | bytes | None:
-        """The uncompressed bytes as memory, where that costs no copy; None where they are to be read by `blocks`."""
+    def whole(self) -> FileView | bytes | None:
+        """The bytes, to be read in any order, where they are not compressed; None where `blocks` has to read them."""
         return None if self.compression is not None else self.file.whole()
 
     def _packed_blocks(self, block_bytes: int) -> Iterator[bytes]:

@@ -14,14 +14,16 @@ import shlex
 import shutil
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tracebraid.child_process.start import child_environment, run_child
 from tracebraid.errors import CaptureError
-from tracebraid.files import writing
+from tracebraid.files import write_whole, writing
 from tracebraid.recorders.native.build import DEBUG_FLAGS, FLAGS, NAME, SOURCES
+from tracebraid.recorders.native.trust import close_folder, is_as_built, note_built
 from tracebraid.recorders.needs_torch import torch
 
 __all__ = ["Counts", "build", "library_path", "load"]
@@ -30,6 +32,10 @@ _LOG = logging.getLogger("tracebraid")
 _AGAIN = "`tracebraid build-recorder` tries again and shows more"
 _MAX_COMPLAINT_LINES = 30
 """Lines of a compiler's output in an error."""
+_PASSING = r"(?i)killed|terminated|internal compiler error|no space left|cannot allocate|out of memory"
+"""What a compiler says where it was not the source that stopped it."""
+_WAIT_AT_MOST_S, _SAY_AFTER_S, _POLL_S = 300.0, 1.0, 0.1
+"""Waiting for another process that builds: a build takes 40 to 80 s on two cores."""
 _BUILDER = "tracebraid.recorders.native.build:main"
 
 
@@ -72,20 +78,20 @@ def build(anew: bool = False) -> Path:
         OutputError: the cache cannot be written.
     """
     path = library_path()
-    if path.exists() and not anew:
+    if not anew and is_as_built(path):
         return path
     with writing(path), _locked(path.parent):
         failure = path.with_name("failure.txt")
         if anew:
             failure.unlink(missing_ok=True)
-        elif path.exists():
+        elif is_as_built(path):
             return path
         elif failure.exists():
             raise CaptureError(f"the native recorder could not be built: {failure.read_text()}. {_AGAIN}")
         problem = _missing_tool() or _compile(path)
         if problem:
-            if not _missing_tool():
-                failure.write_text(problem)
+            if _is_the_source_s(problem):
+                write_whole(failure, [problem.encode()], overwrite=True)
             raise CaptureError(f"the native recorder cannot be built: {problem}")
     return path
 
@@ -102,16 +108,25 @@ def load() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
-        raise CaptureError(
-            f"the native recorder in {path.parent} cannot be loaded ({error}). {_AGAIN}"
-        ) from None
+        raise _not_loaded(path, error) from None
+    try:
+        _declare(library)
+    except AttributeError as error:
+        raise _not_loaded(path, error) from None
+    return library
+
+
+def _not_loaded(path: Path, error: Exception) -> CaptureError:
+    return CaptureError(f"the native recorder in {path.parent} cannot be loaded ({error}). {_AGAIN}")
+
+
+def _declare(library: ctypes.CDLL) -> None:
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     library.tracebraid_error.restype = text
     library.tracebraid_open.restype = pointer
     library.tracebraid_open.argtypes = [text, ctypes.c_uint64, number]
     library.tracebraid_switch.argtypes = [pointer, number]
     library.tracebraid_close.argtypes = [pointer, text, number, ctypes.POINTER(Counts)]
-    return library
 
 
 def _flags() -> list[str]:
@@ -128,11 +143,37 @@ def _fingerprint() -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
+    close_folder(folder)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     # The kernel releases the lock when its process ends.
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        _wait_for(descriptor, folder)
         yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for(descriptor: int, folder: Path) -> None:
+    """Take a lock; say that it is waited for.
+
+    Raises:
+        CaptureError: another process holds it for too long.
+    """
+    began_s, told = time.monotonic(), False
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            waited_s = time.monotonic() - began_s
+        if waited_s > _WAIT_AT_MOST_S:
+            raise CaptureError(
+                f"the native recorder is not built: another process holds {folder / 'lock'} for {waited_s:.0f} s"
+            )
+        if waited_s > _SAY_AFTER_S and not told:
+            told = True
+            _LOG.warning("tracebraid: waiting for another process that builds the native recorder")
+        time.sleep(_POLL_S)
 
 
 def _environment() -> dict[str, str]:
@@ -165,7 +206,13 @@ def _compile(path: Path) -> str:
         if ran.returncode or not built.exists():
             return f"it ended with exit code {ran.returncode}: " + _complaints(ran.stdout)
         built.replace(path)
+        note_built(path)
     return ""
+
+
+def _is_the_source_s(problem: str) -> bool:
+    """Whether a compiler refuses the source, and so will each time; one that was killed may do it the next time."""
+    return "error:" in problem and not re.search(_PASSING, problem)
 
 
 def _complaints(output: str) -> str:

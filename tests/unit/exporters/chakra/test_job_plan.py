@@ -257,15 +257,16 @@ def test_what_matching_left_open_meets_by_order_where_all_ranks_have_equally_man
 # --- groups ---------------------------------------------------------------------------------------
 
 
-def test_groups_are_numbered_from_1_and_the_world_has_none() -> None:
+def test_groups_are_numbered_from_1_and_the_world_beside_others_too() -> None:
+    """ASTRA-sim waits for ever where the world has no number and ranks differ in what they issue before."""
     job = MadeJob(4)
     for _ in range(3):
         job.collective(group="tp0", ranks=[0, 1])
         job.collective(group="tp1", ranks=[2, 3])
         job.collective()
     plan = plan_of(job)
-    assert plan.comm_groups() == {"1": [0, 1], "2": [2, 3]}
-    assert [(group.number, group.name) for group in plan.groups] == [(0, "0"), (1, "tp0"), (2, "tp1")]
+    assert plan.comm_groups() == {"1": [0, 1], "2": [0, 1, 2, 3], "3": [2, 3]}
+    assert [(group.number, group.name) for group in plan.groups] == [(1, "tp0"), (2, "0"), (3, "tp1")]
     assert stuck_ranks(plan) == []
     json.dumps(plan.facts())
 
@@ -311,7 +312,7 @@ def test_a_shrunk_world_has_dense_ranks_and_smaller_groups() -> None:
         (2, 6, 6),
     ]
     assert plan.missing == (0, 1, 4, 5, 7)
-    assert plan.comm_groups() == {"1": [0, 2], "2": [1]}
+    assert plan.comm_groups() == {"1": [0, 2], "2": [0, 1, 2], "3": [1]}
     assert plan.counts["alone.single rank"] == 3
     assert codes(plan) == {FindingCode.CHAKRA_WORLD_SHRUNK}
     assert stuck_ranks(plan) == []

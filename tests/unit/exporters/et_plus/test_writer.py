@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -372,3 +373,14 @@ def test_a_sendrecv_kernel_bears_the_name_that_chakra_takes(tmp_path: Path) -> N
     assert found[-1]["name"] == "ncclDevKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)"
     assert found[-1]["kineto_name"] == name
     assert [one["name"] for one in found if "kineto_name" in one] == [found[-1]["name"]]
+
+
+def test_the_traces_that_are_read_are_no_output(demo: Path, tmp_path: Path) -> None:
+    for name in ("torch_et_0.json.gz", "kineto_trace_0.json.gz"):
+        shutil.copy(demo / name, tmp_path / name)
+    linked = link(tmp_path / "torch_et_0.json.gz", tmp_path / "kineto_trace_0.json.gz")
+    (tmp_path / "same.json.gz").symlink_to(tmp_path / "torch_et_0.json.gz")
+    for name in ("torch_et_0.json.gz", "kineto_trace_0.json.gz", "same.json.gz"):
+        with pytest.raises(OutputError, match="this is the trace that is read"):
+            write_et_plus(linked, tmp_path / name)
+    assert (tmp_path / "torch_et_0.json.gz").read_bytes() == (demo / "torch_et_0.json.gz").read_bytes()

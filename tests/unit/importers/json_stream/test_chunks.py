@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from functools import partialmethod
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.builders import Json, et_text, kineto_text, node, op, process_node, thread_node
-from tracebraid.errors import NotATraceError
+from tracebraid.errors import InputError, NotATraceError
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import Source, open_source
 
@@ -214,3 +215,16 @@ def test_a_header_that_is_no_json_is_a_problem_and_its_base_time_is_kept(tmp_pat
 def test_json_that_is_no_trace_is_refused_with_what_is_in_it(tmp_path: Path, text: str, word: str) -> None:
     with pytest.raises(NotATraceError, match=word):
         opened(tmp_path, text)
+
+
+def test_a_file_that_is_cut_while_it_is_read_ends_in_an_error_that_names_it(tmp_path: Path) -> None:
+    """The process that has it mapped would be killed."""
+    path = tmp_path / "t.json"
+    events = b",".join(b'{"ph":"X","name":"%d"}' % number for number in range(20_000))
+    path.write_bytes(b'{"traceEvents":[' + events + b"]}")
+    file = open_array(open_source(path))
+    chunks = file.chunks(1 << 14)
+    file.view(next(chunks))
+    os.truncate(path, 1 << 15)
+    with pytest.raises(InputError, match=r"t\.json: it became shorter while it was read"):
+        [file.view(chunk) for chunk in chunks]

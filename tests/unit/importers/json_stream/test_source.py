@@ -30,15 +30,15 @@ def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
 
 
-def test_a_plain_file_gives_its_bytes_in_blocks_and_mapped(tmp_path: Path) -> None:
+def test_a_plain_file_gives_its_bytes_in_blocks_and_slices(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(TEXT)
     source = open_source(path)
     assert (source.compression, source.size_bytes) == (None, len(TEXT))
     assert b"".join(source.blocks(block_bytes=4)) == TEXT
-    mapped = source.whole()
-    assert mapped is not None
-    assert mapped[:] == TEXT
+    view = source.whole()
+    assert view is not None
+    assert view[:] == TEXT
 
 
 def test_gzip_is_known_by_its_content_and_not_by_its_name(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_a_pipe_with_a_name_is_read_like_standard_input(pack: object) -> None:
     os.close(writing)
     try:
         source = open_source(f"/dev/fd/{reading}")
-        mapped = source.whole()
-        assert (mapped[:] if mapped is not None else b"".join(source.blocks())) == TEXT
+        view = source.whole()
+        assert (view[:] if view is not None else b"".join(source.blocks())) == TEXT
     finally:
         os.close(reading)
 

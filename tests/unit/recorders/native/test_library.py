@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ torch = pytest.importorskip("torch")
 from tracebraid.recorders.native import library  # noqa: E402
 from tracebraid.recorders.native.build import SOURCES  # noqa: E402
 from tracebraid.recorders.native.library import build, library_path  # noqa: E402
+from tracebraid.recorders.native.trust import note_built  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -123,7 +127,7 @@ def test_a_debug_build_asserts_bounds(
 def test_it_is_built_once_and_again_when_that_is_asked_for(working: FakeCompiler) -> None:
     path = build()
     assert path == library_path()
-    assert left() == {path.name, "lock"}
+    assert left() == {path.name, path.with_suffix(".json").name, "lock"}
     assert build() == path
     assert links(working) == 1
     assert build(anew=True) == path
@@ -139,17 +143,132 @@ def test_processes_that_ask_at_the_same_time_build_it_once(working: FakeCompiler
     assert links(working) == 1
 
 
-def test_what_is_there_needs_no_compiler() -> None:
-    library_path().parent.mkdir(parents=True)
-    library_path().touch()
+def test_what_is_there_needs_no_compiler(working: FakeCompiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    build()
+    monkeypatch.setenv("CXX", "/nonexistent/c++")
     assert build() == library_path()
 
 
-def test_what_is_there_and_is_no_library_is_one_clear_error() -> None:
-    library_path().parent.mkdir(parents=True)
-    library_path().write_text("no library")
+# --- who put it there -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Each time that it was built; nothing is compiled."""
+    done: list[Path] = []
+
+    def compiled(path: Path) -> str:
+        path.unlink(missing_ok=True)
+        path.write_bytes(b"a library of some length")
+        note_built(path)
+        done.append(path)
+        return ""
+
+    monkeypatch.setattr(library, "_compile", compiled)
+    monkeypatch.setattr(library, "_missing_tool", lambda: "")
+    return done
+
+
+def plant(path: Path) -> None:
+    path.write_text("planted")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        plant,
+        lambda path: os.truncate(path, path.stat().st_size // 2),
+        lambda path: path.chmod(0o777),
+        lambda path: path.with_suffix(".json").write_text("{"),
+        lambda path: path.with_suffix(".json").unlink(),
+        lambda path: path.rename(path.with_name("x")) and path.symlink_to(path.with_name("x")),
+    ],
+    ids=["content", "cut", "mode", "note", "no note", "link"],
+)
+def test_what_another_may_have_changed_is_built_again(
+    builds: list[Path], change: Callable[[Path], object]
+) -> None:
+    path = build()
+    content = path.read_bytes()
+    change(path)
+    assert build() == path
+    assert len(builds) == 2
+    assert path.read_bytes() == content
+    assert not path.is_symlink()
+    assert (path.stat().st_mode | path.parent.stat().st_mode) & 0o022 == 0
+    assert build() == path
+    assert len(builds) == 2
+
+
+def test_a_folder_that_others_may_write_is_closed(builds: list[Path]) -> None:
+    """What lies in it is of this user, as nobody else can make such a file."""
+    path = build()
+    path.parent.chmod(0o777)
+    assert build() == path
+    assert path.parent.stat().st_mode & 0o022 == 0
+
+
+def test_a_umask_that_lets_a_group_write_is_none_of_ours(builds: list[Path]) -> None:
+    before = os.umask(0o002)
+    try:
+        build()
+        build()
+    finally:
+        os.umask(before)
+    assert len(builds) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+def test_what_belongs_to_another_user_is_not_loaded(builds: list[Path]) -> None:
+    path = build()
+    os.chown(path, 12345, -1)
+    assert build() == path
+    assert len(builds) == 2
+    os.chown(path.parent, 12345, -1)
+    with pytest.raises(CaptureError, match="belongs to another user; name a folder of your own"):
+        build()
+
+
+def test_a_library_without_its_symbols_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one that is whole and of something else."""
+    monkeypatch.setattr(library, "build", lambda: Path(str(torch._C.__file__)))
     with pytest.raises(CaptureError, match=r"cannot be loaded .*`tracebraid build-recorder` tries again"):
         library.load.__wrapped__()
+
+
+# --- who builds it ----------------------------------------------------------------------------------
+
+
+def test_a_lock_that_stays_is_waited_for_aloud_and_not_forever(
+    builds: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(library, "_SAY_AFTER_S", 0.05)
+    monkeypatch.setattr(library, "_WAIT_AT_MOST_S", 0.3)
+    folder = library_path().parent
+    folder.mkdir(parents=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(CaptureError, match=r"another process holds .*lock"):
+            build()
+    assert [record.message for record in caplog.records] == [
+        "tracebraid: waiting for another process that builds the native recorder"
+    ]
+    assert build() == library_path()
+
+
+@pytest.mark.parametrize(
+    "said", ["fatal error: Killed signal terminated program cc1plus", "error: No space left on device"]
+)
+def test_a_compiler_that_was_stopped_is_tried_again(
+    builds: list[Path], monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "_compile", lambda path: f"it ended with exit code 1: {said}")
+        with pytest.raises(CaptureError, match="cannot be built"):
+            build()
+    assert build() == library_path()
 
 
 # --- what cannot ------------------------------------------------------------------------------------
@@ -207,7 +326,7 @@ def test_a_failure_is_forgotten_once_it_could_be_built(
     compiler = one_that_works(tmp_path / "working", Path(str(torch._C.__file__)))
     monkeypatch.setenv("CXX", str(compiler.path))
     path = build(anew=True)
-    assert left() == {path.name, "lock"}
+    assert left() == {path.name, path.with_suffix(".json").name, "lock"}
 
 
 def test_a_cache_that_cannot_be_written_is_one_clear_error(cache: Path) -> None:

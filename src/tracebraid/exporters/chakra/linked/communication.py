@@ -38,7 +38,8 @@ _SCHEMA = {
 def communication_nodes(nodes: pl.DataFrame, dialect: Dialect) -> pl.DataFrame:
     """One row per node that communicates: `node_id`, `node_type`, `comm_type`, `comm_size`, `peer`, `pg_name`.
 
-    Where what is communicated is unknown, or how much, or with whom, `node_type` is null.
+    Where what is communicated is unknown, or of a message how much or with whom, `node_type` is null. A collective may
+    be of unknown size: another member may say it.
 
     Args:
         nodes: `ET_PLUS_NODES` with names as text.
@@ -67,7 +68,7 @@ def communication_nodes(nodes: pl.DataFrame, dialect: Dialect) -> pl.DataFrame:
     return described.with_columns(
         node_type=pl.when(is_pair & known & pl.col("peer").is_not_null())
         .then(kind.replace_strict(pairs, default=None, return_dtype=pl.String))
-        .when(known & pl.col("comm_type").is_not_null())
+        .when(pl.col("comm_type").is_not_null())
         .then(pl.lit(NodeType.COMM_COLL_NODE.name))
     )
 

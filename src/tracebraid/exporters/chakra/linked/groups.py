@@ -12,9 +12,18 @@ from tracebraid.exporters.chakra.linked.convert import ConvertedRank
 from tracebraid.model.chakra.chakra_rank import ChakraRank
 from tracebraid.model.chakra.codes import NodeType
 
-__all__ = ["ConvertedJob", "RankCommunication", "communication_of", "in_job", "job_of", "with_group_number"]
+__all__ = [
+    "ConvertedJob",
+    "RankCommunication",
+    "communication_of",
+    "in_job",
+    "job_of",
+    "of_known_size",
+    "with_group_number",
+]
 
 _COLLECTIVE = NodeType.COMM_COLL_NODE.name
+_COMMUNICATION = (_COLLECTIVE, NodeType.COMM_SEND_NODE.name, NodeType.COMM_RECV_NODE.name)
 _NUMBERS = 2**31
 """Simulators read names of groups as int32."""
 
@@ -131,21 +140,35 @@ def in_job(converted: ConvertedRank, job: ConvertedJob) -> ConvertedRank:
     pair = pl.col("type").cast(pl.String).is_in([NodeType.COMM_SEND_NODE.name, NodeType.COMM_RECV_NODE.name])
     nodes = rank.nodes.join(own, on="node_id", how="left", maintain_order="left").with_columns(**peers)
     absent = pair & pl.col("comm_src").is_null() & pl.col("comm_dst").is_null()
-    kind = pl.when(absent).then(pl.lit(NodeType.COMP_NODE.name)).otherwise(pl.col("type").cast(pl.String))
-    sized = pl.coalesce("most", "comm_size")
-    lost = int(nodes.select(absent.sum()).item())
     made = nodes.with_columns(
-        type=kind.cast(pl.Categorical),
-        pg_name="number",
-        comm_size=pl.when(~absent).then(sized),
-        comm_tag=pl.when(~absent).then("comm_tag"),
+        pg_name="number", comm_size=pl.when(~absent).then(pl.coalesce("most", "comm_size"))
     ).select(rank.nodes.columns)
-    counts = replace(
-        converted.counts,
-        communications=converted.counts.communications - lost,
-        communications_as_compute=converted.counts.communications_as_compute + lost,
+    return of_known_size(replace(converted, rank=replace(rank, nodes=made)))
+
+
+def of_known_size(converted: ConvertedRank) -> ConvertedRank:
+    """A rank whose communication of unknown size is compute of the measured time."""
+    nodes, counts = converted.rank.nodes, converted.counts
+    kind = pl.col("type").cast(pl.String)
+    unknown = kind.is_in(_COMMUNICATION) & pl.col("comm_size").is_null()
+    lost = int(nodes.select(unknown.sum()).item())
+    if not lost:
+        return converted
+    only_known = ("comm_type", "comm_src", "comm_dst", "comm_tag", "pg_name")
+    made = nodes.with_columns(
+        pl.when(unknown)
+        .then(pl.lit(NodeType.COMP_NODE.name))
+        .otherwise(kind)
+        .cast(pl.Categorical)
+        .alias("type"),
+        *(pl.when(~unknown).then(name).alias(name) for name in only_known),
     )
-    return ConvertedRank(replace(rank, nodes=made), counts)
+    counts = replace(
+        counts,
+        communications=counts.communications - lost,
+        communications_as_compute=counts.communications_as_compute + lost,
+    )
+    return ConvertedRank(replace(converted.rank, nodes=made), counts)
 
 
 def with_group_number(rank: ChakraRank) -> ChakraRank:
