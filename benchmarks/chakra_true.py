@@ -26,7 +26,7 @@ from benchmarks.inputs import find_real_traces
 from benchmarks.table import Row, Target, as_json, as_table
 from tracebraid.api.chakra.planning import plan_of_ranks
 from tracebraid.api.graphing import dependency_graph, rank_of_graph
-from tracebraid.exporters.chakra.rank_nodes import rank_nodes
+from tracebraid.exporters.chakra.nodes.rank_nodes import rank_nodes
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.chakra.chakra_rank import ChakraRank
 from tracebraid.model.chakra.chakra_run import ChakraRun

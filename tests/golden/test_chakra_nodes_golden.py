@@ -12,7 +12,7 @@ import tracebraid
 from tests.chakra_nodes import check_nodes, communication_of
 from tests.golden.graphs import JOBS
 from tests.golden.test_analyze_golden import FILES, linked_of
-from tracebraid.exporters.chakra.rank_nodes import rank_nodes
+from tracebraid.exporters.chakra.nodes.rank_nodes import rank_nodes
 from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.model.chakra.codes import Detail
 from tracebraid.model.graph.codes import EdgeKind

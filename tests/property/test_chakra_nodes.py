@@ -11,7 +11,7 @@ from tests.planted import PlannedJob
 from tests.property.test_joined_graphs import jobs
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.time.step_windows import step_windows
-from tracebraid.exporters.chakra.rank_nodes import rank_nodes
+from tracebraid.exporters.chakra.nodes.rank_nodes import rank_nodes
 from tracebraid.graph.joining.steps_of_rank import in_steps
 from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.model.chakra.codes import Detail

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.exporters.chakra.planned import REPLICATE, SHRINK, disagreements, plan_of, stuck_ranks
 from tests.unit.linking.ranks.made_members import MadeJob
 from tracebraid.errors import InputError
-from tracebraid.exporters.chakra.consistent_order import Rows, consistent_order
+from tracebraid.exporters.chakra.plan.consistent_order import Rows, consistent_order
 from tracebraid.model.collectives.group_ranks import text_of_ranks
 
 _KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracebraid.analysis.collectives.transfers.transfers import members_with_waits
-from tracebraid.exporters.chakra.job_plan import plan_job
+from tracebraid.exporters.chakra.plan.job_plan import plan_job
 from tracebraid.graph.joining.members import LEAST_CONFIDENCE
 from tracebraid.model.chakra.job_plan import JobPlan, PlanOptions
 from tracebraid.model.linked_ranks import LinkedRanks

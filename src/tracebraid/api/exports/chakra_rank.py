@@ -15,7 +15,7 @@ from tracebraid.errors import InputError
 from tracebraid.exporters.chakra.astra_sim_nodes import for_astra_sim
 from tracebraid.exporters.chakra.chosen_steps import in_chosen_steps
 from tracebraid.exporters.chakra.costs import with_costs
-from tracebraid.exporters.chakra.rank_nodes import rank_nodes
+from tracebraid.exporters.chakra.nodes.rank_nodes import rank_nodes
 from tracebraid.exporters.chakra.repeating import repeated
 from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.model.chakra.chakra_rank import AttributeValue, ChakraRank

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracebraid.exporters.chakra.communication_mapping import ASTRA_SIM_LEAST_BYTES, MAPPINGS, Mapping
+from tracebraid.exporters.chakra.plan.communication_mapping import ASTRA_SIM_LEAST_BYTES, MAPPINGS, Mapping
 from tracebraid.model.chakra.codes import AloneReason, CollectiveCommType
 from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.sentences import ALONE_REASONS

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracebraid.exporters.chakra.consistent_order import OrderedRows, Rows, consistent_order
+from tracebraid.exporters.chakra.plan.consistent_order import OrderedRows, Rows, consistent_order
 
 
 class Part(NamedTuple):

@@ -9,7 +9,7 @@ from tests.chakra_nodes import communication_of
 from tests.planted import Scene
 from tracebraid.analysis.efficiency.costs_of_ops import costs_of_ops
 from tracebraid.exporters.chakra.costs import with_costs
-from tracebraid.exporters.chakra.rank_nodes import rank_nodes
+from tracebraid.exporters.chakra.nodes.rank_nodes import rank_nodes
 from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.model.chakra.codes import Detail
 

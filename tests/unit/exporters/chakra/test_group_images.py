@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracebraid.exporters.chakra.group_images import group_image
+from tracebraid.exporters.chakra.plan.group_images import group_image
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tests.unit.exporters.chakra.planned import (
 from tests.unit.linking.ranks.made_members import MadeJob
 from tracebraid.api.chakra.planning import plan_of_ranks
 from tracebraid.errors import ArgumentError, InputError
-from tracebraid.exporters.chakra.communication_mapping import ASTRA_SIM_LEAST_BYTES, MAPPINGS
+from tracebraid.exporters.chakra.plan.communication_mapping import ASTRA_SIM_LEAST_BYTES, MAPPINGS
 from tracebraid.model.chakra.codes import AloneReason, Dialect
 from tracebraid.model.chakra.job_plan import PlanOptions
 from tracebraid.model.collectives.codes import CollectiveType

@@ -7,7 +7,7 @@ import pytest
 
 from tests.chakra_nodes import check_nodes, communication_of, names_of_deps
 from tests.unit.exporters.chakra.made_graphs import END, Made
-from tracebraid.exporters.chakra.rank_nodes import rank_nodes
+from tracebraid.exporters.chakra.nodes.rank_nodes import rank_nodes
 from tracebraid.model.chakra.chakra_rank import ChakraRank
 from tracebraid.model.chakra.codes import Detail
 from tracebraid.model.finding_code import FindingCode

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from tracebraid.exporters.chakra.communication_mapping import comm_type_of, least_bytes, size_of_rule
+from tracebraid.exporters.chakra.plan.communication_mapping import comm_type_of, least_bytes, size_of_rule
 from tracebraid.model.chakra.codes import Dialect, NodeType
 from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.collectives.communication_rules import Says, Subject, rule_of

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
-from tracebraid.exporters.chakra.tasks import NONE
+from tracebraid.exporters.chakra.nodes.tasks import NONE
 from tracebraid.graph.joining.order import order_of
 from tracebraid.graph.joining.rows import edge_rows
 from tracebraid.model.graph.codes import Point

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.tasks import NONE
+from tracebraid.exporters.chakra.nodes.tasks import NONE
 from tracebraid.model.graph.codes import Point
 from tracebraid.model.graph.rank_graph import RankGraph, moment
 

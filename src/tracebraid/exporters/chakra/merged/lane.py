@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.exporters.chakra.merged.work import Work
-from tracebraid.exporters.chakra.tasks import NONE
+from tracebraid.exporters.chakra.nodes.tasks import NONE
 
 __all__ = ["Cuts", "Lane", "lane_of"]
 

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.communication_tasks import Communication, communication_rows
 from tracebraid.exporters.chakra.merged.awaited import awaited
 from tracebraid.exporters.chakra.merged.issued import Issued, issued
 from tracebraid.exporters.chakra.merged.lane import Cuts, Lane, lane_of
@@ -16,12 +15,13 @@ from tracebraid.exporters.chakra.merged.nodes import Ordered, ordered
 from tracebraid.exporters.chakra.merged.steps import steps_of
 from tracebraid.exporters.chakra.merged.waits import waits_of
 from tracebraid.exporters.chakra.merged.work import work_of
-from tracebraid.exporters.chakra.node_columns import node_columns
+from tracebraid.exporters.chakra.nodes.communication_tasks import Communication, communication_rows
+from tracebraid.exporters.chakra.nodes.node_columns import node_columns
+from tracebraid.exporters.chakra.nodes.step_marks import step_marks
+from tracebraid.exporters.chakra.nodes.tasks import NONE, TaskKind, Tasks
 from tracebraid.exporters.chakra.reduction import reduced
 from tracebraid.exporters.chakra.rounding import rounded_micros
 from tracebraid.exporters.chakra.schema_version import SCHEMA_VERSION
-from tracebraid.exporters.chakra.step_marks import step_marks
-from tracebraid.exporters.chakra.tasks import NONE, TaskKind, Tasks
 from tracebraid.model.chakra.chakra_rank import AttributeValue, ChakraRank, NodeDeps
 from tracebraid.model.chakra.codes import Detail
 from tracebraid.model.graph.codes import Point

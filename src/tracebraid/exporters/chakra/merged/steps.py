@@ -7,8 +7,8 @@ import polars as pl
 
 from tracebraid.exporters.chakra.merged.lane import Lane
 from tracebraid.exporters.chakra.merged.nodes import Ordered
-from tracebraid.exporters.chakra.step_marks import step_marks
-from tracebraid.exporters.chakra.tasks import NONE
+from tracebraid.exporters.chakra.nodes.step_marks import step_marks
+from tracebraid.exporters.chakra.nodes.tasks import NONE
 from tracebraid.model.graph.rank_graph import RankGraph
 
 __all__ = ["steps_of"]

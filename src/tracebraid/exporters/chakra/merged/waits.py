@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tracebraid.exporters.chakra.merged.awaited import Awaited
 from tracebraid.exporters.chakra.merged.lane import Lane
-from tracebraid.exporters.chakra.tasks import NONE
+from tracebraid.exporters.chakra.nodes.tasks import NONE
 
 __all__ = ["waits_of"]
 

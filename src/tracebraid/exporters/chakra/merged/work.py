@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.host_owners import host_owners
-from tracebraid.exporters.chakra.tasks import NONE
+from tracebraid.exporters.chakra.nodes.host_owners import host_owners
+from tracebraid.exporters.chakra.nodes.tasks import NONE
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph.codes import ActivityKind, EdgeKind, Point
 from tracebraid.model.graph.rank_graph import RankGraph

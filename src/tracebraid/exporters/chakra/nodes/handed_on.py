@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.threads import Threads
+from tracebraid.exporters.chakra.nodes.threads import Threads
 from tracebraid.model.graph.codes import EdgeKind
 from tracebraid.model.graph.rank_graph import EdgeList, RankGraph
 

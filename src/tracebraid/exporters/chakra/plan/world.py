@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tracebraid.errors import ArgumentError, InputError
-from tracebraid.exporters.chakra.group_images import group_image
-from tracebraid.exporters.chakra.traced_groups import TracedGroup
+from tracebraid.exporters.chakra.plan.group_images import group_image
+from tracebraid.exporters.chakra.plan.traced_groups import TracedGroup
 from tracebraid.model.chakra.codes import Dialect, MissingRanks
 from tracebraid.model.chakra.job_plan import PlannedRank, PlanOptions
 from tracebraid.model.number_ranges import numbers_text

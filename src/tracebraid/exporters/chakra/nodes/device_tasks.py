@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.tasks import NONE, TaskKind, Tasks, Waits
+from tracebraid.exporters.chakra.nodes.tasks import NONE, TaskKind, Tasks, Waits
 from tracebraid.model.graph.codes import EdgeKind, Point
 from tracebraid.model.graph.rank_graph import RankGraph, moment
 

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.exporters.chakra.nodes.step_marks import step_at, step_marks
+from tracebraid.exporters.chakra.nodes.tasks import NONE, TaskKind, Tasks
 from tracebraid.exporters.chakra.rounding import rounded_micros
-from tracebraid.exporters.chakra.step_marks import step_at, step_marks
-from tracebraid.exporters.chakra.tasks import NONE, TaskKind, Tasks
 from tracebraid.model.chakra.codes import Detail, NodeType
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph.rank_graph import RankGraph

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracebraid.exporters.chakra.met_on_host import PAIRED
-from tracebraid.exporters.chakra.planned_groups import GroupsOfRanks
+from tracebraid.exporters.chakra.plan.met_on_host import PAIRED
+from tracebraid.exporters.chakra.plan.planned_groups import GroupsOfRanks
 from tracebraid.model.chakra.codes import AloneReason
 from tracebraid.model.chakra.job_plan import PlannedRank
 from tracebraid.model.collectives.codes import CollectiveType

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tracebraid.exporters.chakra.traced_groups import TracedGroup
-from tracebraid.exporters.chakra.world import TracedWorld, groups_of_rank
+from tracebraid.exporters.chakra.plan.traced_groups import TracedGroup
+from tracebraid.exporters.chakra.plan.world import TracedWorld, groups_of_rank
 from tracebraid.model.chakra.codes import MissingRanks
 from tracebraid.model.chakra.job_plan import PlannedGroup, PlannedRank, PlanOptions
 

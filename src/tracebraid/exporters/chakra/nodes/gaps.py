@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.tasks import TaskKind, Tasks, Waits
+from tracebraid.exporters.chakra.nodes.tasks import TaskKind, Tasks, Waits
 
 __all__ = ["Delayed", "delayed"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.handed_on import Cuts
-from tracebraid.exporters.chakra.tasks import TaskKind, Tasks, Waits
-from tracebraid.exporters.chakra.threads import Threads
+from tracebraid.exporters.chakra.nodes.handed_on import Cuts
+from tracebraid.exporters.chakra.nodes.tasks import TaskKind, Tasks, Waits
+from tracebraid.exporters.chakra.nodes.threads import Threads
 
 __all__ = ["HostTasks", "Line", "host_tasks", "line_of"]
 

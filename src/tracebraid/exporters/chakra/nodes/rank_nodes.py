@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracebraid.exporters.chakra.contraction import contracted
-from tracebraid.exporters.chakra.gaps import delayed
 from tracebraid.exporters.chakra.merged.rank_as_lane import rank_as_lane
-from tracebraid.exporters.chakra.network import network_of
-from tracebraid.exporters.chakra.node_columns import node_columns
+from tracebraid.exporters.chakra.nodes.contraction import contracted
+from tracebraid.exporters.chakra.nodes.gaps import delayed
+from tracebraid.exporters.chakra.nodes.network import network_of
+from tracebraid.exporters.chakra.nodes.node_columns import node_columns
 from tracebraid.exporters.chakra.reduction import reduced
 from tracebraid.exporters.chakra.schema_version import SCHEMA_VERSION
 from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracebraid.exporters.chakra.met_by_order import met_by_order
-from tracebraid.exporters.chakra.met_on_host import PAIRED, with_met_on_host
-from tracebraid.exporters.chakra.traced_groups import TracedGroup
+from tracebraid.exporters.chakra.plan.met_by_order import met_by_order
+from tracebraid.exporters.chakra.plan.met_on_host import PAIRED, with_met_on_host
+from tracebraid.exporters.chakra.plan.traced_groups import TracedGroup
 from tracebraid.model.chakra.codes import AloneReason
 from tracebraid.model.collectives.codes import UNKNOWN_GROUP, CollectiveType
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracebraid.exporters.chakra.met_on_host import PAIRED
+from tracebraid.exporters.chakra.plan.met_on_host import PAIRED
 from tracebraid.model.collectives.codes import CollectiveType
 
 __all__ = ["met_by_order"]

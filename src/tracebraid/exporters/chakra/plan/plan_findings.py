@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from tracebraid.exporters.chakra.world import TracedWorld
+from tracebraid.exporters.chakra.plan.world import TracedWorld
 from tracebraid.model.chakra.codes import AloneReason, MissingRanks
 from tracebraid.model.chakra.job_plan import JobPlan
 from tracebraid.model.finding import Finding

@@ -8,14 +8,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.communication_tasks import Communication, communication_rows, issued
-from tracebraid.exporters.chakra.device_tasks import device_tasks, stream_lanes
-from tracebraid.exporters.chakra.handed_on import HandedOn, handed_on
-from tracebraid.exporters.chakra.host_owners import host_owners
-from tracebraid.exporters.chakra.host_tasks import Line, host_tasks, line_of
-from tracebraid.exporters.chakra.step_marks import step_marks
-from tracebraid.exporters.chakra.tasks import NONE, Tasks, Waits
-from tracebraid.exporters.chakra.threads import threads_of
+from tracebraid.exporters.chakra.nodes.communication_tasks import Communication, communication_rows, issued
+from tracebraid.exporters.chakra.nodes.device_tasks import device_tasks, stream_lanes
+from tracebraid.exporters.chakra.nodes.handed_on import HandedOn, handed_on
+from tracebraid.exporters.chakra.nodes.host_owners import host_owners
+from tracebraid.exporters.chakra.nodes.host_tasks import Line, host_tasks, line_of
+from tracebraid.exporters.chakra.nodes.step_marks import step_marks
+from tracebraid.exporters.chakra.nodes.tasks import NONE, Tasks, Waits
+from tracebraid.exporters.chakra.nodes.threads import threads_of
 from tracebraid.model.chakra.codes import Detail, NodeType
 from tracebraid.model.graph.codes import Point
 from tracebraid.model.graph.rank_graph import RankGraph, moment

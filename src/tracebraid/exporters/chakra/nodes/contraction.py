@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
-from tracebraid.exporters.chakra.tasks import NONE, Tasks, Waits
+from tracebraid.exporters.chakra.nodes.tasks import NONE, Tasks, Waits
 from tracebraid.graph.joining.order import order_of
 
 __all__ = ["Contracted", "contracted"]

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import polars as pl
 
-from tracebraid.exporters.chakra.communication_mapping import comm_type_of, least_bytes, size_of_rule
-from tracebraid.exporters.chakra.consistent_order import Rows, consistent_order
-from tracebraid.exporters.chakra.met_on_host import HOST, PAIRED
-from tracebraid.exporters.chakra.plan_findings import plan_counts, plan_findings
-from tracebraid.exporters.chakra.planned_communication import planned_communication
-from tracebraid.exporters.chakra.planned_groups import GroupsOfRanks, groups_of_ranks, numbered_groups
-from tracebraid.exporters.chakra.traced_communication import traced_communication, with_known_groups
-from tracebraid.exporters.chakra.traced_groups import traced_groups, traced_world
-from tracebraid.exporters.chakra.world import TracedWorld, simulated_ranks
+from tracebraid.exporters.chakra.plan.communication_mapping import comm_type_of, least_bytes, size_of_rule
+from tracebraid.exporters.chakra.plan.consistent_order import Rows, consistent_order
+from tracebraid.exporters.chakra.plan.met_on_host import HOST, PAIRED
+from tracebraid.exporters.chakra.plan.plan_findings import plan_counts, plan_findings
+from tracebraid.exporters.chakra.plan.planned_communication import planned_communication
+from tracebraid.exporters.chakra.plan.planned_groups import GroupsOfRanks, groups_of_ranks, numbered_groups
+from tracebraid.exporters.chakra.plan.traced_communication import traced_communication, with_known_groups
+from tracebraid.exporters.chakra.plan.traced_groups import traced_groups, traced_world
+from tracebraid.exporters.chakra.plan.world import TracedWorld, simulated_ranks
 from tracebraid.model.chakra.codes import AloneReason, CollectiveCommType, Dialect, NodeType
 from tracebraid.model.chakra.job_plan import JobPlan, PlanOptions
 from tracebraid.model.collectives.codes import CollectiveType

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.exporters.chakra.tasks import TaskKind, Tasks, Waits
+from tracebraid.exporters.chakra.nodes.tasks import TaskKind, Tasks, Waits
 from tracebraid.model.graph.rank_graph import RankGraph
 
 __all__ = ["Communication", "Issued", "communication_rows", "issued"]
