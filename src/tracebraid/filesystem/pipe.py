@@ -11,7 +11,7 @@ from tracebraid.errors import InputError
 
 __all__ = ["read_pipe"]
 
-WAIT_FOR_WRITER_S = 5.0
+_WAIT_FOR_WRITER_S = 5.0
 """So long a writer may take to open its end: that of a shell's substitution has it open already."""
 _POLL_S = 0.02
 _BLOCK_BYTES = 1 << 20
@@ -35,7 +35,7 @@ def read_pipe(path: str) -> bytes:
 
 def _read(path: str, descriptor: int) -> bytes:
     blocks: list[bytes] = []
-    give_up = time.monotonic() + WAIT_FOR_WRITER_S
+    give_up = time.monotonic() + _WAIT_FOR_WRITER_S
     while True:
         try:
             block = os.read(descriptor, _BLOCK_BYTES)

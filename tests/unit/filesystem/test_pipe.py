@@ -32,7 +32,7 @@ def test_a_writer_may_open_its_end_late_and_pause(tmp_path: Path) -> None:
 
 
 def test_a_pipe_that_nobody_writes_into_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipe, "WAIT_FOR_WRITER_S", 0.1)
+    monkeypatch.setattr(pipe, "_WAIT_FOR_WRITER_S", 0.1)
     path = tmp_path / "p.json"
     os.mkfifo(path)
     with pytest.raises(InputError, match=r"p\.json: nobody writes into this pipe"):
