@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     )
     from tracebraid.api.describing import infos
     from tracebraid.api.engines import AUTO, ENGINES, IN_PROCESS, engine_of
+    from tracebraid.api.exports.chakra import RUN_SCRIPT, SIMULATOR_FOLDER
     from tracebraid.api.exports.chakra_options import ChakraOptions
     from tracebraid.api.exports.export import export
     from tracebraid.api.exports.options import Exported, ExportOptions
@@ -173,6 +174,8 @@ __all__ = [
     "ENGINES",
     "IN_PROCESS",
     "QUERY_MEMORY_BYTES",
+    "RUN_SCRIPT",
+    "SIMULATOR_FOLDER",
     "ChakraHardware",
     "ChakraOptions",
     "ExportOptions",

@@ -39,6 +39,7 @@ HOMES = {
     ),
     "tracebraid.api.describing": "infos",
     "tracebraid.api.engines": "AUTO ENGINES IN_PROCESS engine_of",
+    "tracebraid.api.exports.chakra": "RUN_SCRIPT SIMULATOR_FOLDER",
     "tracebraid.api.exports.chakra_options": "ChakraOptions",
     "tracebraid.api.exports.export": "export",
     "tracebraid.api.exports.options": "ExportOptions Exported",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -76,8 +77,17 @@ def export(
     rows = "" if done.rows is None else f"{done.rows:,} {what} in "
     files = "1 file" if done.files == 1 else f"{done.files:,} files"
     note(f"{out}: {rows}{files}, {size(done.size_bytes)}")
+    if to is ExportFormat.CHAKRA:
+        _say_how_to_run(out)
     if any(finding.code is UNREADABLE for finding in done.findings):
         raise typer.Exit(1)
+
+
+def _say_how_to_run(folder: Path) -> None:
+    note(f"`tracebraid chakra run {quote(str(folder))}` runs it on networks")
+    script = folder / api.SIMULATOR_FOLDER / api.RUN_SCRIPT
+    if script.exists():
+        note(f"`ASTRA_SIM=BINARY {quote(str(script))}` runs it in ASTRA-sim")
 
 
 def _check_name(out: Path, to: ExportFormat) -> None:

@@ -20,7 +20,7 @@ from tracebraid.api.exports.job_facts import FIRST_PASS
 from tracebraid.api.exports.options import Exported, ExportOptions, ask_each
 from tracebraid.api.job.aligning import linked_parts, rank_parts
 from tracebraid.errors import InputError
-from tracebraid.exporters.chakra.astra_sim import SimulatorTraces, write_simulator_files
+from tracebraid.exporters.chakra.astra_sim import RUN_SCRIPT, SimulatorTraces, write_simulator_files
 from tracebraid.files import whole_folder, write_whole
 from tracebraid.model.chakra.job_plan import JobPlan, PlanOptions
 from tracebraid.model.engine import InProcess
@@ -30,7 +30,7 @@ from tracebraid.model.linked_ranks import LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.version import __version__
 
-__all__ = ["EXPORT_FACTS", "SIMULATOR_FOLDER", "write_chakra"]
+__all__ = ["EXPORT_FACTS", "RUN_SCRIPT", "SIMULATOR_FOLDER", "write_chakra"]
 
 EXPORT_FACTS = "export.json"
 """What is what: ranks, groups, what was mapped, and the nodes of each file by kind."""
