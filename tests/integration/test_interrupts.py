@@ -20,7 +20,7 @@ def test_an_interrupted_command_says_so_in_a_word(tmp_path: Path, delay_s: float
     reading, writing = os.pipe()
     code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); print('up', flush=True); {START}"
     with subprocess.Popen(
-        [sys.executable, "-c", code, "summary", "-"],
+        [sys.executable, "-c", code, "info", "-"],
         cwd=tmp_path,
         stdin=reading,
         stdout=subprocess.PIPE,

@@ -1,20 +1,29 @@
-"""What comes through a pipe with a name, as the shell's `<(zcat trace.json.gz)` hands it over."""
+"""What comes through standard input, or a pipe with a name, as the shell's `<(zcat trace.json.gz)` hands it over."""
 
 from __future__ import annotations
 
 import os
 import select
+import signal
 import stat
+import sys
 import time
 
 from tracebraid.errors import InputError
 
-__all__ = ["read_pipe"]
+__all__ = ["read_pipe", "read_standard_input"]
 
 _WAIT_FOR_WRITER_S = 5.0
 """So long a writer may take to open its end: that of a shell's substitution has it open already."""
 _POLL_S = 0.02
 _BLOCK_BYTES = 1 << 20
+
+
+def read_standard_input() -> bytes:
+    """All of standard input; Ctrl-C ends the wait for more of it."""
+    # The handler that polars puts around Python's own lets the kernel go on with the call that the signal interrupted.
+    signal.siginterrupt(signal.SIGINT, True)
+    return sys.stdin.buffer.read()
 
 
 def read_pipe(path: str) -> bytes:
@@ -40,7 +49,7 @@ def _read(path: str, descriptor: int) -> bytes:
         try:
             block = os.read(descriptor, _BLOCK_BYTES)
         except BlockingIOError:
-            # Somebody has it open for writing, and has written nothing yet.
+            # Somebody has it open for writing, and has written nothing yet. No signal is lost in this call.
             select.select([descriptor], [], [])
             continue
         if block:

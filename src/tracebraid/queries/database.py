@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import polars as pl
@@ -21,6 +21,8 @@ from tracebraid.queries.text import list_of_paths, literal, quoted
 
 __all__ = ["Database", "database"]
 
+_T = TypeVar("_T")
+
 _MIB = 2**20
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
@@ -30,6 +32,8 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     # Else a name in a query could mean a variable of the Python program.
     "python_enable_replacements": "false",
 }
+_SIGNALS_EVERY_S = 0.1
+"""Between two looks at signals while a query runs."""
 _EXPLAIN = "EXPLAIN\n"
 """Before a query: it is bound, and not run. The line of its own keeps the columns of errors."""
 
@@ -119,22 +123,25 @@ class Database:
         Raises:
             QueryError: it fails, needs too much, or a column is of a type without an equal in polars.
         """
-        with self._errors(query), _interruptible():
-            relation = self._connection.sql(query)
-            kinds = [(str(kind), kind.id) for kind in relation.types]
-            names = _distinct(relation.columns)
-            for name, (text, _) in zip(names, kinds, strict=True):
-                if unreadable_type(text):
-                    raise QueryError(
-                        f"column {name} is of type {text}", "Cast it, as in column::varchar or epoch(column)"
-                    )
-            if names != relation.columns:
-                relation = relation.project(
-                    ", ".join(f"#{number} AS {quoted(name)}" for number, name in enumerate(names, 1))
+        with self._errors(query):
+            return _interruptibly(self._connection, partial(self._answer, query, limit))
+
+    def _answer(self, query: str, limit: int | None) -> pl.DataFrame:
+        relation = self._connection.sql(query)
+        kinds = [(str(kind), kind.id) for kind in relation.types]
+        names = _distinct(relation.columns)
+        for name, (text, _) in zip(names, kinds, strict=True):
+            if unreadable_type(text):
+                raise QueryError(
+                    f"column {name} is of type {text}", "Cast it, as in column::varchar or epoch(column)"
                 )
-            if limit is not None:
-                relation = relation.limit(limit)
-            return plain_columns(pl.DataFrame(_Stream(relation)))
+        if names != relation.columns:
+            relation = relation.project(
+                ", ".join(f"#{number} AS {quoted(name)}" for number, name in enumerate(names, 1))
+            )
+        if limit is not None:
+            relation = relation.limit(limit)
+        return plain_columns(pl.DataFrame(_Stream(_computed(relation))))
 
     @contextmanager
     def _errors(self, query: str, lines_before: int = 0) -> Iterator[None]:
@@ -151,6 +158,12 @@ class Database:
             ) from None
         except (duckdb.Error, pl.exceptions.ComputeError) as error:
             raise query_error(str(error), query, lines_before) from None
+
+
+def _computed(relation: Any) -> Any:
+    """The rows, computed: while polars takes those of a stream, no signal is looked at."""
+    # DuckDB 2 has another name for it.
+    return relation.materialize() if hasattr(type(relation), "materialize") else relation.execute()
 
 
 class _Stream:
@@ -178,28 +191,15 @@ def _distinct(names: list[str]) -> list[str]:
     return found
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt where Ctrl-C ended the block: DuckDB raises an error of its own instead."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    if not callable(before):
-        yield
-        return
-    interrupts: list[int] = []
-
-    def handle(number: int, frame: Any) -> None:
-        interrupts.append(number)
-        before(number, frame)
-
-    signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    except Exception:
-        if interrupts:
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
+def _interruptibly(connection: Any, work: Callable[[], _T]) -> _T:
+    """Work in a thread, while this one waits for signals: DuckDB does not look at them at every moment of a query."""
+    with ThreadPoolExecutor(1) as beside:
+        running = beside.submit(work)
+        try:
+            while not wait([running], _SIGNALS_EVERY_S).done:
+                pass
+        except KeyboardInterrupt:
+            while not wait([running], _SIGNALS_EVERY_S).done:
+                connection.interrupt()
+            raise
+        return running.result()

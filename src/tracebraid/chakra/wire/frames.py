@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from tracebraid.filesystem.compression import Compression, compression_of
 from tracebraid.filesystem.interface import OpenFile
 from tracebraid.filesystem.local import MemoryFile
 from tracebraid.filesystem.paths import text_of
+from tracebraid.filesystem.pipe import read_standard_input
 from tracebraid.filesystem.unpack import unpack
 from tracebraid.model.finding import Finding, Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
@@ -124,7 +124,7 @@ def open_frames(path: str | Path) -> FramedFile:
     """
     name = text_of(path)
     if name == STDIN:
-        file: OpenFile = MemoryFile("standard input", sys.stdin.buffer.read())
+        file: OpenFile = MemoryFile("standard input", read_standard_input())
     else:
         file = file_system_of(name).open(name)
     head = file.read(0, _HEAD_BYTES)

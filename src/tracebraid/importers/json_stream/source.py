@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from tracebraid.filesystem.file_view import FileView
 from tracebraid.filesystem.interface import OpenFile
 from tracebraid.filesystem.local import MemoryFile
 from tracebraid.filesystem.paths import text_of
+from tracebraid.filesystem.pipe import read_standard_input
 from tracebraid.filesystem.unpack import unpack
 from tracebraid.model.issue import Issue
 
@@ -117,7 +117,7 @@ def open_source(path: str | Path, database: bool = False) -> Source:
     """
     name = text_of(path)
     if name == STDIN:
-        source = Source(MemoryFile("standard input", sys.stdin.buffer.read()))
+        source = Source(MemoryFile("standard input", read_standard_input()))
     else:
         source = Source(file_system_of(name).open(name))
     head = source.read(0, _HEAD_BYTES)
