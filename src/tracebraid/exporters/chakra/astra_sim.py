@@ -14,11 +14,10 @@ from pathlib import Path
 
 from tracebraid.errors import ArgumentError
 from tracebraid.files import writing
-from tracebraid.model.chakra.codes import CollectiveCommType
+from tracebraid.model.chakra.astra_sim_words import GIB_S, IMPLEMENTATIONS, LEAST_RANKS, TOPOLOGIES
 from tracebraid.model.chakra.network import CollectiveSettings, Dimension, Network, Topology
 
 __all__ = [
-    "BYTES_PER_NS",
     "RUN_SCRIPT",
     "SimulatorOptions",
     "SimulatorTraces",
@@ -28,10 +27,6 @@ __all__ = [
     "write_simulator_files",
 ]
 
-BYTES_PER_NS = 2**30 / 10**9
-"""What a bandwidth of 1 is in ASTRA-sim's network files, whose unit is GiB/s although they call it GB/s."""
-_LEAST_RANKS = 2
-"""ASTRA-sim refuses a network dimension of a single rank."""
 _LINK_GIB_S = 50.0
 _LINK_LATENCY_NS = 500.0
 """Bandwidth and latency of a link in ASTRA-sim's own examples (examples/network/analytical/Ring_4npus.yml)."""
@@ -42,17 +37,7 @@ _NETWORK, _SYSTEM, _MEMORY = "network.yml", "system.json", "memory.json"
 _LOGICAL_TOPOLOGY = "logical_topology.json"
 RUN_SCRIPT = "run.sh"
 """Name of the script that runs ASTRA-sim and says whether all ranks finished."""
-_TOPOLOGIES = {
-    Topology.RING: "Ring",
-    Topology.SWITCH: "Switch",
-    Topology.FULLY_CONNECTED: "FullyConnected",
-}
-_IMPLEMENTATIONS = {
-    "all-reduce-implementation": CollectiveCommType.ALL_REDUCE,
-    "all-gather-implementation": CollectiveCommType.ALL_GATHER,
-    "reduce-scatter-implementation": CollectiveCommType.REDUCE_SCATTER,
-    "all-to-all-implementation": CollectiveCommType.ALL_TO_ALL,
-}
+_NAMES = {topology: name for name, topology in TOPOLOGIES.items()}
 _LEAST_SIGNAL_CODE = 128
 """Of a shell: a program that ended by signal n has this code and n more."""
 _NO_GROUPS = "empty"
@@ -61,7 +46,7 @@ _NO_GROUPS = "empty"
 
 def ring_of_examples() -> Network:
     """A ring of all ranks with the links of ASTRA-sim's own examples: 50 GiB/s, 500 ns."""
-    return Network("ring", (Dimension(Topology.RING, _LINK_GIB_S * BYTES_PER_NS, _LINK_LATENCY_NS),))
+    return Network("ring", (Dimension(Topology.RING, _LINK_GIB_S * GIB_S, _LINK_LATENCY_NS),))
 
 
 @dataclass(frozen=True)
@@ -173,9 +158,9 @@ def _ranks_of_dimensions(ranks: int, network: Network) -> tuple[int, ...]:
     Raises:
         ArgumentError: they are not those of the job, or too few, or there are no dimensions.
     """
-    if ranks < _LEAST_RANKS:
+    if ranks < LEAST_RANKS:
         raise ArgumentError(
-            f"ASTRA-sim simulates {_LEAST_RANKS} ranks at least, and this job has {ranks}: let more replicate it "
+            f"ASTRA-sim simulates {LEAST_RANKS} ranks at least, and this job has {ranks}: let more replicate it "
             "(missing replicate, world size 2)"
         )
     if network.is_measured:
@@ -184,11 +169,11 @@ def _ranks_of_dimensions(ranks: int, network: Network) -> tuple[int, ...]:
     counts = tuple(
         ranks // known if dimension.ranks is None else dimension.ranks for dimension in network.dimensions
     )
-    if prod(counts) != ranks or min(counts) < _LEAST_RANKS:
+    if prod(counts) != ranks or min(counts) < LEAST_RANKS:
         written = " x ".join(map(str, counts))
         raise ArgumentError(
             f"the network's dimensions have {written} ranks, and the job has {ranks}: name dimensions of at least "
-            f"{_LEAST_RANKS} ranks whose product is {ranks}"
+            f"{LEAST_RANKS} ranks whose product is {ranks}"
         )
     return counts
 
@@ -196,9 +181,9 @@ def _ranks_of_dimensions(ranks: int, network: Network) -> tuple[int, ...]:
 def _network(network: Network, counts: tuple[int, ...]) -> str:
     each = network.dimensions
     rows = {
-        "topology": [_TOPOLOGIES[dimension.topology] for dimension in each],
+        "topology": [_NAMES[dimension.topology] for dimension in each],
         "npus_count": [str(count) for count in counts],
-        "bandwidth": [_number(dimension.bandwidth_bytes_per_ns / BYTES_PER_NS) for dimension in each],
+        "bandwidth": [_number(dimension.bandwidth_bytes_per_ns / GIB_S) for dimension in each],
         "latency": [_number(dimension.latency_ns) for dimension in each],
     }
     units = {"bandwidth": "  # of a link, GiB/s", "latency": "  # of a link, ns"}
@@ -215,7 +200,7 @@ def _system(options: SimulatorOptions, dimensions: int) -> dict[str, object]:
     # Of a list that is shorter than the network has dimensions ASTRA-sim silently leaves the other dimensions out.
     implementations = {
         name: [settings.algorithm(kind, dimension).value for dimension in range(dimensions)]
-        for name, kind in _IMPLEMENTATIONS.items()
+        for name, kind in IMPLEMENTATIONS.items()
     }
     return {
         "scheduling-policy": "LIFO",

@@ -8,21 +8,19 @@ from collections.abc import Mapping, Sequence
 
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.model.amounts import NUMBER_AND_UNIT, TIME_UNITS_NS
-from tracebraid.model.chakra.codes import CollectiveCommType
+from tracebraid.model.chakra.astra_sim_words import GIB_S, IMPLEMENTATIONS, LEAST_RANKS, TOPOLOGIES
 from tracebraid.model.chakra.network import Algorithm, CollectiveSettings, Dimension, Network, Topology
 
-__all__ = ["IMPLEMENTATIONS", "MEASURED", "network_of_file", "network_of_text", "settings_of_file"]
+__all__ = ["MEASURED", "network_of_file", "network_of_text", "settings_of_file"]
 
 MEASURED = "measured"
 """The network on which communication takes the time that the files say."""
 
-_GIB_S = 2**30 / 10**9
-"""Bytes in a ns of a bandwidth of 1 in ASTRA-sim's network files, whose unit is GiB/s although they call it GB/s."""
 _BANDWIDTH_UNITS = {
-    "": _GIB_S,
-    "GiB/s": _GIB_S,
-    "MiB/s": _GIB_S / 2**10,
-    "TiB/s": _GIB_S * 2**10,
+    "": GIB_S,
+    "GiB/s": GIB_S,
+    "MiB/s": GIB_S / 2**10,
+    "TiB/s": GIB_S * 2**10,
     "GB/s": 1.0,
     "MB/s": 1e-3,
     "TB/s": 1e3,
@@ -33,20 +31,7 @@ _BANDWIDTH_UNITS = {
 _LATENCY_UNITS = {"": 1.0, **TIME_UNITS_NS}
 _EXAMPLE_GIB_S, _EXAMPLE_LATENCY_NS = "50", "500"
 """Of a link in ASTRA-sim's own examples (examples/network/analytical/Ring_4npus.yml)."""
-_ASTRA_TOPOLOGIES = {
-    "Ring": Topology.RING,
-    "Switch": Topology.SWITCH,
-    "FullyConnected": Topology.FULLY_CONNECTED,
-}
-IMPLEMENTATIONS = {
-    "all-reduce-implementation": CollectiveCommType.ALL_REDUCE,
-    "all-gather-implementation": CollectiveCommType.ALL_GATHER,
-    "reduce-scatter-implementation": CollectiveCommType.REDUCE_SCATTER,
-    "all-to-all-implementation": CollectiveCommType.ALL_TO_ALL,
-}
-"""What of ASTRA-sim's system file names the algorithm of a kind of collective."""
 _LIST = re.compile(r"^\s*(?P<key>\w+)\s*:\s*\[(?P<values>[^\]]*)\]\s*(#.*)?$")
-_LEAST_RANKS = 2
 _EXPECTED = "such as ring,50GB/s,500ns or switch:8,400,1us+ring:4,25,2us or measured"
 
 
@@ -71,8 +56,8 @@ def _dimension(part: str, text: str) -> Dimension:
     if named not in topologies or len(fields) > len(("topology", "bandwidth", "latency")):
         known = ", ".join(topologies)
         raise ArgumentError(f"{text!r} is no network: name one of {known}, {_EXPECTED}")
-    if ranks and (not ranks.isdecimal() or int(ranks) < _LEAST_RANKS):
-        raise ArgumentError(f"{text!r}: {ranks!r} is no number of ranks from {_LEAST_RANKS} on")
+    if ranks and (not ranks.isdecimal() or int(ranks) < LEAST_RANKS):
+        raise ArgumentError(f"{text!r}: {ranks!r} is no number of ranks from {LEAST_RANKS} on")
     bandwidth, latency = [*fields[1:], *(_EXAMPLE_GIB_S, _EXAMPLE_LATENCY_NS)[len(fields) - 1 :]]
     per_ns = _amount(bandwidth, _BANDWIDTH_UNITS, f"{text!r}: {bandwidth!r} is no bandwidth")
     if per_ns <= 0:
@@ -118,15 +103,13 @@ def network_of_file(text: str, path: str) -> Network:
 
 def _dimension_of_file(values: Sequence[str], path: str) -> Dimension:
     topology, ranks, bandwidth, latency = values
-    if topology not in _ASTRA_TOPOLOGIES:
-        raise _no_network(path, f"it names the topology {topology!r}; known: {', '.join(_ASTRA_TOPOLOGIES)}")
+    if topology not in TOPOLOGIES:
+        raise _no_network(path, f"it names the topology {topology!r}; known: {', '.join(TOPOLOGIES)}")
     try:
-        found = Dimension(_ASTRA_TOPOLOGIES[topology], float(bandwidth) * _GIB_S, float(latency), int(ranks))
+        found = Dimension(TOPOLOGIES[topology], float(bandwidth) * GIB_S, float(latency), int(ranks))
     except ValueError:
         raise _no_network(path, f"one of {', '.join(values[1:])} is no number") from None
-    if not (
-        found.bandwidth_bytes_per_ns > 0 and found.latency_ns >= 0 and (found.ranks or 0) >= _LEAST_RANKS
-    ):
+    if not (found.bandwidth_bytes_per_ns > 0 and found.latency_ns >= 0 and (found.ranks or 0) >= LEAST_RANKS):
         raise _no_network(
             path, "a bandwidth is not above 0, a latency below 0, or a dimension of a single rank"
         )

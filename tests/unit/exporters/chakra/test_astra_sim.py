@@ -11,7 +11,6 @@ import pytest
 
 from tracebraid.errors import ArgumentError, OutputError
 from tracebraid.exporters.chakra.astra_sim import (
-    BYTES_PER_NS,
     RUN_SCRIPT,
     SimulatorOptions,
     SimulatorTraces,
@@ -19,6 +18,7 @@ from tracebraid.exporters.chakra.astra_sim import (
     simulator_files,
     write_simulator_files,
 )
+from tracebraid.model.chakra.astra_sim_words import GIB_S
 from tracebraid.model.chakra.codes import CollectiveCommType
 from tracebraid.model.chakra.network import Algorithm, CollectiveSettings, Dimension, Network, Topology
 
@@ -29,8 +29,7 @@ HOSTILE = '../it\'s $(touch broken) `touch broken`; "x"'
 def grid(*ranks: int | None) -> SimulatorOptions:
     shapes = (Topology.FULLY_CONNECTED, Topology.SWITCH, Topology.RING)
     dimensions = tuple(
-        Dimension(shape, 25.0 * BYTES_PER_NS, 10.5, count)
-        for shape, count in zip(shapes, ranks, strict=False)
+        Dimension(shape, 25.0 * GIB_S, 10.5, count) for shape, count in zip(shapes, ranks, strict=False)
     )
     return SimulatorOptions(Network("grid", dimensions))
 
