@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +17,7 @@ from tests.integration.command import fail, run, run_process, succeed
 from tracebraid.api.exports.chakra import EXPORT_FACTS, SIMULATOR_FOLDER
 from tracebraid.chakra.wire.reading import read_rank
 from tracebraid.model.chakra.codes import Detail, MissingRanks
+from tracebraid.model.chakra.network_text import network_of_file, network_of_text
 
 _STEPS = [
     *(op(f"ProfilerStep#{number}", 100 * number, 100, cat="user_annotation") for number in (1, 2, 3)),
@@ -59,6 +61,22 @@ def test_the_demo_becomes_a_folder_that_simulators_run(demo: Path, tmp_path: Pat
         assert counts == {kind: each["nodes"] for kind, each in file["kinds"].items()}
     assert (out / SIMULATOR_FOLDER / "run.sh").stat().st_mode & 0o111
     assert succeed("chakra", "check", out)
+
+
+def test_the_simulator_s_network_is_that_of_the_option(tmp_path: Path) -> None:
+    job = _job_of(tmp_path / "four", 4, 4, 4, 4)
+    network = "switch:2,10Gbit/s,5us+ring:2,1Gbit/s,20us"
+    words = ("--to", "chakra", "--simulator", "astra-sim", "--network")
+    run("export", job, *words, network, "-o", tmp_path / "out")
+    text = (tmp_path / "out" / SIMULATOR_FOLDER / "network.yml").read_text()
+    for written, asked in zip(
+        network_of_file(text, "network.yml").dimensions, network_of_text(network).dimensions, strict=True
+    ):
+        assert written.bandwidth_bytes_per_ns == pytest.approx(asked.bandwidth_bytes_per_ns)
+        assert replace(written, bandwidth_bytes_per_ns=asked.bandwidth_bytes_per_ns) == asked
+    run("export", job, *words, "measured", "-o", tmp_path / "measured")
+    system = json.loads((tmp_path / "measured" / SIMULATOR_FOLDER / "system.json").read_bytes())
+    assert system["replay-only"] == 1
 
 
 def test_a_store_gives_the_same_files(tmp_path: Path) -> None:
@@ -127,6 +145,8 @@ def test_a_rank_that_cannot_be_read_is_missing(tmp_path: Path) -> None:
         ("--to chakra -o out.csv", "a file for each rank"),
         ("--to chakra -o out --top 3", "top and near"),
         ("--to chakra -o out --simulator other", "astra-sim"),
+        ("--to chakra -o out --network ring", "give --simulator, too"),
+        ("--to chakra -o out --simulator astra-sim --network rong", "'rong' is no network"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -122,7 +122,7 @@ if TYPE_CHECKING:
     from tracebraid.api.describing import infos
     from tracebraid.api.engines import AUTO, ENGINES, IN_PROCESS, engine_of
     from tracebraid.api.exports.chakra import RUN_SCRIPT, SIMULATOR_FOLDER
-    from tracebraid.api.exports.chakra_options import ChakraOptions
+    from tracebraid.api.exports.chakra_options import ChakraOptions, SimulatorOptions
     from tracebraid.api.exports.export import export
     from tracebraid.api.exports.options import Exported, ExportOptions
     from tracebraid.api.graphing import (
@@ -194,6 +194,7 @@ __all__ = [
     "RankProfile",
     "ReportOptions",
     "ShownChakra",
+    "SimulatorOptions",
     "TakenOfRank",
     "accelerator",
     "activations",

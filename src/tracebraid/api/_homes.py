@@ -40,7 +40,7 @@ HOMES = {
     "tracebraid.api.describing": "infos",
     "tracebraid.api.engines": "AUTO ENGINES IN_PROCESS engine_of",
     "tracebraid.api.exports.chakra": "RUN_SCRIPT SIMULATOR_FOLDER",
-    "tracebraid.api.exports.chakra_options": "ChakraOptions",
+    "tracebraid.api.exports.chakra_options": "ChakraOptions SimulatorOptions",
     "tracebraid.api.exports.export": "export",
     "tracebraid.api.exports.options": "ExportOptions Exported",
     "tracebraid.api.graphing": "RankOfGraph dependency_graph graph_coverage graph_of_ranks rank_of_graph",

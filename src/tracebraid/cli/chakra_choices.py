@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
+from tracebraid.errors import ArgumentError
 from tracebraid.model.chakra.codes import Detail, MissingRanks
+from tracebraid.model.chakra.network_text import network_of_text
 from tracebraid.model.export_format import ExportFormat
 
 __all__ = ["ChakraChoices", "Simulator"]
@@ -82,6 +84,17 @@ class ChakraChoices:
         ),
     ] = None
 
+    network: Annotated[
+        str | None,
+        typer.Option(
+            "--network",
+            rich_help_panel=_PANEL,
+            metavar="NETWORK",
+            help="Of --simulator: such as switch:8,100Gbit/s,5us+ring:8,10Gbit/s,20us, or measured; by default a "
+            "ring of 50 GiB/s and 500 ns.",
+        ),
+    ] = None
+
     def options(self, to: ExportFormat) -> api.ChakraOptions | None:
         """The same as options of the export; None where none is given, and the format is another.
 
@@ -89,7 +102,7 @@ class ChakraChoices:
             to: the format.
 
         Raises:
-            BadParameter: the format has no such options.
+            BadParameter: the format has no such options, or the network makes no sense.
         """
         given = [name for name in self.__dataclass_fields__ if getattr(self, name) is not None]
         if to is not ExportFormat.CHAKRA:
@@ -105,5 +118,18 @@ class ChakraChoices:
             self.repeat or usual.repeat,
             self.missing or usual.missing,
             self.world_size,
-            None if self.simulator is None else self.simulator.value,
+            self._simulator(),
         )
+
+    def _simulator(self) -> api.SimulatorOptions | None:
+        if self.simulator is None:
+            if self.network is not None:
+                raise typer.BadParameter("--network is of the simulator: give --simulator, too")
+            return None
+        try:
+            network = None if self.network is None else network_of_text(self.network)
+        except ArgumentError as error:
+            raise typer.BadParameter(str(error)) from error
+        if network is None or network.is_measured:
+            return api.SimulatorOptions(replay=network is not None)
+        return api.SimulatorOptions(network)

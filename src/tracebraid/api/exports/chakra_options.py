@@ -8,7 +8,7 @@ from tracebraid.errors import ArgumentError
 from tracebraid.exporters.chakra.astra_sim import SimulatorOptions
 from tracebraid.model.chakra.codes import Detail, Dialect, MissingRanks
 
-__all__ = ["ChakraOptions"]
+__all__ = ["ChakraOptions", "SimulatorOptions"]
 
 
 @dataclass(frozen=True)
