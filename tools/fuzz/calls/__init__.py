@@ -1,0 +1,1 @@
+"""What is asked of mutants: public functions and commands of the package."""

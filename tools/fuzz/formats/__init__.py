@@ -1,0 +1,18 @@
+"""The kinds of input, a module each that holds a `FORMAT`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from tools.fuzz.model import Format
+
+__all__ = ["FORMATS", "format_of"]
+
+FORMATS = ("kineto_json",)
+"""The names of the modules of this package."""
+
+
+def format_of(name: str) -> Format:
+    """The format of a name."""
+    found: Format = import_module(f"{__name__}.{name}").FORMAT
+    return found

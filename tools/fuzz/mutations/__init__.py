@@ -1,0 +1,1 @@
+"""Ways to change files, whatever they hold or by what they hold."""
