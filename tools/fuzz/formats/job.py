@@ -1,0 +1,53 @@
+"""Jobs: the Kineto and Execution Traces of one to three ranks, and their manifests, in a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.builders import Json, et_text
+from tests.planted import Scene
+from tests.planted.nodes import nodes_of
+from tools.fuzz.calls.linked_jobs import CHOSEN, LINKED
+from tools.fuzz.formats.made_jobs import MADE
+from tools.fuzz.model import Files, Format, Sample
+from tools.fuzz.mutations.trace import TRACE_MUTATIONS
+
+__all__ = ["FORMAT"]
+
+
+def _samples(_: Path) -> list[Sample]:
+    return [Sample(name, _files(name, make())) for name, make in MADE.items()]
+
+
+def _files(name: str, scenes: list[Scene]) -> Files:
+    """The files of a job as a capture leaves them; a job whose name says so has no Execution Traces."""
+    files: Files = {}
+    for scene in scenes:
+        trace = {"schemaVersion": 1, **scene.header(), "traceEvents": scene.json()}
+        files[f"kineto_trace_{scene.rank}.json"] = json.dumps(trace).encode()
+        files[f"manifest_{scene.rank}.json"] = json.dumps(_manifest(scene)).encode()
+        if not name.endswith("_alone"):
+            text = et_text(nodes_of(scene)).replace('"pid": 1,', f'"pid": {scene.pid},', 1)
+            files[f"torch_et_{scene.rank}.json"] = text.encode()
+    return files
+
+
+def _manifest(scene: Scene) -> Json:
+    return {
+        "schema": "tracebraid-manifest-1",
+        "tracebraid": "0.1.0",
+        "torch": "2.6.0",
+        "host": scene.host_name or "node-0",
+        "pid": scene.pid,
+        "rank": scene.rank,
+        "world_size": scene.world_size,
+        "rank_from": "torch.distributed",
+        "process_groups": [
+            {"pg_name": name, "pg_desc": "undefined", "ranks": ranks, "group_size": len(ranks)}
+            for name, ranks in scene.groups.items()
+        ],
+    }
+
+
+FORMAT = Format("job", _samples, TRACE_MUTATIONS, LINKED, CHOSEN)
