@@ -5,7 +5,16 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tools.fuzz.mutations.trace_files import BIG, NUMBERS, ODD, Change, Json, complete_events, of_category, some
+from tools.fuzz.mutations.trace_files import (
+    BIG,
+    NUMBERS,
+    ODD,
+    Change,
+    Json,
+    complete_events,
+    of_category,
+    some,
+)
 
 __all__ = ["ARGS"]
 
@@ -86,7 +95,20 @@ def types(data: Json, rng: random.Random) -> None:
 
 def concrete(data: Json, rng: random.Random) -> None:
     """Values of inputs are odd, or of another number."""
-    texts = ("", "1", "-1", "[]", "[1, 1]", "[0, 0]", "[-1]", "9223372036854775808", "True", "1e400", "nan", "[x]")
+    texts = (
+        "",
+        "1",
+        "-1",
+        "[]",
+        "[1, 1]",
+        "[0, 0]",
+        "[-1]",
+        "9223372036854775808",
+        "True",
+        "1e400",
+        "nan",
+        "[x]",
+    )
     value = [rng.choice(texts) for _ in range(rng.randint(0, 9))]
     for event in some(of_category(data, "cpu_op"), rng):
         event.setdefault("args", {})["Concrete Inputs"] = value

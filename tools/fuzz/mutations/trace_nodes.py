@@ -64,7 +64,13 @@ def without_attributes(data: Json, rng: random.Random) -> None:
 def node_names(data: Json, rng: random.Random) -> None:
     """Nodes have another name."""
     names = [node["name"] for node in data["nodes"]]
-    odd = ("", "x", "[pytorch|profiler|execution_trace|process]", "## process_group:init ##", "record_param_comms")
+    odd = (
+        "",
+        "x",
+        "[pytorch|profiler|execution_trace|process]",
+        "## process_group:init ##",
+        "record_param_comms",
+    )
     for node in some(data["nodes"], rng):
         node["name"] = rng.choice((*odd, rng.choice(names)))
 
@@ -76,7 +82,9 @@ def tensors(data: Json, rng: random.Random) -> None:
         count = len(node[side]["values"]) or 1
         node[side]["values"] = [value] * rng.choice((count, 1, 0, count + 1))
         if rng.random() < 0.7:
-            node[side]["types"] = [rng.choice(("Tensor(float)", "GenericList[Tensor(float)]", "Int", ""))] * count
+            node[side]["types"] = [
+                rng.choice(("Tensor(float)", "GenericList[Tensor(float)]", "Int", ""))
+            ] * count
 
 
 def node_shapes(data: Json, rng: random.Random) -> None:

@@ -39,7 +39,9 @@ def groups(data: Json, rng: random.Random) -> None:
     """The process groups are others than those of the other ranks."""
     config = data.get("distributedInfo", {}).get("pg_config") or [{}]
     key = rng.choice(("pg_name", "pg_desc", "pg_size", "ranks", "backend_config"))
-    value = rng.choice((*ODD, [0], [1, 0], [0, 0], [0, 1, 2], ["0"], [-1], [2**63], "0", "pair", list(range(1000))))
+    value = rng.choice(
+        (*ODD, [0], [1, 0], [0, 0], [0, 1, 2], ["0"], [-1], [2**63], "0", "pair", list(range(1000)))
+    )
     for group in some(config, rng):
         group[key] = value
     data.setdefault("distributedInfo", {})["pg_config"] = config * rng.choice((1, 1, 1, 0, 2))
@@ -102,5 +104,13 @@ def manifest(files: Files, rng: random.Random) -> Files:
     return {**files, path: json.dumps(data).encode()}
 
 
-RANKS: tuple[Change, ...] = (rank, world, groups, collectives, collectives, collectives_lack, collectives_gone)
+RANKS: tuple[Change, ...] = (
+    rank,
+    world,
+    groups,
+    collectives,
+    collectives,
+    collectives_lack,
+    collectives_gone,
+)
 FILES: tuple[Mutation, ...] = (rank_gone, rank_twice, swapped_ranks, manifest)

@@ -11,7 +11,20 @@ __all__ = ["TIMES"]
 _HOUR_NS, _DAY_NS = 3_600 * 10**9, 86_400 * 10**9
 _LAST_US = (2**63 - 1) // 1000
 """The last moment of a clock that counts ns in 64 bits: in the year 2262."""
-_MOMENTS_US = (0, -1, 0.001, 0.999, -1e6, 1e9, _LAST_US, _LAST_US - 100, _LAST_US + 1, -_LAST_US, 2**63, 1e300)
+_MOMENTS_US = (
+    0,
+    -1,
+    0.001,
+    0.999,
+    -1e6,
+    1e9,
+    _LAST_US,
+    _LAST_US - 100,
+    _LAST_US + 1,
+    -_LAST_US,
+    2**63,
+    1e300,
+)
 _DURATIONS_US = (0, 0.001, -0.001, -1, -1e6, 1e3, 1e6, 1e9, 1e12, _LAST_US, 2**63, 0.0004, 0.9996)
 _BASES_NS = (0, -1, 1, -_DAY_NS, 2**62, 2**63 - 1, 2**63 - 10**9, 2**63, "0", None, 1.5, -(2**63))
 
