@@ -27,6 +27,7 @@ __all__ = ["RankTraces", "demo_rank", "gpu_rank", "misled_nodes", "without_metad
 
 _ADD_ = "aten::add_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"
 _GROUPS = '[{"pg_name": "0", "pg_desc": "default_pg", "backend_config": "cuda:nccl", "pg_size": 2, "ranks": [0, 1]}]'
+_PER_SM: Json = {"blocks per SM": 0.5}
 _BASE_NS = 1_700_000_000_000_000_000
 
 
@@ -77,8 +78,12 @@ class _Rank:
             ("GenericList[Tensor(float),Tensor(float)]", [x[1], y[1]], [[4, 8], [8]]),
         ]
         self.traces.nodes.append(node(self.number, name, parent, inputs, [y], **attrs))
-        args = {"External_id": self.number, "Record_function_id": self.number, "Ev_Idx": self.number}
-        shapes = {"Input_Dims": [[4, 8], []], "Input_type": ["float", "Scalar"], "Concrete_Inputs": ["", "1"]}
+        args: Json = {"External_id": self.number, "Record_function_id": self.number, "Ev_Idx": self.number}
+        shapes: Json = {
+            "Input_Dims": [[4, 8], []],
+            "Input_type": ["float", "Scalar"],
+            "Concrete_Inputs": ["", "1"],
+        }
         self.traces.events.append(op(name, self.now, dur, 1, **args, **shapes))
         return self.number
 
@@ -134,9 +139,7 @@ def _step(made: _Rank, step: int) -> None:
     ]
     made.now += 2
     made.op("aten::mm", whole, 10, seq_id=step, op_schema=_ADD_)
-    made.launch(
-        "cudaLaunchKernel", "sgemm_128x64", 8, grid=[1, 2, 3], block=[32, 1, 1], **{"blocks per SM": 0.5}
-    )
+    made.launch("cudaLaunchKernel", "sgemm_128x64", 8, grid=[1, 2, 3], block=[32, 1, 1], **_PER_SM)
     traces.events.append(flow("s", step + 1, made.now, cat="fwdbwd"))
     memory = {
         "Total Allocated": 1024,
@@ -159,13 +162,13 @@ def _step(made: _Rank, step: int) -> None:
         "in_msg_nelems": 64,
     }
     made.op("record_param_comms", whole, 9, **comms, out_msg_nelems=64)
-    known = {
+    known: Json = {
         "Collective name": "allreduce",
         "Process Group Name": "0",
         "Process Group Ranks": "[0, 1]",
         "Group size": 2,
     }
-    sizes = {"In msg nelems": 64, "Out msg nelems": 64, "dtype": "Float", "Seq": step}
+    sizes: Json = {"In msg nelems": 64, "Out msg nelems": 64, "dtype": "Float", "Seq": step}
     made.launch("cudaLaunchKernelExC", "ncclDevKernel_AllReduce_Sum_f32", 20, stream=20, **known, **sizes)
     made.now += 40
     traces.events += [
