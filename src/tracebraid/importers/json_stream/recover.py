@@ -221,21 +221,14 @@ def _repair(text: bytes) -> _Repaired | None:
     """The object with its name escaped, its encoding made UTF-8, and NaN and Infinity made null."""
     if _ZEROED in text:
         return None
-    words = text.decode("utf-8", "replace")
-    begins = _NAME_STARTS.search(words)
-    # Where the first name does not end, no later name does: a single search for each keeps the cost linear.
-    ends = _NAME_ENDS.search(words, begins.end()) if begins else None
-    may_span = False
-    if begins and ends:
-        name = words[begins.end() : ends.start()]
-        if _BORDER.search(name):
+    words, may_span = text.decode("utf-8", "replace"), False
+    value = _lenient(words)
+    if value is None:
+        escaped = _with_escaped_name(words)
+        if escaped is None:
             return None
-        may_span = _MAY_SPAN.search(name) is not None
-        words = words[: begins.end()] + json.dumps(_unescape(name))[1:-1] + words[ends.start() :]
-    try:
-        value = json.loads(words, strict=False, parse_constant=lambda _: None, parse_float=_as_written)
-    except (ValueError, RecursionError):
-        return None
+        words, may_span = escaped
+        value = _lenient(words)
     if not isinstance(value, dict):
         return None
     try:
@@ -245,6 +238,28 @@ def _repair(text: bytes) -> _Repaired | None:
         repaired = json.dumps(halves, ensure_ascii=False).encode("utf-8", "replace")
     parsed, _ = _parse(repaired)
     return _Repaired(parsed, repaired, may_span) if parsed is not None else None
+
+
+def _lenient(words: str) -> object:
+    """The value of a text with control characters, NaN or Infinity; None where it is no JSON in another way."""
+    try:
+        return json.loads(words, strict=False, parse_constant=lambda _: None, parse_float=_as_written)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _with_escaped_name(words: str) -> tuple[str, bool] | None:
+    """The text with its name escaped, and whether that name may span two objects; None where it does, or has none."""
+    begins = _NAME_STARTS.search(words)
+    # Where the first name does not end, no later name does: a single search for each keeps the cost linear.
+    ends = _NAME_ENDS.search(words, begins.end()) if begins else None
+    if begins is None or ends is None:
+        return None
+    name = words[begins.end() : ends.start()]
+    if _BORDER.search(name):
+        return None
+    escaped = json.dumps(_unescape(name))[1:-1]
+    return words[: begins.end()] + escaped + words[ends.start() :], _MAY_SPAN.search(name) is not None
 
 
 def _as_written(number: str) -> msgspec.Raw | None:
