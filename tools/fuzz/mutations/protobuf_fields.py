@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tools.fuzz.model import Mutation
 from tools.fuzz.mutations.chosen_files import in_files
 
-__all__ = ["protobuf_fields"]
+__all__ = ["messages_of", "protobuf_fields"]
 
 _VARINT, _FIXED64, _LENGTH, _GROUP, _GROUP_END, _FIXED32 = range(6)
 _NUMBERS = (0, 1, 2, 127, 128, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**60, 2**63 - 1, 2**63, 2**64 - 1)
@@ -32,7 +32,7 @@ def protobuf_fields(suffix: str) -> tuple[Mutation, ...]:
 
 def one_field(data: bytes, rng: random.Random) -> bytes:
     """A field of a message, or of one inside it, is another one, another value, another type, or twice there."""
-    messages = _messages(data)
+    messages = messages_of(data)
     if not messages:
         return data
     at = rng.randrange(len(messages))
@@ -42,7 +42,7 @@ def one_field(data: bytes, rng: random.Random) -> bytes:
 
 def one_message(data: bytes, rng: random.Random) -> bytes:
     """A message is missing, there twice, empty, at another place, or as often there as a loop makes it."""
-    messages = _messages(data)
+    messages = messages_of(data)
     if not messages:
         return data
     at = rng.randrange(len(messages))
@@ -57,7 +57,7 @@ def one_message(data: bytes, rng: random.Random) -> bytes:
 
 def framing(data: bytes, rng: random.Random) -> bytes:
     """A length before a message says something else, or takes more bytes than it needs."""
-    messages = _messages(data)
+    messages = messages_of(data)
     if not messages:
         return data
     at = rng.randrange(len(messages))
@@ -117,7 +117,8 @@ _WAYS: tuple[Callable[[_Field, random.Random], list[_Field]], ...] = (
 )
 
 
-def _messages(data: bytes) -> list[bytes]:
+def messages_of(data: bytes) -> list[bytes]:
+    """The messages of a file, without their lengths, up to the first that is cut."""
     found, at = [], 0
     while at < len(data):
         read = _read_varint(data, at)
