@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Callable
+from typing import Literal
 
 import polars as pl
 
@@ -21,11 +22,15 @@ _ODD_BYTES = (
     b"\xff\xff\xff\xff\x0f",
     b"\x80\x80\x80\x80\x08",
 )
+_ARROW: tuple[Literal["uncompressed", "zstd", "lz4"], ...] = ("uncompressed", "zstd", "lz4")
+_PARQUET: tuple[Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "brotli"], ...] = (
+    *_ARROW, "snappy", "gzip", "brotli",
+)  # fmt: skip
 
 
 def changed_arrow(data: bytes, rng: random.Random) -> bytes:
     """An Arrow file whose table, layout or bytes are others."""
-    compression = rng.choice(("uncompressed", "zstd", "lz4"))
+    compression = rng.choice(_ARROW)
     level = rng.choice((pl.CompatLevel.oldest(), pl.CompatLevel.newest()))
 
     def write(frame: pl.DataFrame, file: io.BytesIO) -> None:
@@ -36,7 +41,7 @@ def changed_arrow(data: bytes, rng: random.Random) -> bytes:
 
 def changed_parquet(data: bytes, rng: random.Random) -> bytes:
     """A Parquet file whose table, layout or bytes are others."""
-    compression = rng.choice(("uncompressed", "zstd", "lz4", "snappy", "gzip", "brotli"))
+    compression = rng.choice(_PARQUET)
     rows = rng.choice((None, 1, 7, 1 << 18))
 
     def write(frame: pl.DataFrame, file: io.BytesIO) -> None:

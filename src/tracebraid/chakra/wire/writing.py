@@ -93,7 +93,7 @@ def _node_parts(rank: ChakraRank, start: int) -> list[Part]:
 
 
 def _never_empty(ids: pl.Series, *others: Part) -> list[Part]:
-    """The parts of nodes: an id of 0 is written where a node has no field at all, as readers end at an empty message."""
+    """The parts of nodes. Where a node has no field at all its id, 0, is written: readers end at an empty message."""
     numbers = ids.fill_null(0).to_numpy()
     empty = np.add.reduce([part.sizes for part in others]) == 0
     rows = np.flatnonzero((numbers != 0) | empty)
