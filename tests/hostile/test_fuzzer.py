@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.hostile.planted_failures import NAME
+from tests.hostile.planted_failures import BYTE, NAME
 from tools.fuzz.formats import format_of
+from tools.fuzz.found import LIST, write_found
 from tools.fuzz.model import FailureKind, Outcome, Seed
 from tools.fuzz.mutants import mutant_of, seeds_over
+from tools.fuzz.shrinking import smallest
+from tools.fuzz.tally import Found
 from tools.fuzz.watching import Limits, Watched, write_samples
 from tools.fuzz.worker import Task
 
@@ -78,6 +83,43 @@ def test_a_seed_gives_the_same_bytes_each_time(tmp_path: Path) -> None:
     assert first == second
     assert first.files != mutant_of(Seed(NAME, 8), samples).files
     assert first == mutant_of(SEED, {**samples, "another": samples[NAME]})
+
+
+def test_the_byte_that_matters_is_found(worker: Watched, folder: Path) -> None:
+    (asked,) = worker.ask(Task(SEED, calls=("chokes",)))
+    assert asked.failure is not None
+    write_found([Found(asked.failure, 1, [SEED])], folder, folder / "found", minimise=True)
+    kept = folder / "found" / "foreign-exception-chokes-valueerror"
+    files = {
+        path.relative_to(kept).as_posix(): path.read_bytes() for path in kept.rglob("*") if path.is_file()
+    }
+    assert files == {"a.txt": bytes([BYTE])}
+    last = (folder / "found" / LIST).read_text().splitlines()[-1]
+    assert last == f"| {kept.name} | {SEED} | foreign-exception | chokes |  | ValueError: the byte |"
+
+
+def test_values_and_what_is_packed_are_made_smaller() -> None:
+    trace = {"a": list(range(40)), "events": [{"ts": i, "name": f"event {i}"} for i in range(40)]}
+    data = gzip.compress(json.dumps(trace).encode())
+
+    def holds(files: dict[str, bytes]) -> bool:
+        try:
+            events = json.loads(gzip.decompress(files["t.json.gz"]))["events"]
+        except (KeyError, TypeError, ValueError, OSError, EOFError):
+            return False
+        return isinstance(events, list) and any(
+            isinstance(one, dict) and one.get("ts") == 17 for one in events
+        )
+
+    found = smallest({"other": b"x" * 100, "t.json.gz": data}, holds)
+    assert list(found) == ["t.json.gz"]
+    assert gzip.decompress(found["t.json.gz"]) == b'{"events":[{"ts":17}]}'
+
+
+def test_a_search_that_is_out_of_time_ends() -> None:
+    left = iter([True])
+    data = bytes(range(256))
+    assert smallest({"a": data, "b": data}, lambda _: next(left, False)) == {"b": data}
 
 
 def test_seeds_are_divided_evenly() -> None:

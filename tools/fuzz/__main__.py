@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from tools.fuzz.formats import FORMATS
+from tools.fuzz.found import write_found
 from tools.fuzz.mutants import seeds_over
 from tools.fuzz.progress import Progress
 from tools.fuzz.record import record_page, summary
@@ -30,7 +31,9 @@ def main() -> int:
         folder = Path(name).resolve()
         write_samples(folder, formats)
         run = try_seeds(plan, folder, Progress())
-    print(summary(run))
+        print(summary(run))
+        if options.failures is not None and run.tally.found:
+            write_found(list(run.tally.found.values()), folder, options.failures, options.minimise)
     if options.record is not None:
         _write_record(run, options)
     return int(run.tally.failures > 0)
@@ -46,6 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--formats", metavar="A,B", help=f"of {', '.join(FORMATS)}; all by default")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="workers at once")
+    parser.add_argument("--failures", type=Path, metavar="DIR", help="the files of each failure, and a list")
+    parser.add_argument("--minimise", action="store_true", help="with --failures: the smallest that fail")
     parser.add_argument("--record", type=Path, metavar="FILE", help="a Markdown page of what was run")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="with --replay: the files of the mutant")
     return parser

@@ -156,8 +156,13 @@ class Failure:
 
     @property
     def identity(self) -> tuple[FailureKind, str]:
-        """Failures of one kind in one place count as the same; where there is no place, those of one call."""
-        return self.kind, self.place or self.call
+        """Failures of one kind in one place count as the same.
+
+        Where there is no place, those of one call count so, and of those exceptions of one type.
+        """
+        if self.place or self.kind is not FailureKind.FOREIGN_EXCEPTION:
+            return self.kind, self.place or self.call
+        return self.kind, f"{self.call} {self.message.partition(':')[0]}"
 
 
 class Outcome(Enum):

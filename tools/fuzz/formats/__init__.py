@@ -8,7 +8,13 @@ from tools.fuzz.model import Format
 
 __all__ = ["FORMATS", "format_of"]
 
-FORMATS = ("arrow_zip", "chakra_et", "kineto_json", "nsys_sqlite")
+FORMATS = (
+    "arrow_zip",
+    "chakra_et",
+    "job",
+    "kineto_json",
+    "nsys_sqlite",
+)
 """The names of the modules of this package."""
 
 
