@@ -14,6 +14,7 @@ FORMATS = (
     "job",
     "kineto_json",
     "nsys_sqlite",
+    "store",
 )
 """The names of the modules of this package."""
 

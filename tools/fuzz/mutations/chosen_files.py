@@ -28,7 +28,7 @@ def whole_files(files: Files, rng: random.Random) -> Files:
     """A file is missing, empty, has the content of another one, or is a folder's name."""
     path, other = rng.choice(sorted(files)), rng.choice(sorted(files))
     way = rng.randrange(4)
-    if way == 0:
+    if way == 0 and len(files) > 1:
         return {name: data for name, data in files.items() if name != path}
     if way == 1:
         return {**files, path: b""}

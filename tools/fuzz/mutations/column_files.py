@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Literal
 
 import polars as pl
+import pyarrow as pa
+from pyarrow import parquet
 
 from tools.fuzz.mutations.frames import changed_frame
 from tools.fuzz.mutations.raw_bytes import RAW_CHANGES
@@ -36,7 +38,11 @@ def changed_arrow(data: bytes, rng: random.Random) -> bytes:
     def write(frame: pl.DataFrame, file: io.BytesIO) -> None:
         frame.write_ipc(file, compression=compression, compat_level=level)
 
-    return _changed(data, rng, pl.read_ipc, write)
+    def read(file: io.BytesIO) -> pl.DataFrame:
+        pa.ipc.open_file(file).read_all().validate(full=True)
+        return pl.read_ipc(file)
+
+    return _changed(data, rng, read, write)
 
 
 def changed_parquet(data: bytes, rng: random.Random) -> bytes:
@@ -47,7 +53,11 @@ def changed_parquet(data: bytes, rng: random.Random) -> bytes:
     def write(frame: pl.DataFrame, file: io.BytesIO) -> None:
         frame.write_parquet(file, compression=compression, row_group_size=rows)
 
-    return _changed(data, rng, pl.read_parquet, write)
+    def read(file: io.BytesIO) -> pl.DataFrame:
+        parquet.read_table(file).validate(full=True)
+        return pl.read_parquet(file)
+
+    return _changed(data, rng, read, write)
 
 
 def _changed(
@@ -58,11 +68,12 @@ def _changed(
 ) -> bytes:
     if rng.random() < 0.5:
         return _damaged(data, rng)
+    # Bytes that were damaged before are tried by another library first: polars may panic or abort on them.
     try:
         frame = changed_frame(read(io.BytesIO(data)), rng)
         file = io.BytesIO()
         write(frame, file)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, TypeError):
+    except (pl.exceptions.PolarsError, pa.ArrowException, OSError, ValueError, TypeError):
         return _damaged(data, rng)
     return file.getvalue() if rng.random() < 0.9 else _damaged(file.getvalue(), rng)
 
