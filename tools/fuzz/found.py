@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from tools.fuzz.model import Failure, Sample, Seed
+from tools.fuzz.model import Failure, FailureKind, Sample, Seed
 from tools.fuzz.mutants import mutant_of
-from tools.fuzz.shrinking import smallest
+from tools.fuzz.shrinking import fewest, smallest
 from tools.fuzz.tally import Found
 from tools.fuzz.watching import Limits, Watched
 from tools.fuzz.worker import SAMPLES, Task
@@ -59,7 +59,10 @@ def write_found(found: list[Found], run_folder: Path, target: Path, minimise: bo
 def minimised(
     files: Mapping[str, bytes], seed: Seed, failure: Failure, worker: Watched
 ) -> Mapping[str, bytes]:
-    """The smallest files found within the time for which the same call fails in the same place."""
+    """The smallest files found within the time for which the same call fails in the same place.
+
+    Of a silent loss only whole files go: what is cut from a file is lost in truth, and counted by its name.
+    """
     until = time.monotonic() + MINIMISE_WITHIN_S
 
     def fails(smaller: Mapping[str, bytes]) -> bool:
@@ -68,4 +71,6 @@ def minimised(
         asked = worker.ask(Task(seed, smaller, (failure.call,)))
         return any(one.failure is not None and one.failure.identity == failure.identity for one in asked)
 
+    if failure.kind is FailureKind.SILENT_LOSS:
+        return dict(fewest(sorted(files.items()), lambda some: fails(dict(some))))
     return smallest(files, fails)

@@ -10,7 +10,10 @@ __all__ = ["FORMATS", "format_of"]
 
 FORMATS = (
     "arrow_zip",
+    "capture_folder",
     "chakra_et",
+    "et_json",
+    "et_plus",
     "job",
     "kineto_json",
     "nsys_sqlite",
