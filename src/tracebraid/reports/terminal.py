@@ -213,10 +213,6 @@ def kernels_table(frame: pl.DataFrame, top: int) -> Table:
             duration(row["total_ns"]),
             percent(row["share"]),
             f"{row['count']:,}",
-<<<<<<< HEAD
-            # Means leave out the work of doubtful steps, which may be all there is.
-=======
->>>>>>> main
             "-" if row["mean_ns"] is None else duration(row["mean_ns"]),
             row["kind"],
             cell(name),
