@@ -6,7 +6,7 @@ from importlib import import_module
 
 from tools.fuzz.model import Format
 
-__all__ = ["FORMATS", "format_of"]
+__all__ = ["FORMATS", "QUICK", "format_of"]
 
 FORMATS = (
     "arrow_zip",
@@ -17,9 +17,12 @@ FORMATS = (
     "job",
     "kineto_json",
     "nsys_sqlite",
-    "store",
 )
 """The names of the modules of this package."""
+_COSTLY = ("arrow_zip",)
+"""Those of which a mutant takes 200 ms and more: each recording is tried in a process of its own."""
+QUICK = tuple(name for name in FORMATS if name not in _COSTLY)
+"""Those that the test suite tries."""
 
 
 def format_of(name: str) -> Format:
