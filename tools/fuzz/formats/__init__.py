@@ -17,6 +17,7 @@ FORMATS = (
     "job",
     "kineto_json",
     "nsys_sqlite",
+    "store",
 )
 """The names of the modules of this package."""
 _COSTLY = ("arrow_zip",)
