@@ -6,10 +6,24 @@ from importlib import import_module
 
 from tools.fuzz.model import Format
 
-__all__ = ["FORMATS", "format_of"]
+__all__ = ["FORMATS", "QUICK", "format_of"]
 
-FORMATS = ("capture_folder", "et_json", "et_plus", "job", "kineto_json")
+FORMATS = (
+    "arrow_zip",
+    "capture_folder",
+    "chakra_et",
+    "et_json",
+    "et_plus",
+    "job",
+    "kineto_json",
+    "nsys_sqlite",
+    "store",
+)
 """The names of the modules of this package."""
+_COSTLY = ("arrow_zip",)
+"""Those of which a mutant takes 200 ms and more: each recording is tried in a process of its own."""
+QUICK = tuple(name for name in FORMATS if name not in _COSTLY)
+"""Those that the test suite tries."""
 
 
 def format_of(name: str) -> Format:
