@@ -9,6 +9,7 @@ from tools.fuzz.model import Format
 __all__ = ["FORMATS", "QUICK", "format_of"]
 
 FORMATS = (
+    "archives",
     "arrow_zip",
     "capture_folder",
     "chakra_et",
