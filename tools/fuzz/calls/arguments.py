@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +17,7 @@ from typer.main import get_command
 
 from tools.fuzz.calls.commands import run_command
 from tools.fuzz.calls.values import odd_text
-from tools.fuzz.model import Call
+from tools.fuzz.model import Call, FailureError
 from tracebraid.cli.commands import app
 
 __all__ = ["ARGUMENT_CALLS"]
@@ -25,6 +26,8 @@ _NOT_ASKED = (("capture",), ("build-recorder",), ("view",), ("demo",))
 """Commands that run another program, a compiler or a server, or read the demo."""
 _LEFT_OUT = {"--engine": ("ray", "pool"), "--help": (), "--workers": ()}
 """Options that are left out, or values of them that start processes."""
+_SMALL: dict[tuple[str, ...], list[str]] = {("chakra-generator",): ["--num_npus", "2"]}
+"""Options without which a command takes its time: 64 ranks are what Chakra's generator makes."""
 _OPTIONS = (0, 1, 1, 2, 2, 3, 4, 8)
 _WELL = 0.7
 """Share of required arguments that are what the command wants: else no option would be read."""
@@ -171,8 +174,12 @@ def _within(folder: Path) -> Iterator[None]:
 def _ask(folder: Path, rng: random.Random) -> None:
     command = rng.choice(_commands())
     arguments = _arguments(command, folder, rng)
+    line = [*command.words, *_SMALL.get(command.words, ()), *arguments]
     with _within(folder / "out"):
-        run_command(*command.words, *arguments, stdin=rng.choice((b"", b"{}", b"\0\xff")))
+        try:
+            run_command(*line, stdin=rng.choice((b"", b"{}", b"\0\xff")))
+        except FailureError as error:
+            raise FailureError(error.kind, f"{shlex.join(line)[:500]}: {error}") from error
 
 
 ARGUMENT_CALLS = (Call("arguments", _ask),)

@@ -43,8 +43,8 @@ def odd_change(rng: random.Random) -> str:
     """A change: most are such as people ask for, at limits; some are not."""
     verb = rng.choice(list(Verb))
     words = [verb.value, rng.choice(_VALUES.get(verb, ("",)))]
-    for key in rng.sample([key.name for key in fields(Where)], rng.choice((0, 0, 1, 1, 2))):
-        words.append(f'{key}="{rng.choice(_WHERE[key])}"')
+    keys = rng.sample([key.name for key in fields(Where)], rng.choice((0, 0, 1, 1, 2)))
+    words += [f'{key}="{rng.choice(_WHERE[key])}"' for key in keys]
     if verb is Verb.FUSE and rng.random() < 0.3:
         words.append(f"factor={rng.choice(('0', '0.5', '1', '2', '100000000000000000000'))}")
     if rng.random() < _ODD:

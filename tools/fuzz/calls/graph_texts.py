@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from tools.fuzz.calls.tables import require
 from tools.fuzz.model import FailureError, FailureKind
@@ -38,8 +38,8 @@ def xml_graph(content: bytes) -> None:
         FailureError: shows it.
     """
     try:
-        root = ElementTree.fromstring(content)
-    except ElementTree.ParseError as error:
+        root = ET.fromstring(content)
+    except ET.ParseError as error:
         raise FailureError(FailureKind.INVALID_OUTPUT, f"no XML: {error}") from error
     names = [node.get("id") for node in root.iter(f"{_SPACE}node")]
     require(len(set(names)) == len(names), "a node of GraphML is there twice")

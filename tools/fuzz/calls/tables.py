@@ -38,5 +38,5 @@ def not_below_0(name: str, frame: pl.DataFrame, *columns: str) -> None:
         FailureError: names the column.
     """
     for column in columns:
-        least = frame.get_column(column).min()
-        require(least is None or least >= 0, f"{name}.{column} is {least}")  # type: ignore[operator]
+        below = frame.get_column(column).drop_nulls() < 0
+        require(not below.any(), f"{name}.{column} is below 0 in {below.sum()} rows")

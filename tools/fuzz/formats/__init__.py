@@ -8,7 +8,7 @@ from tools.fuzz.model import Format
 
 __all__ = ["FORMATS", "format_of"]
 
-FORMATS = ("job", "kineto_json")
+FORMATS = ("arguments", "job", "job_answers", "kineto_json")
 """The names of the modules of this package."""
 
 

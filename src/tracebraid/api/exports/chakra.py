@@ -17,9 +17,9 @@ from tracebraid.api.exports.chakra_options import ChakraOptions
 from tracebraid.api.exports.chakra_rank import PREFIX, WriteRank, WrittenFile
 from tracebraid.api.exports.chakra_steps import steps_of_text
 from tracebraid.api.exports.job_facts import FIRST_PASS
-from tracebraid.api.job.readable_ranks import UNREADABLE
 from tracebraid.api.exports.options import Exported, ExportOptions, ask_each
 from tracebraid.api.job.aligning import linked_parts, rank_parts
+from tracebraid.api.job.readable_ranks import UNREADABLE
 from tracebraid.errors import InputError
 from tracebraid.exporters.chakra.astra_sim import RUN_SCRIPT, SimulatorTraces, write_simulator_files
 from tracebraid.files import whole_folder, write_whole

@@ -60,7 +60,9 @@ def whole_ns(times_ns: _Floats) -> _Ints:
 
 def _check_length(longest_ns: float) -> None:
     if not longest_ns < _MOST_NS:
-        raise ArgumentError("the work would last longer than 146 years, more than a graph can hold: give less")
+        raise ArgumentError(
+            "the work would last longer than 146 years, more than a graph can hold: give less"
+        )
 
 
 def with_work(graph: DependencyGraph, work_ns: _Ints) -> DependencyGraph:
