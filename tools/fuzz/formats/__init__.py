@@ -13,6 +13,6 @@ FORMATS = ("arguments", "job", "job_answers", "kineto_json")
 
 
 def format_of(name: str) -> Format:
-    """The format of a name."""
-    found: Format = import_module(f"{__name__}.{name}").FORMAT
+    """The format of a name; one with a dot is that of a module elsewhere."""
+    found: Format = import_module(name if "." in name else f"{__name__}.{name}").FORMAT
     return found
