@@ -28,6 +28,8 @@ _LEFT_OUT = {"--engine": ("ray", "pool"), "--help": (), "--workers": ()}
 """Options that are left out, or values of them that start processes."""
 _SMALL: dict[tuple[str, ...], list[str]] = {("chakra-generator",): ["--num_npus", "2"]}
 """Options without which a command takes its time: 64 ranks are what Chakra's generator makes."""
+_MANY = range(300, 1_000_001)
+"""Numbers of ranks, steps or layers that are generated, and take their time."""
 _OPTIONS = (0, 1, 1, 2, 2, 3, 4, 8)
 _WELL = 0.7
 """Share of required arguments that are what the command wants: else no option would be read."""
@@ -133,7 +135,9 @@ def _option(one: Any, folder: Path, rng: random.Random) -> list[str]:
     found: list[str] = []
     for _ in range(times):
         value = _value(one, folder, rng)
-        found += [] if value in _LEFT_OUT.get(name, ()) else [name, value]
+        takes_long = value.isascii() and value.isdecimal() and len(value) < 20 and int(value) in _MANY
+        if value not in _LEFT_OUT.get(name, ()) and not takes_long:
+            found += [name, value]
     return found
 
 
