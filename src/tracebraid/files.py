@@ -56,9 +56,9 @@ def is_file(path: str | Path) -> bool:
     return _known(Path(path).is_file)
 
 
-def is_same(one: str | Path, other: str | Path) -> bool:
+def is_same(path: str | Path, other: str | Path) -> bool:
     """Whether two paths are of the same file; of one that is not there, or cannot be seen, they are not."""
-    return _known(lambda: Path(one).samefile(other))
+    return _known(lambda: Path(path).samefile(other))
 
 
 def _known(ask: Callable[[], bool]) -> bool:

@@ -13,7 +13,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from tracebraid.model.printable import printable
 from tracebraid.version import __version__
 
 __all__ = ["CHAKRA_COMMANDS", "COMMANDS", "LazyGroup", "app", "docstring_of"]
@@ -84,7 +83,10 @@ def _printable_usage() -> Iterator[None]:
     try:
         yield
     except _UsageError as error:
-        error.message = "\n".join(map(printable, error.message.split("\n")))
+        # Most commands end well, and need not wait for the module.
+        from tracebraid.model.printable import printable_lines
+
+        error.message = printable_lines(error.message)
         raise
 
 

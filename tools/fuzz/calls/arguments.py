@@ -66,7 +66,7 @@ def _places(folder: Path) -> list[str]:
     return [
         str(folder),
         *found,
-        *("/dev/null", "/dev/full", "/root/x/y", "nothing", "nothing/at/all", ".", "..", "~", "-"),
+        *("/dev/null", "/dev/full", "nothing", "nothing/at/all", ".", "..", "~", "-"),
         str(folder / "out"),
         *(
             f"{found[0]}/below",
