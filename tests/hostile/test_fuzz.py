@@ -1,4 +1,4 @@
-"""2,000 mutants of all formats: none fails. `make fuzz` tries more."""
+"""2,000 mutants of the formats that are quick: none fails. `make fuzz` tries more, and all."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tools.fuzz.formats import FORMATS
+from tools.fuzz.formats import FORMATS, SLOW
 from tools.fuzz.mutants import seeds_over
 from tools.fuzz.watching import Limits, Watched, write_samples
 from tools.fuzz.worker import Task
 
 SEEDS = 2_000
 BLOCKS = 8
+QUICK = [name for name in FORMATS if name not in SLOW]
 
 
 @pytest.fixture(scope="session")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     folder = tmp_path_factory.mktemp("fuzz")
-    write_samples(folder, FORMATS)
+    write_samples(folder, QUICK)
     with Watched(folder / "worker", Limits()) as watched:
         yield watched
 
@@ -29,7 +30,7 @@ def test_no_mutant_fails(worker: Watched, block: int) -> None:
     failed = [
         f"python -m tools.fuzz --replay {seed}: {asked.failure.kind.value} in {asked.call} at {asked.failure.place}: "
         f"{asked.failure.message}"
-        for seed in seeds_over(FORMATS, block * size, (block + 1) * size)
+        for seed in seeds_over(QUICK, block * size, (block + 1) * size)
         for asked in worker.ask(Task(seed))
         if asked.failure is not None
     ]

@@ -6,10 +6,13 @@ from importlib import import_module
 
 from tools.fuzz.model import Format
 
-__all__ = ["FORMATS", "format_of"]
+__all__ = ["FORMATS", "SLOW", "format_of"]
 
-FORMATS = ("arguments", "job", "job_answers", "kineto_json")
+FORMATS = ("arguments", "capture_folder", "et_json", "et_plus", "job", "job_answers", "kineto_json")
 """The names of the modules of this package."""
+
+SLOW = ("arguments", "job_answers")
+"""Those whose mutants take up to a second each: the test suite leaves them to `make fuzz`."""
 
 
 def format_of(name: str) -> Format:
