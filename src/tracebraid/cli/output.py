@@ -17,11 +17,10 @@ from rich.text import Text
 
 from tracebraid.api.checking import faults, is_note
 from tracebraid.model.finding import Finding
-from tracebraid.model.printable import printable_json
+from tracebraid.model.printable import printable_json, printable_lines
 from tracebraid.model.rank_files import RanksDone
 from tracebraid.reports.bars import ascii_form, can_show
 from tracebraid.reports.findings import alike, line_of_alike
-from tracebraid.reports.text import printable
 
 __all__ = [
     "OfAll",
@@ -125,7 +124,7 @@ def say_findings(findings: Iterable[Finding]) -> None:
 def note(text: str) -> None:
     """Print something that is no result, on standard error."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    console.print("\n".join(map(printable, text.split("\n"))))
+    console.print(printable_lines(text))
 
 
 class OfAll:
