@@ -241,7 +241,7 @@ def _sql_arguments(folder: Path, rng: random.Random) -> tuple[object, ...]:
         "SELECT name, sum(total_ns) AS t FROM kernels GROUP BY name ORDER BY t DESC, name",
         "SELECT * FROM coverage",
     )
-    return "sql", rng.choice(queries), folder
+    return "sql", folder, rng.choice(queries)
 
 
 def _diff_arguments(folder: Path, rng: random.Random) -> tuple[object, ...]:
