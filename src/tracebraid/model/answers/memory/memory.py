@@ -141,12 +141,12 @@ ALLOCATOR = Table(
         Column(
             "unused_at_peak_bytes",
             _INT,
-            "of that not allocated; null likewise, or less is reserved than allocated",
+            "of that not allocated; null likewise, or where it is below 0",
         ),
         Column(
             "fragmentation",
             _FLOAT,
-            "of the reserved at the peak, the share not allocated; null as `unused_at_peak_bytes`",
+            "of the reserved at the peak, the share not allocated; null as that",
         ),
         Column("device_allocations", _INT, "calls such as `cudaMalloc` for it"),
         Column("device_releases", _INT, "calls such as `cudaFree` for it"),
