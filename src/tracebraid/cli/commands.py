@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from tracebraid.model.printable import printable
 from tracebraid.version import __version__
 
 __all__ = ["CHAKRA_COMMANDS", "COMMANDS", "LazyGroup", "app", "docstring_of"]
@@ -94,6 +95,14 @@ class LazyGroup(TyperGroup):
         """The command that the arguments name, imported."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, _imported(name, self) if name in self.own else command, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what is wrong with an option may list names of a trace, which must not steer a terminal."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = printable(error.message)
+            raise
 
 
 class _ChakraGroup(LazyGroup):
