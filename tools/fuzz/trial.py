@@ -35,7 +35,8 @@ def lay_out(mutant: Mutant, folder: Path) -> None:
 def calls_of(mutant: Mutant) -> list[Call]:
     """What is asked of a mutant: the calls of its format, and some of the chosen."""
     found, rng = format_of(mutant.seed.format), random.Random(f"calls {mutant.seed}")
-    return [*found.calls, *rng.sample(list(found.chosen), min(_CHOSEN, len(found.chosen)))]
+    chosen = rng.sample(list(found.chosen), min(_CHOSEN, len(found.chosen)))
+    return list({call.name: call for call in (*found.calls, *chosen)}.values())
 
 
 def try_call(mutant: Mutant, call: Call, folder: Path) -> Asked:

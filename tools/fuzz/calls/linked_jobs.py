@@ -19,7 +19,9 @@ from tracebraid.errors import TracebraidError
 from tracebraid.model.answers import METRICS, OpKey
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions.advice import Advice
 from tracebraid.model.questions.analysis import Analysis
+from tracebraid.model.questions.comparison import Comparison
 from tracebraid.model.questions.job_analysis import JobAnalysis
 
 __all__ = ["CHOSEN", "LINKED", "ranks_of"]
@@ -136,6 +138,10 @@ def _advise(folder: Path, rng: random.Random) -> None:
     options = _some({"min_saving": ("0%", "1%", "0.001ms", 0.5), "annotation": _VALUES["annotation"]}, rng)
     advice = tracebraid.advise(tracebraid.open(folder, cache=False), **options)
     repr(advice)
+    _judge_advice(advice)
+
+
+def _judge_advice(advice: Advice) -> None:
     for frame in (advice.items, advice.by_step, advice.evidence):
         for column in frame.get_columns():
             if column.name.startswith("saving") and (column < 0).any():
@@ -153,6 +159,11 @@ def _diff(folder: Path, rng: random.Random) -> None:
     job = tracebraid.open(folder, cache=False)
     comparison = tracebraid.diff(job, tracebraid.open(folder, cache=False), with_doubtful=rng.random() < 0.5)
     repr(comparison)
+    _differs(comparison)
+
+
+def _differs(comparison: Comparison) -> None:
+    """Nothing, where a comparison of a run with itself finds no difference."""
     parts = comparison.parts
     differs = (
         parts.filter(pl.col("difference_ns") != 0) if "difference_ns" in parts.columns else parts.clear()
@@ -199,7 +210,7 @@ def _sql_arguments(folder: Path, rng: random.Random) -> tuple[object, ...]:
         "SELECT name, sum(total_ns) AS t FROM kernels GROUP BY name ORDER BY t DESC, name",
         "SELECT * FROM coverage",
     )
-    return "sql", rng.choice(queries), folder
+    return "sql", folder, rng.choice(queries)
 
 
 def _diff_arguments(folder: Path, rng: random.Random) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from tools.fuzz.model import Format
 
 __all__ = ["FORMATS", "format_of"]
 
-FORMATS = ("job", "kineto_json")
+FORMATS = ("capture_folder", "et_json", "et_plus", "job", "kineto_json")
 """The names of the modules of this package."""
 
 
