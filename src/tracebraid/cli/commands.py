@@ -12,7 +12,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from tracebraid.model.printable import printable
 from tracebraid.version import __version__
 
 __all__ = ["CHAKRA_COMMANDS", "COMMANDS", "LazyGroup", "app", "docstring_of"]
@@ -101,6 +100,8 @@ class LazyGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
+            from tracebraid.model.printable import printable
+
             error.message = printable(error.message)
             raise
 
