@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from tools.stress.growth import watch_growth
@@ -32,6 +33,7 @@ def main(words: list[str]) -> int:
         "--full", action="store_true", help="full size, such as 10 million operators: minutes more"
     )
     parser.add_argument("--growth", action="store_true", help="watch the memory of long programs beside")
+    parser.add_argument("--keep", type=Path, help="a folder for the files of what failed")
     given = parser.parse_args(words)
     ways = (
         [Capturing(Way[way.upper()], recorder) for way, recorder in [given.way.split()]]
@@ -45,10 +47,13 @@ def main(words: list[str]) -> int:
         given.rounds,
         given.minutes * 60,
         given.full,
+        given.keep is not None,
     )
-    with tempfile.TemporaryDirectory(prefix="stress-", ignore_cleanup_errors=True) as folder:
-        with watch_growth(Path(folder), given.growth) as growth:
-            results = stress(plan, Path(folder), given.workers)
+    with ExitStack() as stack:
+        temporary = tempfile.TemporaryDirectory(prefix="stress-", ignore_cleanup_errors=True)
+        folder = (given.keep or Path(stack.enter_context(temporary))).resolve()
+        with watch_growth(folder / "growth", given.growth) as growth:
+            results = stress(plan, folder, given.workers)
         results.problems.extend(growth.problems())
         print(table_of(plan, results, growth))
     return min(len(results.problems), 1)

