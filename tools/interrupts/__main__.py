@@ -29,7 +29,7 @@ def main() -> int:
     if options.share is not None:
         _run_share(options)
         return 0
-    trials = list(_trials(options))
+    trials = [_trial(line) for path in options.results for line in path.open()] or list(_trials(options))
     print(summary(trials))
     if options.record is not None:
         options.record.write_text(record(trials, " ".join(["python -m tools.interrupts", *sys.argv[1:]])))
@@ -44,7 +44,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="Only commands whose names have this in them.")
     parser.add_argument("--record", type=Path, help="Write the record here, in Markdown.")
-    parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--results", type=Path, nargs="*", default=[], help="Record these; lines of --share.")
+    parser.add_argument(
+        "--share", type=int, help="Run every JOBS-th trial from this one, and print each as JSON."
+    )
     return parser.parse_args()
 
 
@@ -60,9 +63,13 @@ def _trials(options: argparse.Namespace) -> Iterator[Trial]:
         for file in files:
             file.seek(0)
             for line in file:
-                yield Trial(**json.loads(line))
+                yield _trial(line)
         if any(codes):
             raise SystemExit(f"the trials ended with exit codes {codes}")
+
+
+def _trial(line: str) -> Trial:
+    return Trial(**json.loads(line))
 
 
 def _run_share(options: argparse.Namespace) -> None:

@@ -11,6 +11,10 @@ from pathlib import Path
 __all__ = ["KILLS", "Fault", "Stroke", "Subject", "Trial"]
 
 
+_SHOWN = 1500
+"""Characters of each end of a fault's details."""
+
+
 class Stroke(enum.Enum):
     """A signal, and whom it reaches."""
 
@@ -111,4 +115,8 @@ class Trial:
 
     def fault(self, fault: Fault, details: object) -> None:
         """Note a fault."""
-        self.faults[fault.name] = str(details)[-2000:]
+        self.faults[fault.name] = _shortened(str(details))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) < 2 * _SHOWN else f"{text[:_SHOWN]} ... {text[-_SHOWN:]}"

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ __all__ = ["Running", "alive_of", "fork", "start"]
 
 _TOKEN = "INTERRUPTS_TRIAL"
 _POLL_S = 0.002
+_PACKAGE = "src/tracebraid"
+_INTERRUPTED, _RAISED = 130, 70
 
 
 @dataclass
@@ -70,30 +73,49 @@ def start(words: tuple[str, ...], folder: Path, token: str) -> Running:
 
 def fork(work: Callable[[], None], folder: Path, token: str) -> Running:
     """A forked process that calls a function."""
+    for name in ("stdout", "stderr"):
+        (folder / name).touch()
+    environment = _environment(folder, token)
     began_s = time.monotonic()
+    # Otherwise Ctrl-C could lead the child up the stack of this process.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     pid = os.fork()
-    if pid:
-        # Otherwise a signal might be sent to a group that is not there yet.
-        _until_session(pid)
-        return Running(pid, token, began_s)
-    status = 70
+    if pid == 0:
+        status = _INTERRUPTED
+        try:
+            status = _in_child(work, folder, environment)
+        finally:
+            os._exit(status)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    # A signal can only be sent to a group that is there.
+    _until_session(pid)
+    return Running(pid, token, began_s)
+
+
+def _in_child(work: Callable[[], None], folder: Path, environment: dict[str, str]) -> int:
+    os.setsid()
+    os.chdir(folder)
+    os.environ.update(environment)
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        os.dup2(os.open(folder / name, os.O_WRONLY), descriptor)
+    sys.stdout, sys.stderr = (os.fdopen(descriptor, "w", closefd=False) for descriptor in (1, 2))
     try:
-        os.setsid()
-        os.chdir(folder)
-        os.environ.update(_environment(folder, token))
-        for name, descriptor in (("stdout", 1), ("stderr", 2)):
-            os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT, 0o644), descriptor)
-        sys.stdout, sys.stderr = (os.fdopen(descriptor, "w", closefd=False) for descriptor in (1, 2))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         work()
-        status = 0
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
-        status = 130
+        # It may come before the work has begun.
+        said = traceback.format_exc()
+        sys.stderr.write(said if _PACKAGE in said else "")
+        return _INTERRUPTED
+    except BaseException:  # noqa: BLE001 - As at the end of any Python.
+        traceback.print_exc()
+        return _RAISED
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(status)
+    return 0
 
 
 def alive_of(running: Running) -> list[int]:

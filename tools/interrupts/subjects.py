@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,7 @@ __all__ = ["SUBJECTS", "lay_out_inputs", "prepare_forks"]
 _DEMO = Path(tracebraid.__file__).parent / "demo_traces" / "ddp_cpu_2rank"
 _RANKS = 2
 _STEPS = 14
-_NEEDED = ("polars", "duckdb", "numba", "tracebraid.cli.commands")
+_NEEDED = ("tracebraid.api.capturing", "polars", "duckdb", "numba", "tracebraid.cli.commands")
 """What commands import when they are run."""
 _PLAIN = """
 import sys, time
@@ -58,26 +59,31 @@ def prepare_forks() -> None:
     import torch
 
     torch.set_num_threads(1)
-    assert tracebraid.capture is not None  # It is imported when it is first named.
+    # The first optimizer imports torch's compiler.
+    torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=0.1)
     for name in _NEEDED:
         importlib.import_module(name)
 
 
 def _train(out: Path, recorder: str = "auto", repeat: int = 1) -> None:
     """A loop with a capture around it, as a program has it that ends with 130 at Ctrl-C."""
+    with suppress(KeyboardInterrupt):
+        _captured_loop(out, recorder, repeat)
+        return
+    os._exit(130)
+
+
+def _captured_loop(out: Path, recorder: str, repeat: int) -> None:
     import torch
 
     model = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    try:
-        with tracebraid.capture(out / "traces", recorder=recorder, repeat=repeat, overwrite=True) as cap:
-            for _ in range(_STEPS * repeat):
-                optimizer.zero_grad()
-                model(torch.ones(3, 4)).sum().backward()
-                optimizer.step()
-                cap.step()
-    except KeyboardInterrupt:
-        os._exit(130)
+    with tracebraid.capture(out / "traces", recorder=recorder, repeat=repeat, overwrite=True) as cap:
+        for _ in range(_STEPS * repeat):
+            optimizer.zero_grad()
+            model(torch.ones(3, 4)).sum().backward()
+            optimizer.step()
+            cap.step()
 
 
 _CAPTURE = ("capture", "--overwrite", "-o", "{out}/traces")
