@@ -1,20 +1,26 @@
 # make demo: set up with nothing but Python and make, and run the main job on the bundled traces.
 # make test: set up with the test extras, and run lint, types, the build of the documents, and all tests.
 #            As root it first installs Chromium with apt-get where there is none; the tests in a browser skip without.
+# make fuzz: set up with the test extras, and try mutants of small traces for MINUTES=30.
 # make docs: set up with the docs extra, and build the documentation site in site/.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MINUTES ?= 30
 
-.PHONY: demo test chromium lint lint-native format types docs clean
+.PHONY: demo test fuzz chromium lint lint-native format types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
 
 test: lint types docs chromium
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# docs/fuzzing.md says what to do with what fails.
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --failures fuzz-failures --minimise
 
 # Chromium of the system's packages, for the tests in a browser.
 chromium:

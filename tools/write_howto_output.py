@@ -5,16 +5,20 @@ Run `python tools/write_howto_output.py`; with `--check` it only says whether th
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from shutil import copytree
+from unittest import mock
 
 import tracebraid
+from tracebraid.cli.main import run
 
 PAGES = [
     Path(__file__).resolve().parents[1] / "docs" / name
@@ -25,17 +29,28 @@ WIDTH = 100
 """Characters in a line of the page's code."""
 
 
+@contextmanager
+def chdir(folder: Path) -> Iterator[None]:
+    """Work in a folder."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
 def block(arguments: str, folder: Path) -> str:
     """The console block of a command that runs beside a folder `traces`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tracebraid", *shlex.split(arguments)],
-        cwd=folder,
-        env=os.environ | {"COLUMNS": str(WIDTH)},
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    printed = "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+    out = io.StringIO()
+    with (
+        chdir(folder),
+        mock.patch.object(sys, "argv", ["tracebraid", *shlex.split(arguments)]),
+        mock.patch.dict(os.environ, {"COLUMNS": str(WIDTH)}),
+        redirect_stdout(out),
+    ):
+        run()
+    printed = "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines())
     lines = f"$ tracebraid {arguments}\n{printed}".rstrip()
     return f"```console\n{lines}\n```"
 

@@ -23,7 +23,9 @@ CONVERTER = os.environ.get("TRACEBRAID_CHAKRA_PYTHON")
 """A Python that has the `chakra` of mlcommons, with what else that needs in PYTHONPATH."""
 
 
-@pytest.fixture(params=[("demo", 0), ("demo", 1), *PAIRS], ids=lambda one: f"{one[0]}-{one[1]}")
+@pytest.fixture(
+    scope="module", params=[("demo", 0), ("demo", 1), *PAIRS], ids=lambda one: f"{one[0]}-{one[1]}"
+)
 def traces(request: pytest.FixtureRequest, demo: Path) -> tuple[Path, int]:
     """A folder with a pair, and its rank."""
     name, rank = request.param
@@ -32,7 +34,10 @@ def traces(request: pytest.FixtureRequest, demo: Path) -> tuple[Path, int]:
     return request.getfixturevalue("real_traces") / "pairs" / name, rank
 
 
-def by_trace_link(traces: tuple[Path, int], folder: Path) -> Json:
+@pytest.fixture(scope="module")
+def plus(traces: tuple[Path, int], tmp_path_factory: pytest.TempPathFactory) -> Json:
+    """What trace-link writes; tests only read it."""
+    folder = tmp_path_factory.mktemp("plus")
     source, rank = traces
     et, kineto = f"torch_et_{rank}.json", f"kineto_trace_{rank}.json.gz"
     (folder / et).write_bytes(gzip.decompress((source / f"{et}.gz").read_bytes()))
@@ -45,7 +50,10 @@ def by_trace_link(traces: tuple[Path, int], folder: Path) -> Json:
     return load_et_plus(folder / f"torch_et_{rank}_plus.json")
 
 
-def by_chakra(traces: tuple[Path, int], folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def chakra_file(traces: tuple[Path, int], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What chakra-trace-link writes; tests only read it."""
+    folder = tmp_path_factory.mktemp("chakra")
     source, rank = traces
     inputs: tuple[object, ...] = ("--chakra-host-trace", source / f"torch_et_{rank}.json.gz")
     inputs += ("--chakra-device-trace", source / f"kineto_trace_{rank}.json.gz")
@@ -55,9 +63,9 @@ def by_chakra(traces: tuple[Path, int], folder: Path) -> Path:
 
 
 def test_host_nodes_are_those_of_the_execution_trace_with_their_times(
-    traces: tuple[Path, int], tmp_path: Path
+    traces: tuple[Path, int], plus: Json
 ) -> None:
-    found = [node for node in by_trace_link(traces, tmp_path)["nodes"] if not is_device(node)]
+    found = [node for node in plus["nodes"] if not is_device(node)]
     bare = [{key: value for key, value in node.items() if key not in ADDED} for node in found]
     original = json.loads(json.dumps(load(traces[0] / f"torch_et_{traces[1]}.json.gz"), default=float))
     assert bare == sorted(original["nodes"], key=lambda node: node["id"])
@@ -66,11 +74,10 @@ def test_host_nodes_are_those_of_the_execution_trace_with_their_times(
     assert len(timed) == linked.coverage.et_nodes.linked
 
 
-def test_all_device_events_are_there_as_scripts_read_them(traces: tuple[Path, int], tmp_path: Path) -> None:
-    found = by_trace_link(traces, tmp_path)
-    check_trace_link(found)
+def test_all_device_events_are_there_as_scripts_read_them(traces: tuple[Path, int], plus: Json) -> None:
+    check_trace_link(plus)
     linked = pair(*traces)
-    device = [node for node in found["nodes"] if is_device(node)]
+    device = [node for node in plus["nodes"] if is_device(node)]
     is_part = linked.matched is not None and bool(linked.matched.why)
     assert len(device) == (261 if is_part else linked.device_links.height)
     under_ops = linked.device_links.get_column("node_id").drop_nulls()
@@ -78,9 +85,9 @@ def test_all_device_events_are_there_as_scripts_read_them(traces: tuple[Path, in
 
 
 def test_device_nodes_have_the_times_and_arguments_of_their_events(
-    traces: tuple[Path, int], tmp_path: Path
+    traces: tuple[Path, int], plus: Json
 ) -> None:
-    found = [node for node in by_trace_link(traces, tmp_path)["nodes"] if is_device(node)]
+    found = [node for node in plus["nodes"] if is_device(node)]
     kineto = json.loads(gzip.decompress((traces[0] / f"kineto_trace_{traces[1]}.json.gz").read_bytes()))
     cats = {node["cat"] for node in found}
     events = [event for event in kineto["traceEvents"] if event.get("cat") in cats and event["ph"] == "X"]
@@ -99,22 +106,22 @@ def as_event(one: Json) -> Json:
     return {**{key: one[key] for key in keys}, **numbers, "args": args}
 
 
-def test_et_replay_can_read_both_forms(traces: tuple[Path, int], tmp_path: Path) -> None:
-    read_as_replay(by_trace_link(traces, tmp_path))
-    read_as_replay(load_et_plus(by_chakra(traces, tmp_path)))
+def test_et_replay_can_read_both_forms(plus: Json, chakra_file: Path) -> None:
+    read_as_replay(plus)
+    read_as_replay(load_et_plus(chakra_file))
 
 
-def test_chakras_converter_can_read_its_form(traces: tuple[Path, int], tmp_path: Path) -> None:
-    read_as_converter(load_et_plus(by_chakra(traces, tmp_path)))
+def test_chakras_converter_can_read_its_form(chakra_file: Path) -> None:
+    read_as_converter(load_et_plus(chakra_file))
 
 
 @pytest.mark.skipif(
     CONVERTER is None, reason="needs a Python with chakra: name it in TRACEBRAID_CHAKRA_PYTHON"
 )
-def test_chakras_converter_writes_a_trace_of_it(traces: tuple[Path, int], tmp_path: Path) -> None:
+def test_chakras_converter_writes_a_trace_of_it(chakra_file: Path, tmp_path: Path) -> None:
     assert CONVERTER is not None
     command = [CONVERTER, "-m", "chakra.src.converter.converter", "PyTorch"]
-    command += ["--input", str(by_chakra(traces, tmp_path)), "--output", str(tmp_path / "out.et")]
+    command += ["--input", str(chakra_file), "--output", str(tmp_path / "out.et")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert (tmp_path / "out.et").stat().st_size > 0

@@ -18,6 +18,7 @@ from pathlib import Path
 import tracebraid
 from tests.captures import CAPTURES
 from tests.conftest import find_real_traces
+from tests.integration.command import run
 from tracebraid.exporters.chakra.astra_sim import (
     RUN_SCRIPT,
     SimulatorOptions,
@@ -107,17 +108,8 @@ def export_job(job: Exported, detail: Detail, folder: Path) -> None:
 
 def generate_job(arguments: str, folder: Path) -> None:
     """Write the files of a synthetic job, and ASTRA-sim's."""
-    words = [
-        sys.executable,
-        "-m",
-        "tracebraid",
-        "chakra",
-        "generate",
-        *shlex.split(arguments),
-        "-o",
-        str(folder),
-    ]
-    subprocess.run(words, check=True, capture_output=True)
+    done = run("chakra", "generate", *shlex.split(arguments), "-o", folder)
+    assert done.returncode == 0, done.stderr
     ranks = len(list(folder.glob("*.et")))
     (folder / FOLDER).mkdir()
     groups = "../comm_groups.json" if (folder / "comm_groups.json").exists() else None

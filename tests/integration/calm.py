@@ -1,7 +1,7 @@
 """Captures that tests compare with a clock: shared by all processes of a run, and made again on a busy machine.
 
 A figure that two clocks measure agrees only where nothing came between the two readings. So a capture says how much
-did (`disturbance`); above a limit it is made again, and the calmest is kept. The tests'
+did (`disturbance`); above a limit it is made once more, and the calmer is kept. The tests'
 own limits do not move with it.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-ATTEMPTS = 4
+ATTEMPTS = 2
 
 Capture = Callable[[Path], object]
 """Records into a folder that is not there yet."""
@@ -27,7 +27,7 @@ def undisturbed(_: Path) -> float:
 
 
 def calmest(folder: Path, capture: Capture, disturbance: Disturbance, limit: float) -> Path:
-    """The first capture below `folder` that was disturbed by no more than the limit, or else the calmest of all."""
+    """The first capture below `folder` that was disturbed by no more than the limit, or else the calmer of two."""
     found: list[tuple[float, Path]] = []
     while len(found) < ATTEMPTS and (not found or min(found)[0] > limit):
         target = folder / f"attempt_{len(found)}"

@@ -1,43 +1,25 @@
-"""No command opens, reads or links anything twice: its own process counts."""
+"""No command opens, reads or links anything twice."""
 
 from __future__ import annotations
 
 import gzip
-import json
+import os
 import shutil
-import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tracebraid
+from tests.integration.command import run
+from tracebraid.linking import link_traces
 
-COUNT = """
-import atexit, collections, json, os, sys
-out, counts = sys.argv.pop(1), collections.Counter()
+STAGES = ("host_tree", "link_hosts", "link_launches", "find_dependencies", "count_coverage")
+"""Functions of `link_traces`, whose calls are counted."""
 
-def hook(event, args):
-    if event == "open" and isinstance(args[0], (str, bytes, os.PathLike)):
-        if not args[2] & (os.O_WRONLY | os.O_RDWR):
-            counts["open " + os.path.abspath(os.fsdecode(args[0]))] += 1
-
-def counting(module, name):
-    function = getattr(module, name)
-    def counted(*args, **kwargs):
-        counts[name] += 1
-        return function(*args, **kwargs)
-    setattr(module, name, counted)
-
-import tracebraid.linking.link_traces as linking
-for name in ("host_tree", "link_hosts", "link_launches", "find_dependencies", "count_coverage"):
-    counting(linking, name)
-atexit.register(lambda: open(out, "w").write(json.dumps(counts)))
-sys.addaudithook(hook)
-from tracebraid.cli.main import run
-run()
-"""
 
 RANKS = 2
 COMMANDS: dict[str, list[str]] = {
@@ -90,15 +72,48 @@ def unnamed(job: Path) -> Path:
     return job
 
 
-def count(job: Path, arguments: list[str]) -> Counter[str]:
+@pytest.fixture(scope="module")
+def hooked() -> list[Counter[str]]:
+    """Counts in the last of these which files are opened for reading; a hook of a process stays for good."""
+    listening: list[Counter[str]] = []
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if not (listening and event == "open" and isinstance(args[0], str | bytes | os.PathLike)):
+            return
+        if not args[2] & (os.O_WRONLY | os.O_RDWR):
+            listening[-1][f"open {os.fsdecode(args[0])}"] += 1
+
+    sys.addaudithook(hook)
+    return listening
+
+
+@pytest.fixture
+def counts(hooked: list[Counter[str]], monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """How often each file is opened and each stage is run, from now on."""
+    found: Counter[str] = Counter()
+
+    def counting(name: str) -> Callable[..., object]:
+        function = getattr(link_traces, name)
+
+        def counted(*args: Any, **kwargs: Any) -> object:
+            found[name] += 1
+            return function(*args, **kwargs)
+
+        return counted
+
+    for name in STAGES:
+        monkeypatch.setattr(link_traces, name, counting(name))
+    hooked.append(found)
+    yield found
+    hooked.clear()
+
+
+def ask(job: Path, arguments: list[str]) -> None:
     et, kineto = sorted(job.glob("torch_et_0*")), sorted(job.glob("kineto_trace_0*"))
     paths = {"JOB": str(job), "OUT": str(job.parent / "out")}
     paths |= {name: str(found[0]) for name, found in (("ET", et), ("KINETO", kineto)) if found}
-    out = job.parent / "counts.json"
-    command = [sys.executable, "-c", COUNT, str(out), *(paths.get(one, one) for one in arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run(*(paths.get(one, one) for one in arguments))
     assert done.returncode == 0, done.stderr
-    return Counter(json.loads(out.read_text()))
 
 
 def opens(counts: Counter[str], word: str) -> list[int]:
@@ -111,8 +126,11 @@ def opens(counts: Counter[str], word: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_opens_and_links_once_and_computes_only_what_it_says(job: Path, name: str) -> None:
-    counts = count(job, COMMANDS[name])
+def test_a_command_opens_and_links_once_and_computes_only_what_it_says(
+    job: Path, name: str, counts: Counter[str]
+) -> None:
+    counts.clear()
+    ask(job, COMMANDS[name])
     expect_one_opening(counts, name)
     ranks = 1 if "ET" in COMMANDS[name] else RANKS
     links = 0 if name in WITHOUT_LINKS else ranks
@@ -128,8 +146,11 @@ def test_a_command_opens_and_links_once_and_computes_only_what_it_says(job: Path
 
 
 @pytest.mark.parametrize("name", ["info", "check", "summary"])
-def test_a_plain_file_is_opened_once_too(job: Path, name: str) -> None:
-    expect_one_opening(count(plain(job), COMMANDS[name]), name)
+def test_a_plain_file_is_opened_once_too(job: Path, name: str, counts: Counter[str]) -> None:
+    plain(job)
+    counts.clear()
+    ask(job, COMMANDS[name])
+    expect_one_opening(counts, name)
 
 
 def expect_one_opening(counts: Counter[str], name: str) -> None:
@@ -141,12 +162,14 @@ def expect_one_opening(counts: Counter[str], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["check", "summary"])
-def test_names_that_tell_nothing_cost_a_look_at_the_head(job: Path, name: str) -> None:
-    counts = count(unnamed(job), COMMANDS[name])
+def test_names_that_tell_nothing_cost_a_look_at_the_head(job: Path, name: str, counts: Counter[str]) -> None:
+    unnamed(job)
+    counts.clear()
+    ask(job, COMMANDS[name])
     assert max(opens(counts, ".json.gz")) == 2
 
 
-def test_a_repair_is_checked_on_what_it_wrote(job: Path) -> None:
+def test_a_repair_is_checked_on_what_it_wrote(job: Path, counts: Counter[str]) -> None:
     """The one command that reads twice: it repairs, then checks the files as they are."""
-    counts = count(job, ["check", "--repair", "JOB"])
+    ask(job, ["check", "--repair", "JOB"])
     assert opens(counts, "kineto_trace_") == [2, 2]

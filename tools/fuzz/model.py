@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 __all__ = [
+    "Asked",
     "Call",
     "Failure",
     "FailureError",
@@ -17,7 +18,9 @@ __all__ = [
     "Format",
     "Mutant",
     "Mutation",
+    "Outcome",
     "Sample",
+    "Seed",
 ]
 
 Files = dict[str, bytes]
@@ -74,11 +77,32 @@ class Format:
 
 
 @dataclass(frozen=True)
+class Seed:
+    """What a mutant is made of: the same mutant, whatever formats there are beside its own.
+
+    Args:
+        format: the name of a format.
+        number: which of its mutants.
+    """
+
+    format: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.format}:{self.number}"
+
+    @classmethod
+    def of(cls, text: str) -> Seed:
+        """The seed that is written `FORMAT:NUMBER`."""
+        name, _, number = text.rpartition(":")
+        return cls(name, int(number))
+
+
+@dataclass(frozen=True)
 class Mutant:
     """A changed sample, and how it came about."""
 
-    seed: int
-    format: str
+    seed: Seed
     sample: str
     mutations: tuple[str, ...]
     files: Mapping[str, bytes]
@@ -88,7 +112,9 @@ class FailureKind(Enum):
     """What must not happen, whatever a file holds."""
 
     FOREIGN_EXCEPTION = "foreign-exception"
-    """An exception that is no `TracebraidError`, or a message of one that names no file."""
+    """An exception that is no `TracebraidError`, or a warning of a library."""
+    UNLOCATED_ERROR = "unlocated-error"
+    """An `InputError` about no file or folder of the mutant."""
     DIED = "died"
     """The process ended: a signal, an abort of a library."""
     HANG = "hang"
@@ -96,7 +122,8 @@ class FailureKind(Enum):
     MEMORY = "memory"
     """More memory than the limit."""
     INVALID_OUTPUT = "invalid-output"
-    """Output that is not what it says it is: JSON that does not parse, a file that its reader refuses."""
+    """Output that is not what it says it is: JSON that does not parse, a file that its reader refuses; or output past
+    Python's streams, as a panic of a library prints it."""
     SILENT_LOSS = "silent-loss"
     """More events or nodes are missing than the findings say."""
 
@@ -118,10 +145,49 @@ class Failure:
         call: the name of the call.
         message: of the exception, with its type.
         place: the innermost line of the package in the traceback: `importers/trace.py:120`; "" where there is none.
-            Failures of one kind in one place count as the same.
+        traceback: all lines of it, where there is one.
     """
 
     kind: FailureKind
     call: str
     message: str
     place: str
+    traceback: str = ""
+
+    @property
+    def identity(self) -> tuple[FailureKind, str]:
+        """Failures of one kind in one place count as the same.
+
+        Where there is no place, those of one call count so, and of those exceptions of one type.
+        """
+        if self.place or self.kind is not FailureKind.FOREIGN_EXCEPTION:
+            return self.kind, self.place or self.call
+        return self.kind, f"{self.call} {self.message.partition(':')[0]}"
+
+
+class Outcome(Enum):
+    """How a call ended."""
+
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    """With an error of ours."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call upon a mutant, and how it ended.
+
+    Args:
+        call: its name.
+        took_s: how long it took, in seconds of wall time.
+        outcome: how it ended.
+        message: of the error of ours that refused it.
+        failure: where it failed.
+    """
+
+    call: str
+    took_s: float
+    outcome: Outcome
+    message: str = ""
+    failure: Failure | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +12,7 @@ import polars as pl
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.api.job.taking import gather_questions, parts_of
 from tracebraid.api.job.whole_job import linked_with_parts
-from tracebraid.errors import ArgumentError, InputError
+from tracebraid.errors import ArgumentError
 from tracebraid.graph.coverage.coverage import coverage_of
 from tracebraid.graph.joining.join_ranks import join_ranks
 from tracebraid.graph.joining.steps_of_rank import Steps, in_steps, step_names
@@ -123,18 +122,8 @@ def _graph(traces: LinkedTrace | Job, steps: Steps | None, annotation: str) -> D
     seen = list(dict.fromkeys(name for answers in taken for name in answers[_part][1]))
     names = None if steps is None else step_names(steps, seen, annotation)
     ranks = linked_with_parts(traces, annotation, [parts_of(answers, annotation, ()) for answers in taken])
-    _check_ranks(traces, [answers[_part][0].rank for answers in taken])
     # Each part is released when it is joined, unless it is asked for: what remains here is small.
     return join_ranks([answers.pop(_part)[0] for answers in taken], ranks, annotation, names)
-
-
-def _check_ranks(traces: LinkedTrace | Job, ranks: Sequence[int]) -> None:
-    """Two traces that say they are of a rank, though their names differ, have no graph."""
-    twice = sorted(rank for rank, traces_of in Counter(ranks).items() if traces_of > 1)
-    if twice and isinstance(traces, Job):
-        raise InputError(
-            traces.path, f"several traces say that they are rank {twice[0]}", "Keep one run in it"
-        )
 
 
 def _take(

@@ -168,6 +168,8 @@ class FindingCase(str, Enum):
     ROWS_WITHOUT_TIME = "rows-without-time"
     ROWS_WITHOUT_END = "rows-without-end"
     SESSION_START_UNKNOWN = "session-start-unknown"
+    BEHIND_ALL_TIMES = "behind-all-times"
+    """Events so far behind the base time of their file that no clock counts that far."""
     NO_OBJECT = "no-object"
     """A manifest that is JSON, but no object."""
     RANK_LEFT_OUT = "rank-left-out"

@@ -17,7 +17,7 @@ from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.number_ranges import numbers_text
-from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.model.rank_files import Progress, RankFiles, claimed_twice
 from tracebraid.model.stage import Stage
 
 __all__ = ["AnswerSql", "Job", "Load", "Questions", "answers_in_order", "answers_of"]
@@ -81,6 +81,11 @@ def _noting_reads(ask: _Ask[T], reads: list[bool], files: RankFiles, progress: P
         return ask.question(linked)
     finally:
         reads.append(linked.is_read)
+
+
+def _with_rank(question: Callable[[LinkedTrace], T], linked: LinkedTrace) -> tuple[int, str, T]:
+    """The answer of a rank, with the rank that its trace states, and the trace."""
+    return linked.rank, linked.timeline.path, question(linked)
 
 
 AnswerSql: TypeAlias = Callable[..., pl.DataFrame]
@@ -166,7 +171,7 @@ class Job:
             A table for each question, with the rows of all ranks.
 
         Raises:
-            InputError: a file cannot be read.
+            InputError: a file cannot be read, or two traces say that they are of one rank.
 
         Example::
 
@@ -191,10 +196,14 @@ class Job:
 
         Raises:
             ArgumentError: there is no Kineto trace of such a rank.
-            InputError: a file cannot be read.
+            InputError: a file cannot be read, or two traces say that they are of one rank.
         """
-        for outcome in self.outcomes(question, ranks, progress):
-            yield outcome.value()
+        seen: dict[int, str] = {}
+        for outcome in self.outcomes(partial(_with_rank, question), ranks, progress):
+            rank, path, answer = outcome.value()
+            if seen.setdefault(rank, path) != path:
+                raise claimed_twice(path, rank)
+            yield answer
 
     def outcomes(
         self,
@@ -243,7 +252,7 @@ class Job:
             once: questions whose answers are not kept, so that they may be large.
 
         Raises:
-            InputError: a file cannot be read.
+            InputError: a file cannot be read, or two traces say that they are of one rank.
         """
         known = set(self._taken)
         new = {

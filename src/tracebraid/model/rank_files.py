@@ -6,10 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["Progress", "RankFiles", "RanksDone"]
+from tracebraid.errors import InputError
+
+__all__ = ["Progress", "RankFiles", "RanksDone", "claimed_twice"]
 
 Progress: TypeAlias = Callable[[float], None]
 """Is called with the progress so far, 0 to 1."""
+
+
+def claimed_twice(path: str, rank: int) -> InputError:
+    """The error that a trace says it is of a rank of which another trace was read already.
+
+    Args:
+        path: the trace.
+        rank: the rank.
+    """
+    problem = f"it is of rank {rank}, as is another file here"
+    return InputError(path, problem, "Keep the traces of each rank once")
 
 
 @dataclass(frozen=True)

@@ -298,6 +298,9 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     _CASE.SESSION_START_UNKNOWN: (
         "it does not tell when the session started: times are relative to that, not on the unix clock"
     ),
+    _CASE.BEHIND_ALL_TIMES: (
+        "{count:,} times with baseTimeNanoseconds are beyond the year 2116; they are taken as they stand"
+    ),
     _CASE.NO_OBJECT: "it is no manifest",
     _CASE.RANK_LEFT_OUT: "rank {rank} is left out: {problem}",
     _CASE.EXECUTION_TRACE_LEFT_OUT: "the Execution Trace of rank {rank} is left out: {problem}",

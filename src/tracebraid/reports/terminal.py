@@ -213,7 +213,7 @@ def kernels_table(frame: pl.DataFrame, top: int) -> Table:
             duration(row["total_ns"]),
             percent(row["share"]),
             f"{row['count']:,}",
-            duration(row["mean_ns"]),
+            "-" if row["mean_ns"] is None else duration(row["mean_ns"]),
             row["kind"],
             cell(name),
         )

@@ -1,28 +1,60 @@
-"""Kineto traces as JSON."""
+"""Kineto traces as JSON, in the layouts of their writers, plain and compressed."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import random
 from pathlib import Path
 
-import tracebraid
-from tools.fuzz.model import Call, Format, Sample
+import zstandard
+
+from tests.builders import Json, kineto_text
+from tools.fuzz.calls.reading import INFO
+from tools.fuzz.calls.traces import READ_TIMELINE
+from tools.fuzz.model import Format, Sample
+from tools.fuzz.mutations.json_text import JSON_TEXT
+from tools.fuzz.mutations.json_values import JSON_VALUES
 from tools.fuzz.mutations.raw_bytes import RAW_BYTES
+from tools.fuzz.sample_traces import demo_rank, gpu_rank, without_metadata
 
 __all__ = ["FORMAT"]
 
 
 def _samples(_: Path) -> list[Sample]:
-    """A part of the demo's first rank."""
-    data = json.loads(gzip.decompress((tracebraid.demo_path() / "kineto_trace_0.json.gz").read_bytes()))
-    data["traceEvents"] = data["traceEvents"][:150]
-    return [Sample("demo", {"kineto_trace_0.json": json.dumps(data).encode()})]
+    gpu, demo = gpu_rank(0), demo_rank(0)
+    old = [
+        {**event, "cat": _OLD_CATEGORIES.get(event.get("cat", ""), event.get("cat"))} for event in gpu.events
+    ]
+    made = [
+        _sample("gpu", gpu.events, gpu.kineto),
+        _sample("demo", demo.events, demo.kineto),
+        _sample("one line", gpu.events, json.dumps({**gpu.header, "traceEvents": gpu.events}).encode()),
+        _sample(
+            "compact", demo.events, json.dumps({"traceEvents": demo.events}, separators=(",", ":")).encode()
+        ),
+        _sample("bare list", gpu.events, json.dumps(gpu.events).encode()),
+        _sample("header behind", gpu.events, json.dumps({"traceEvents": gpu.events, **gpu.header}).encode()),
+        _sample("old", old, kineto_text(old, {"schemaVersion": 0}).encode()),
+    ]
+    packed = [
+        ("gzip", ".gz", gzip.compress(gpu.kineto, mtime=0)),
+        ("zstd", ".zst", zstandard.ZstdCompressor().compress(gpu.kineto)),
+    ]
+    return [*made, *(_sample(name, gpu.events, data, end) for name, end, data in packed)]
 
 
-def _read(folder: Path, _: random.Random) -> None:
-    tracebraid.read_timeline(folder / "kineto_trace_0.json")
+_OLD_CATEGORIES = {
+    "cpu_op": "Operator",
+    "kernel": "Kernel",
+    "cuda_runtime": "Runtime",
+    "gpu_memcpy": "Memcpy",
+}
 
 
-FORMAT = Format("kineto_json", _samples, RAW_BYTES, [Call("tracebraid.read_timeline", _read)])
+def _sample(name: str, events: list[Json], data: bytes, end: str = "") -> Sample:
+    return Sample(name, {f"kineto_trace_0.n{without_metadata(events)}.json{end}": data})
+
+
+FORMAT = Format(
+    "kineto_json", _samples, (*JSON_VALUES, *JSON_VALUES, *JSON_TEXT, *RAW_BYTES), [READ_TIMELINE], [INFO]
+)

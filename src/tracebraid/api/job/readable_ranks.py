@@ -13,7 +13,7 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.rank_files import Progress
+from tracebraid.model.rank_files import Progress, claimed_twice
 
 __all__ = ["UNREADABLE", "ReadableRanks", "ask_ranks", "ask_ranks_silently", "left_out"]
 
@@ -100,7 +100,7 @@ class ReadableRanks:
         """
         for rank, stated, path in self._disputed:
             if stated in self._seen:
-                self._leave_out(rank, _claimed(path, stated))
+                self._leave_out(rank, claimed_twice(path, stated))
                 continue
             for outcome in self.job.outcomes(_Asked(question, self.noticed), [rank], None):
                 yield from self._accepted(outcome)
@@ -110,7 +110,7 @@ class ReadableRanks:
     def _accepted(self, outcome: Outcome[_OfRank[T]]) -> Iterator[T]:
         error, answer = outcome.error, outcome.answer
         if answer is not None and answer.rank in self._seen:
-            error = _claimed(answer.path, answer.rank)
+            error = claimed_twice(answer.path, answer.rank)
         if error is not None:
             self._leave_out(outcome.files.rank, error)
             return
@@ -136,12 +136,6 @@ def left_out(rank: int, error: InputError) -> Finding:
     """The finding that a rank is left out, since it cannot be read."""
     details = {"case": FindingCase.RANK_LEFT_OUT, "rank": rank, "problem": error.problem}
     return Finding(UNREADABLE, error.path, error.where, details=details)
-
-
-def _claimed(path: str, rank: int) -> InputError:
-    return InputError(
-        path, f"it is of rank {rank}, as is another file here", "Keep the traces of each rank once"
-    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ import polars as pl
 
 from tracebraid.api.job.taking import gather_questions, parts_of
 from tracebraid.api.querying.tables import LINKED_RANKS_TABLES, OF_JOB, OF_RANK
-from tracebraid.errors import InputError
 from tracebraid.files import writing
 from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model.job import answers_of
@@ -32,13 +31,11 @@ class OfRank:
 
     Args:
         rank: the rank.
-        path: its Kineto trace.
         tables: by their full names, as Parquet.
         taken: what is needed to link it with the other ranks; empty: nothing is.
     """
 
     rank: int
-    path: str
     tables: Mapping[str, bytes]
     taken: Mapping[Hashable, Any]
 
@@ -67,7 +64,7 @@ class TablesOfRank:
         tables = {name: _parquet(_BY_NAME[name], linked) for name in self.names}
         taken = answers_of(linked, gather_questions(PROFILER_STEP, self.gathers)) if self.job_names else {}
         there = {name: data for name, data in tables.items() if data is not None}
-        return OfRank(linked.rank, linked.timeline.path, there, taken)
+        return OfRank(linked.rank, there, taken)
 
     @property
     def gathers(self) -> tuple[Gather, ...]:
@@ -98,7 +95,6 @@ def write_files(question: TablesOfRank, answers: Iterable[OfRank], folder: Path)
         folder: an empty folder.
 
     Raises:
-        InputError: two traces are of the same rank.
         OutputError: a file cannot be written.
     """
     files: dict[SourceTable, list[Path]] = {
@@ -107,9 +103,6 @@ def write_files(question: TablesOfRank, answers: Iterable[OfRank], folder: Path)
     taken: dict[int, Mapping[Hashable, Any]] = {}
     with writing(folder):
         for of_rank in answers:
-            if of_rank.rank in taken:
-                problem = f"it is of rank {of_rank.rank}, as is another file here"
-                raise InputError(of_rank.path, problem, "Keep the traces of each rank once")
             taken[of_rank.rank] = of_rank.taken
             for name, data in of_rank.tables.items():
                 path = _path(folder, name, f"rank_{of_rank.rank:06}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -26,6 +26,7 @@ _TENSOR_MEMBERS = 6
 _MOST_NESTED = 4
 """Lists of lists of tensors that are gone into."""
 _INT64 = 2**63
+_Id = Annotated[int, msgspec.Meta(ge=-_INT64, le=_INT64 - 1)]
 
 
 class _Attribute(msgspec.Struct):
@@ -41,7 +42,7 @@ class _Values(msgspec.Struct):
 class EtPlusNode(msgspec.Struct):
     """A node; members that a form does not have are absent."""
 
-    id: int
+    id: _Id
     name: str = ""
     ctrl_deps: int | None = None
     parent: int | None = None
@@ -74,7 +75,7 @@ def row_of(node: EtPlusNode) -> tuple[Any, ...]:
     return (
         node.id,
         node.name,
-        None if parent == node.id else parent,
+        None if parent == node.id else _int(parent),
         _ns(node.ts) if is_timed else None,
         _ns(inclusive) if is_timed else None,
         _ns(exclusive) if is_timed else None,
@@ -92,9 +93,10 @@ def row_of(node: EtPlusNode) -> tuple[Any, ...]:
 
 
 def waits_of(node: EtPlusNode) -> list[tuple[int, int]]:
-    """The node, and those that it waits for beside its parent."""
+    """The node, and those that it waits for beside its parent; no node has an id beyond int64."""
     sync = node.sync_dep if isinstance(node.sync_dep, list) else [node.sync_dep]
-    return [(node.id, other) for other in (node.inter_thread_dep, *sync) if other is not None]
+    waits = map(_int, (node.inter_thread_dep, *sync))
+    return [(node.id, other) for other in waits if other is not None]
 
 
 def _values(inputs: msgspec.Raw) -> tuple[bytes, bytes]:

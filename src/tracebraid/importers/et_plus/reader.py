@@ -56,7 +56,8 @@ def read_et_plus(path: str | Path) -> EtPlus:
             file.source.path, "it holds no node that can be read", "Was the file written to its end?"
         )
     nodes = pl.DataFrame(rows, schema=ET_PLUS_NODES.polars_schema(), orient="row")
-    if not nodes.get_column("ts_ns").is_not_null().any():
+    # Of nodes that share an id the first counts, as everywhere.
+    if not nodes.unique("node_id", keep="first").get_column("ts_ns").is_not_null().any():
         advice = "Link it with its Kineto trace first: `tracebraid link`"
         raise NotATraceError(file.source.path, "no node has a time, so it is no linked trace", advice)
     schema = str(file.header.get("schema", ""))

@@ -8,19 +8,31 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BASE_LIMIT_NS", "EXACT_BELOW_US", "LIMIT_US", "exact_ns", "needs_decimal", "to_ns"]
+__all__ = [
+    "BASE_LIMIT_NS",
+    "DURATION_LIMIT_US",
+    "EXACT_BELOW_US",
+    "LIMIT_US",
+    "after_base",
+    "exact_ns",
+    "needs_decimal",
+    "to_ns",
+]
 
 EXACT_BELOW_US = 2.0**43
 """Below it, float64 holds microseconds with three decimals closely enough to round to the right nanosecond:
 its steps are at most 2**-10 µs, so that it is off by less than half a nanosecond."""
 
 LIMIT_US = 4e15
-"""Times beyond it (the year 2096, on the unix clock) are treated as damage: their nanoseconds, added to a base
-time, could overflow int64."""
+"""Times beyond it (the year 2096, on the unix clock) are treated as damage: their nanoseconds stay below
+`BASE_LIMIT_NS`."""
 
-BASE_LIMIT_NS = 5 * 10**18
-"""Base times from it on (the year 2128, on the unix clock) are treated as damage: with `LIMIT_US` added, the sum
-stays below 2**63 ns."""
+BASE_LIMIT_NS = 2**62
+"""All starts and ends of events lie before it (the year 2116, on the unix clock), so that the difference of any two
+fits int64, and questions may use it as a moment that never comes. Base times from it on are treated as damage."""
+
+DURATION_LIMIT_US = 1e13
+"""Longer durations (115 days) are treated as damage: the sum of 900 of them fits int64."""
 
 
 def to_ns(us: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -32,6 +44,20 @@ def to_ns(us: NDArray[np.float64]) -> NDArray[np.int64]:
     whole = np.floor(us)
     fraction = np.rint((us - whole) * 1000.0)
     return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
+
+
+def after_base(
+    ts_ns: NDArray[np.int64], dur_ns: NDArray[np.int64] | int, base_ns: int
+) -> tuple[NDArray[np.int64], int]:
+    """Times relative to a base as moments, and how many end behind `BASE_LIMIT_NS` so: these stay as they are.
+
+    Args:
+        ts_ns: below `LIMIT_US`.
+        dur_ns: below `DURATION_LIMIT_US`.
+        base_ns: the base, 0 up to `BASE_LIMIT_NS`.
+    """
+    too_late = ts_ns + dur_ns >= BASE_LIMIT_NS - base_ns
+    return ts_ns + np.where(too_late, 0, base_ns), int(too_late.sum())
 
 
 def needs_decimal(us: Sequence[float]) -> bool:

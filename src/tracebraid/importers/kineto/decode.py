@@ -23,7 +23,7 @@ from tracebraid.importers.columns import (
     taken,
 )
 from tracebraid.importers.json_stream.collector import without_collector
-from tracebraid.importers.kineto.clock import LIMIT_US, exact_ns, needs_decimal, to_ns
+from tracebraid.importers.kineto.clock import DURATION_LIMIT_US, LIMIT_US, exact_ns, needs_decimal, to_ns
 from tracebraid.importers.kineto.event import EventPositions, phases_of, read_events
 from tracebraid.importers.kineto.event_args import Extras, SeenKeys, decode_args, extras_table
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME
@@ -177,17 +177,17 @@ def _todays_categories(chunk: _Chunk, category: Interned) -> Interned:
     return renamed(category, lambda name: CATEGORY_BY_OLD_NAME.get(str(name), name))
 
 
-def _in_range(us: list[float]) -> NDArray[np.bool_]:
+def _in_range(us: list[float], limit_us: float = LIMIT_US) -> NDArray[np.bool_]:
     try:
         values = np.array(us, dtype=np.float64)
     except OverflowError:
-        values = np.array([value if abs(value) < LIMIT_US else np.nan for value in us], dtype=np.float64)
-    return np.isfinite(values) & (np.abs(values) < LIMIT_US)
+        values = np.array([value if abs(value) < limit_us else np.nan for value in us], dtype=np.float64)
+    return np.isfinite(values) & (np.abs(values) < limit_us)
 
 
 def _durations(chunk: _Chunk, rows: list[Any], timed: list[int]) -> NDArray[np.int64]:
     dur: list[float] = list(map(attrgetter("dur"), rows))
-    good = _in_range(dur)
+    good = _in_range(dur, DURATION_LIMIT_US)
     if good.all() and min(dur, default=0) >= 0:
         return _exact(chunk, "dur", dur, timed)
     complete = {code for code, phase in enumerate(chunk.phase.values) if phase == "X"}

@@ -18,7 +18,7 @@ from tracebraid.importers.frames import frame_of
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.categories import category_findings
-from tracebraid.importers.kineto.clock import BASE_LIMIT_NS
+from tracebraid.importers.kineto.clock import BASE_LIMIT_NS, after_base
 from tracebraid.importers.kineto.decode import EventColumns
 from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
 from tracebraid.importers.process_groups import groups_of_kineto
@@ -68,7 +68,10 @@ def timeline_of(file: ArrayFile, processes: int | None = None, progress: Progres
 def _timeline(file: ArrayFile, chunks: list[EventColumns]) -> Timeline:
     path = file.source.path
     base_ns, base_findings = _base_time(file)
-    tables = _tables(chunks, base_ns)
+    tables, too_late = _tables(chunks, base_ns)
+    if too_late:
+        case = FindingCase.BEHIND_ALL_TIMES
+        base_findings.append(Finding.of(FindingCode.BASE_TIME, path, case=case, count=too_late))
     if tables["events"].is_empty() and tables["flows"].is_empty() and tables["other_events"].is_empty():
         _refuse_if_no_events(file, chunks)
     rank, world, rank_findings = _rank_and_world(file)
@@ -95,9 +98,12 @@ def _refuse_if_no_events(file: ArrayFile, chunks: list[EventColumns]) -> None:
         )
 
 
-def _tables(chunks: list[EventColumns], base_ns: int) -> dict[str, pl.DataFrame]:
-    """One frame for each table; the chunks' own columns are released as each frame is built."""
-    lanes = _number_together(chunks, base_ns)
+def _tables(chunks: list[EventColumns], base_ns: int) -> tuple[dict[str, pl.DataFrame], int]:
+    """One frame for each table; the chunks' own columns are released as each frame is built.
+
+    With them, how many times do not fit behind the base.
+    """
+    lanes, too_late = _number_together(chunks, base_ns)
     tables: dict[str, pl.DataFrame] = {
         LANES.name: _lanes(lanes, [name for chunk in chunks for name in chunk.names])
     }
@@ -105,25 +111,30 @@ def _tables(chunks: list[EventColumns], base_ns: int) -> dict[str, pl.DataFrame]
         if table is not LANES:
             parts = [chunk.tables.pop(table.name) for chunk in chunks if table.name in chunk.tables]
             tables[table.name] = frame_of(table, parts)
-    return tables
+    return tables, too_late
 
 
-def _number_together(chunks: list[EventColumns], base_ns: int) -> list[Any]:
-    """Renumber events and lanes of each chunk over the whole trace, and make times absolute; returns the lanes."""
+def _number_together(chunks: list[EventColumns], base_ns: int) -> tuple[list[Any], int]:
+    """Renumber events and lanes of each chunk over the whole trace, and make times absolute.
+
+    Returns the lanes, and how many times do not fit behind the base.
+    """
     lanes: dict[object, int] = {}
-    first_event = 0
+    first_event = all_too_late = 0
     for chunk in chunks:
         renumber = np.array([lanes.setdefault(lane, len(lanes)) for lane in chunk.lanes], dtype=np.int64)
         for name, table in chunk.tables.items():
             if name in ("events", "flows"):
                 table.columns["lane"] = renumber[table.ints("lane")]
-                table.columns["ts_ns"] = table.ints("ts_ns") + base_ns
+                dur_ns = table.ints("dur_ns") if name == "events" else 0
+                table.columns["ts_ns"], too_late = after_base(table.ints("ts_ns"), dur_ns, base_ns)
+                all_too_late += too_late
             elif "event_id" in table.columns:
                 table.columns["event_id"] = table.ints("event_id") + first_event
         events = chunk.tables["events"]
         events.columns["event_id"] = np.arange(first_event, first_event + events.rows, dtype=np.int64)
         first_event += events.rows
-    return list(lanes)
+    return list(lanes), all_too_late
 
 
 def _lanes(lanes: Sequence[Any], names: list[tuple[str, object, object, str]]) -> pl.DataFrame:

@@ -31,26 +31,30 @@ def can_meet(a: tuple[Ints, Ints], b: tuple[Ints, Ints]) -> bool:
     (a_starts, a_ends), (b_starts, b_ends) = a, b
     if len(a_ends) < _LEAST:
         return True
-    missed = 0
+    met = 0
     for start in range(0, len(a_ends), _BLOCK):
         block = slice(start, start + _BLOCK)
-        own, apart = b_ends[block], a_ends[block] - b_ends[block]
-        fit = _line(own, apart)
-        late = (apart - fit) - (a_ends - a_starts)[block] > _SLACK_NS
-        early = (fit - apart) - (b_ends - b_starts)[block] > _SLACK_NS
-        missed += int((late | early).sum())
-    return missed <= _MOST_APART * len(a_ends)
+        drift = _drift(b_ends[block], a_ends[block] - b_ends[block])
+        least = (a_starts - b_ends)[block] - drift - _SLACK_NS
+        most = (a_ends - b_starts)[block] - drift + _SLACK_NS
+        met += _most_at_once(least, most)
+    return len(a_ends) - met <= _MOST_APART * len(a_ends)
 
 
-def _line(own: Ints, apart: Ints) -> Floats:
-    """A robust line through the differences of ends, at each end."""
+def _most_at_once(least: Floats, most: Floats) -> int:
+    """How many of the intervals of possible offsets hold the offset that the most of them hold."""
+    firsts, lasts = np.sort(least), np.sort(most)
+    # At the start of an interval all are open that began by then and did not end before.
+    return int((np.arange(1, len(firsts) + 1) - np.searchsorted(lasts, firsts)).max())
+
+
+def _drift(own: Ints, apart: Ints) -> Floats:
+    """How much more than at the first end the clocks are apart at each end, along a robust line."""
     time = (own - own[0]).astype(np.float64)
     rest = (apart - apart[0]).astype(np.float64)
     half = len(time) // 2
     run, rise = time[half:] - time[: len(time) - half], rest[half:] - rest[: len(time) - half]
     later = run >= NS_PER_MS
     slope = float(np.median(rise[later] / run[later])) if later.any() else 0.0
-    slope = min(max(slope, -_MOST_DRIFT), _MOST_DRIFT)
-    fit = slope * time
-    found: Floats = float(apart[0]) + fit + float(np.median(rest - fit))
+    found: Floats = min(max(slope, -_MOST_DRIFT), _MOST_DRIFT) * time
     return found

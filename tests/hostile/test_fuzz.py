@@ -1,0 +1,36 @@
+"""2,000 mutants of all formats: none fails. `make fuzz` tries more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tools.fuzz.formats import FORMATS
+from tools.fuzz.mutants import seeds_over
+from tools.fuzz.watching import Limits, Watched, write_samples
+from tools.fuzz.worker import Task
+
+SEEDS = 2_000
+BLOCKS = 8
+
+
+@pytest.fixture(scope="session")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    folder = tmp_path_factory.mktemp("fuzz")
+    write_samples(folder, FORMATS)
+    with Watched(folder / "worker", Limits()) as watched:
+        yield watched
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_no_mutant_fails(worker: Watched, block: int) -> None:
+    size = SEEDS // BLOCKS
+    failed = [
+        f"python -m tools.fuzz --replay {seed}: {asked.failure.kind.value} in {asked.call} at {asked.failure.place}: "
+        f"{asked.failure.message}"
+        for seed in seeds_over(FORMATS, block * size, (block + 1) * size)
+        for asked in worker.ask(Task(seed))
+        if asked.failure is not None
+    ]
+    assert failed == []

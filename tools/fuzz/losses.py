@@ -1,0 +1,127 @@
+"""Is more of a file lost than its findings say, or less? Objects are counted here without the readers.
+
+The name of a sample's file says how many objects it holds, such as `trace.n150.json`: damage keeps the name, and what
+changes the number on purpose changes the name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from tools.fuzz.model import FailureError, FailureKind
+from tools.fuzz.mutations.packed import unpacked
+from tracebraid.model.finding import Finding, Loss
+
+__all__ = ["EVENTS", "NODES", "Kind", "count_in_name", "judge_losses", "objects_of", "with_count"]
+
+_COUNT = re.compile(r"(?<=\.n)\d+(?=\.)")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of objects.
+
+    Args:
+        array: the name of their array.
+        member: what each of them has once.
+        others: what most of them have.
+    """
+
+    array: str
+    member: str
+    others: tuple[str, ...]
+
+    def is_counted(self, value: Any) -> bool:
+        """Whether an element of the array has to be found again: metadata events go into names, not into tables."""
+        return isinstance(value, dict) and not (self.member == "ph" and value.get("ph") == "M")
+
+    def members_in(self, text: bytes) -> int:
+        """How many times their most frequent member stands in a text: they are no more."""
+        return max(len(re.findall(rb'"%b"\s*:' % one.encode(), text)) for one in (self.member, *self.others))
+
+
+EVENTS, NODES = Kind("traceEvents", "ph", ("name", "ts")), Kind("nodes", "id", ("name", "inputs"))
+
+
+def count_in_name(path: str) -> int | None:
+    """How many objects a file holds, by its name."""
+    found = _COUNT.search(PurePath(path).name)
+    return int(found[0]) if found else None
+
+
+def with_count(path: str, count: int) -> str:
+    """The name of a file that holds another number of objects; the same where its name has none."""
+    name = PurePath(path).name
+    return path[: len(path) - len(name)] + _COUNT.sub(str(count), name)
+
+
+def objects_of(text: bytes) -> tuple[Kind, list[Any]] | None:
+    """The elements of the array of a trace, and their kind; None where the text is no strict JSON of one array."""
+    try:
+        root = json.loads(
+            text.decode("utf-8-sig"),
+            parse_constant=_refuse,
+            parse_int=_number,
+            object_pairs_hook=_members,
+        )
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(root, list):
+        return EVENTS, root
+    found = [
+        kind for kind in (EVENTS, NODES) if isinstance(root, dict) and isinstance(root.get(kind.array), list)
+    ]
+    return (found[0], root[found[0].array]) if len(found) == 1 else None
+
+
+def judge_losses(path: str, data: bytes, read: int, findings: Iterable[Finding]) -> None:
+    """Compare what was read of a file with what its findings say.
+
+    Args:
+        path: the file.
+        data: its bytes.
+        read: how many objects of it were read.
+        findings: what was said.
+
+    Raises:
+        FailureError: more is lost than is said, or less.
+    """
+    said = sum((one.loss for one in findings if one.loss is not None), Loss(0, 0, 0))
+    text = unpacked(data)
+    found = objects_of(text) if text is not None else None
+    named = count_in_name(path)
+    if found is not None:
+        count = sum(map(found[0].is_counted, found[1]))
+        at_most: int | None = sum(isinstance(value, dict) for value in found[1])
+    elif named is not None:
+        count = named
+        at_most = None if text is None else max(named, *(kind.members_in(text) for kind in (EVENTS, NODES)))
+    else:
+        return
+    if said.at_most is not None and count - read > said.at_most:
+        message = f"{count - read} of {count} objects are lost, and said are {said}"
+        raise FailureError(FailureKind.SILENT_LOSS, message)
+    if at_most is not None and said.at_least > max(0, at_most - read):
+        message = f"no more than {at_most - read} of {at_most} objects are lost, and said are {said}"
+        raise FailureError(FailureKind.SILENT_LOSS, message)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _number(digits: str) -> float:
+    return float(digits)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object; refused where one that is judged by comes twice."""
+    keys = [key for key, _ in pairs]
+    if any(keys.count(key) > 1 for key in ("ph", "id", "traceEvents", "nodes")):
+        raise ValueError("a key comes twice")
+    return dict(pairs)
