@@ -7,7 +7,9 @@ import io
 import numpy as np
 import polars as pl
 
+from tracebraid.filesystem.unpack import RATIO_AT_MOST, unpacked_at_most_bytes
 from tracebraid.model.column import Table
+from tracebraid.store.parquet_size import values_of
 
 __all__ = ["decoded", "encoded", "frame_of"]
 
@@ -15,6 +17,8 @@ _LEVEL = 3
 """zstd's own default: of the 54 MB trace, level 9 makes 4 % less in twice the time."""
 _ROWS = 1 << 18
 """Rows of a row group: what a reader of some steps skips or reads as a whole."""
+
+_BYTES_OF_VALUE = 8
 
 
 def encoded(name: str, frame: pl.DataFrame) -> bytes:
@@ -45,8 +49,10 @@ def frame_of(content: bytes) -> pl.DataFrame:
     """What a Parquet file holds.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is none, or holds far more than its size lets expect.
     """
+    if values_of(content) * _BYTES_OF_VALUE > unpacked_at_most_bytes(len(content)):
+        raise ValueError(f"it holds more than {RATIO_AT_MOST} times its size")
     try:
         return pl.read_parquet(io.BytesIO(content), use_statistics=False)
     except (pl.exceptions.PolarsError, OSError) as error:
