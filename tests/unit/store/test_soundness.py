@@ -130,6 +130,13 @@ def test_a_table_names_rows_that_are_there(store: Path, case: str) -> None:
     assert caught.value.path == str(path)
 
 
+def test_a_query_over_a_table_that_is_none_is_an_error_of_its_file(store: Path) -> None:
+    path = rewrite(store, "events", lambda frame: frame.rename({"lane": "track"}))
+    with pytest.raises(InputError) as caught:
+        tracebraid.open(store).sql("SELECT * FROM events")
+    assert caught.value.path == str(path)
+
+
 def test_a_parquet_file_says_how_much_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.BytesIO()
     pl.DataFrame({"a": [1, 2, 3], "l": [[1], [2, 3], []]}).write_parquet(file, row_group_size=2)
