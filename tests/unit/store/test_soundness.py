@@ -66,6 +66,7 @@ def read_all(store: Path) -> None:
         assert linked.coverage.host_ops
         assert linked.dependencies.width
         assert linked.host_tree.width
+        assert linked.et is not None
         assert linked.et.nodes.width
         assert [finding.message for finding in linked.all_findings]
 
