@@ -28,6 +28,7 @@ __all__ = [
     "parts_folder",
     "probe_folder",
     "refuse_existing",
+    "refuse_inputs",
     "refuse_target",
     "whole_file",
     "whole_folder",
@@ -88,6 +89,18 @@ def refuse_existing(paths: Iterable[Path]) -> None:
     for path in paths:
         if is_there(path):
             raise _exists(path)
+
+
+def refuse_inputs(target: Path, inputs: Iterable[str | Path]) -> None:
+    """Refuse an output that is one of the files which are read, by whatever name: a link to it is one, too.
+
+    Raises:
+        OutputError: it is.
+    """
+    with writing(target):
+        for path in map(Path, inputs):
+            if is_same(target, path):
+                raise OutputError(str(target), "this is one of the traces to read", "Name another file")
 
 
 def refuse_target(target: Path) -> None:
