@@ -7,7 +7,7 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
@@ -17,6 +17,10 @@ from isal import igzip
 from tracebraid.errors import OutputError
 
 __all__ = [
+    "is_file",
+    "is_folder",
+    "is_same",
+    "is_there",
     "keep_broken",
     "make_folder",
     "new_file",
@@ -38,6 +42,33 @@ _COMPRESS_LEVEL = 2
 """igzip's level, of 0 (fastest) to 3 (smallest); 2 is its default."""
 
 
+def is_there(path: str | Path) -> bool:
+    """Whether something is at a path; where that cannot be asked, as of too long a name, opening it says why."""
+    return _known(Path(path).exists)
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether a folder is at a path; as `is_there`."""
+    return _known(Path(path).is_dir)
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether a regular file is at a path; as `is_there`."""
+    return _known(Path(path).is_file)
+
+
+def is_same(path: str | Path, other: str | Path) -> bool:
+    """Whether two paths are of the same file; of one that is not there, or cannot be seen, they are not."""
+    return _known(lambda: Path(path).samefile(other))
+
+
+def _known(ask: Callable[[], bool]) -> bool:
+    try:
+        return ask()
+    except (OSError, ValueError):
+        return False
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder, and prove that files can be written there.
 
@@ -56,7 +87,7 @@ def refuse_existing(paths: Iterable[Path]) -> None:
         OutputError: a file is there.
     """
     for path in paths:
-        if path.exists():
+        if is_there(path):
             raise _exists(path)
 
 
@@ -68,7 +99,7 @@ def refuse_inputs(target: Path, inputs: Iterable[str | Path]) -> None:
     """
     with writing(target):
         for path in map(Path, inputs):
-            if target.exists() and path.exists() and target.samefile(path):
+            if is_same(target, path):
                 raise OutputError(str(target), "this is one of the traces to read", "Name another file")
 
 
@@ -79,9 +110,9 @@ def refuse_target(target: Path) -> None:
         OutputError: it is there, or its folder is not, or nothing can be written there.
     """
     if os.path.lexists(target):
-        what = "folder" if target.is_dir() else "file"
+        what = "folder" if is_folder(target) else "file"
         raise OutputError(str(target), f"this {what} is there already", "Name another, or delete it first")
-    if not target.parent.is_dir():
+    if not is_folder(target.parent):
         raise OutputError(str(target), "its folder is not there", "Create it, or name another path")
     with writing(target):
         probe_folder(target.parent)

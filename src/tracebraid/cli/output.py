@@ -17,11 +17,10 @@ from rich.text import Text
 
 from tracebraid.api.checking import faults, is_note
 from tracebraid.model.finding import Finding
-from tracebraid.model.printable import encodable, printable_json
+from tracebraid.model.printable import encodable, printable, printable_json
 from tracebraid.model.rank_files import RanksDone
 from tracebraid.reports.bars import ascii_form, can_show
 from tracebraid.reports.findings import alike, line_of_alike
-from tracebraid.reports.text import printable
 
 __all__ = [
     "OfAll",

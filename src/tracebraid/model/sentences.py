@@ -299,7 +299,7 @@ CASE_SENTENCES: dict[FindingCase, str] = {
         "it does not tell when the session started: times are relative to that, not on the unix clock"
     ),
     _CASE.BEHIND_ALL_TIMES: (
-        "{count:,} times with baseTimeNanoseconds are beyond the year 2116; they are taken as they stand"
+        "{times} times with baseTimeNanoseconds are beyond the year 2116; they are taken as they stand"
     ),
     _CASE.NO_OBJECT: "it is no manifest",
     _CASE.RANK_LEFT_OUT: "rank {rank} is left out: {problem}",

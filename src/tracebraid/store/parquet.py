@@ -9,7 +9,7 @@ import polars as pl
 
 from tracebraid.model.column import Table
 
-__all__ = ["decoded", "encoded"]
+__all__ = ["decoded", "encoded", "frame_of"]
 
 _LEVEL = 3
 """zstd's own default: of the 54 MB trace, level 9 makes 4 % less in twice the time."""
@@ -35,15 +35,24 @@ def decoded(name: str, table: Table, content: bytes) -> pl.DataFrame:
     Raises:
         ValueError: it is none, or not of that table.
     """
-    try:
-        frame = pl.read_parquet(io.BytesIO(content), use_statistics=False)
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(str(error)) from None
-    except pl.exceptions.PanicException as error:
-        raise ValueError(f"the Parquet reader gave up ({error})") from None
+    frame = frame_of(content)
     if dict(frame.schema) != table.polars_schema():
         raise ValueError("its columns are not those of the table")
     return _in_order_of_ids(frame) if name == "events" else frame
+
+
+def frame_of(content: bytes) -> pl.DataFrame:
+    """What a Parquet file holds.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return pl.read_parquet(io.BytesIO(content), use_statistics=False)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(str(error)) from None
+    except pl.exceptions.PanicException as error:
+        raise ValueError(f"the Parquet reader gave up ({error})") from None
 
 
 def _in_order_of_ids(events: pl.DataFrame) -> pl.DataFrame:

@@ -43,8 +43,8 @@ class Ended:
 def run_command(*arguments: object, stdin: bytes = b"") -> Ended:
     """Run a command as a shell would, without a terminal: `run_command("info", folder, "--json")`.
 
-    With `--json` the output must be strict JSON; without `--csv`, which keeps names as they are, neither output nor
-    messages may hold control characters.
+    With `--json` the output must be strict JSON; without `--csv` and `--parquet`, which keep names as they are,
+    neither output nor messages may hold control characters.
 
     Raises:
         TracebraidError: the command refused its input so; what it prints then is judged before.
@@ -96,5 +96,5 @@ def _judge(arguments: tuple[object, ...], ended: Ended) -> None:
     unsteering(ended.messages)
     if "--json" in arguments and (ended.output or not ended.code):
         strict_json(ended.output)
-    if "--csv" not in arguments:
+    if not {"--csv", "--parquet"}.intersection(arguments):
         unsteering(ended.output)

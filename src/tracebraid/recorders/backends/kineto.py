@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +19,10 @@ from tracebraid.recorders.postprocess.own_frames import merged, own_files, own_f
 from tracebraid.recorders.postprocess.rename import rename_events
 from tracebraid.recorders.session.settings import Settings
 
-__all__ = ["KinetoRecorder"]
+__all__ = ["KinetoRecorder", "import_is_under_way"]
+
+_IMPORTED_LATE = ("torch._dynamo", "torch._inductor")
+"""Imported by the first optimizer or compiled function of a program."""
 
 
 class KinetoRecorder:
@@ -84,6 +88,16 @@ class KinetoRecorder:
                 # Kineto writes a temporary file whose name starts with the given one.
                 for left in part.parent.glob(part.name + "*"):
                     left.unlink(missing_ok=True)
+
+
+def import_is_under_way() -> bool:
+    """Whether a thread is importing what PyTorch's profiler imports, too, once it is there: torch.compile.
+
+    Its modules import each other in circles. A second thread that comes in between has Python break a deadlock of
+    their locks, and the program's own import fails.
+    """
+    modules = (sys.modules.get(name) for name in _IMPORTED_LATE)
+    return any(getattr(getattr(module, "__spec__", None), "_initializing", False) for module in modules)
 
 
 def _write_escaped(
