@@ -95,9 +95,9 @@ class KinetoRecorder:
 def _prepare(profiler: Any) -> None:
     """Set a profiler up, without importing torch.compile for it.
 
-    PyTorch's `prepare_trace` asks for `torch._inductor`, which imports it: seconds in a step of the program. And
-    where another thread imports it at that moment, as the first optimizer does, Python breaks the deadlock of their locks,
-    and the program's import fails. A program that has not imported it has none of the CUDA graphs that PyTorch looks for.
+    PyTorch's `prepare_trace` asks for `torch._inductor`, which imports it: seconds in a step of the program. Where
+    another thread imports it at that moment, as the first optimizer does, Python breaks the deadlock of their locks,
+    and the program's import fails. A program that has not imported it has none of the CUDA graphs that are asked for.
     """
     compiler = sys.modules.get(_COMPILER)
     if compiler is not None and not getattr(compiler.__spec__, "_initializing", False):
