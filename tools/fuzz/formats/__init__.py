@@ -9,6 +9,7 @@ from tools.fuzz.model import Format
 __all__ = ["FORMATS", "QUICK", "SLOW", "TURNS", "format_of"]
 
 FORMATS = (
+    "archives",
     "arguments",
     "arrow_zip",
     "capture_folder",
