@@ -24,8 +24,8 @@ FORMATS = (
 )
 """The names of the modules of this package."""
 
-_SLOW = ("arguments", "arrow_zip", "job_answers")
-"""Those of which a mutant takes 200 ms to a second: each recording is tried in a process of its own."""
+_SLOW = ("arguments", "arrow_zip", "job", "job_answers")
+"""Those of which a mutant takes 200 ms to a second: a recording is tried in a process of its own, a job is linked."""
 QUICK = tuple(name for name in FORMATS if name not in _SLOW)
 """Those that the test suite tries."""
 TURNS = (*QUICK * 10, *_SLOW)
