@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tracebraid
-from tests.builders import Json, complete, kineto_text, op, write
+from tests.builders import Json, call, complete, kernel, kineto_text, op, write
 from tests.planted import Scene
 from tests.unit.linking.made import linked_of
 from tracebraid.errors import InputError
@@ -15,6 +15,7 @@ from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.linking.nesting import host_tree
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.timeline import Timeline
+from tracebraid.reports.terminal import kernels_table
 
 NOW_NS = 1_780_000_000_000_000_000
 
@@ -86,3 +87,10 @@ def test_sizes_that_no_device_holds_are_in_no_sum() -> None:
 def test_less_reserved_than_allocated_is_no_fragmentation() -> None:
     row = tracebraid.allocator(linked_of([memory(4096, 4096, 1024)])).row(0, named=True)
     assert (row["unused_at_peak_bytes"], row["fragmentation"]) == (None, None)
+
+
+def test_kernels_of_doubtful_work_alone_have_a_row_without_a_mean() -> None:
+    """The launch's own kernel is missing: nothing that is left counts in means."""
+    found = tracebraid.kernels(linked_of([call("cudaLaunchKernel", 0, 5, 1), kernel("gemm", 8, 2, 2)]))
+    assert found.get_column("mean_ns").to_list() == [None]
+    assert list(kernels_table(found, 5).columns[3].cells) == ["-"]

@@ -29,8 +29,11 @@ from tracebraid.model.units import NS_PER_S
 
 __all__ = ["CHOSEN", "LINKED", "ranks_of"]
 
-_SEVERAL = 5
+_SEVERAL = 4
 """Analyses that one call asks."""
+_PACKED = 0.2
+"""Share of larger jobs that are packed: that takes as long as ten other calls."""
+_SMALL_BYTES = 20_000
 
 _VALUES: dict[str, tuple[Any, ...]] = {
     "annotation": ("ProfilerStep", "ProfilerStep", "prefill", "aten::mm", "Optimizer.step", "", "none"),
@@ -109,9 +112,9 @@ def _of_job(folder: Path, rng: random.Random) -> None:
 def _between_ranks(folder: Path, rng: random.Random) -> None:
     """What is asked between ranks: collectives, clocks, who is late."""
     job = tracebraid.open(folder, cache=False)
-    for analysis in tracebraid.analyses():
-        if isinstance(analysis, JobAnalysis):
-            _ask(analysis, job, _options(analysis, rng))
+    of_jobs = [analysis for analysis in tracebraid.analyses() if isinstance(analysis, JobAnalysis)]
+    for analysis in rng.sample(of_jobs, _SEVERAL):
+        _ask(analysis, job, _options(analysis, rng))
 
 
 def _ask(
@@ -177,6 +180,9 @@ def _differs(comparison: Comparison) -> None:
 
 def _store(folder: Path, rng: random.Random) -> None:
     """A store answers as the files do."""
+    size_bytes = sum(path.stat().st_size for path in folder.iterdir())
+    if size_bytes > _SMALL_BYTES and rng.random() > _PACKED:
+        return
     with tempfile.TemporaryDirectory() as name:
         store = Path(name) / "store"
         tracebraid.pack(folder, store)
