@@ -152,7 +152,8 @@ def whole_file(target: Path) -> Iterator[Path]:
     part = part_beside(target)
     try:
         with writing(target):
-            yield part
+            with _named(part, target):
+                yield part
             _take_name(part, target, overwrite=False)
     finally:
         with contextlib.suppress(OSError):
@@ -170,7 +171,8 @@ def whole_folder(target: Path) -> Iterator[Path]:
     try:
         with writing(target):
             part.mkdir()
-            yield part
+            with _named(part, target):
+                yield part
             if os.path.lexists(target):
                 raise OutputError(str(target), "this is there already", "Name another, or delete it first")
             part.rename(target)
@@ -266,6 +268,22 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         advice = "Free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else _CHOOSE
         raise OutputError(str(path), f"it cannot be written ({error.strerror or error})", advice) from None
+
+
+@contextmanager
+def _named(part: Path, target: Path) -> Iterator[None]:
+    """Name in errors the target, and not the temporary file or folder, which is gone by then.
+
+    Raises:
+        OutputError: instead of one about the part.
+    """
+    try:
+        yield
+    except OutputError as error:
+        path = Path(error.path)
+        if path != part and part not in path.parents:
+            raise
+        raise OutputError(str(target / path.relative_to(part)), error.problem, error.advice) from None
 
 
 def _write_chunks(file: BinaryIO, chunks: Iterable[bytes | memoryview], compress: bool) -> int:
