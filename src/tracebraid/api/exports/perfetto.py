@@ -9,6 +9,7 @@ from pathlib import Path
 from tracebraid.api.exports.job_facts import FIRST_PASS, JobFacts, job_facts
 from tracebraid.api.exports.options import Exported, ExportOptions, ask_each
 from tracebraid.api.exports.rank_timeline import rank_timeline
+from tracebraid.errors import InputError
 from tracebraid.exporters.perfetto.chrome import CHROME
 from tracebraid.exporters.perfetto.path_process import path_process
 from tracebraid.exporters.perfetto.protobuf import PROTOBUF
@@ -108,6 +109,12 @@ class _OfRank:
     folder: Path
 
     def __call__(self, linked: LinkedTrace) -> tuple[Path, int]:
+        if linked.rank not in self.facts.numbers:
+            # What could not be read before, such as an Execution Trace of another program, says why again.
+            linked.compute_all()
+            raise InputError(
+                linked.timeline.path, "it could not be read before, and now it can be", "Export again"
+            )
         process = rank_timeline(linked, self.facts, self.options, self.facts.numbers[linked.rank])
         part = self.folder / f"rank_{linked.rank}"
         with writing(part), part.open("wb") as file:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tracebraid.api.chakra.json_text import chakra_conversion
+from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import say_findings
 from tracebraid.files import write_whole
 
@@ -17,7 +18,10 @@ __all__ = ["json"]
 
 def json(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="An .et file, or JSON of one; - is standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="An .et file, or JSON of one; - is standard input.", parser=path_or_url
+        ),
     ],
     out: Annotated[
         Path | None,
