@@ -202,7 +202,12 @@ def part_beside(target: Path, label: str = "whole") -> Path:
     """A path for a temporary file that is renamed to the target: hidden, in the same folder, another each time.
 
     Nobody can know it before and put a link there.
+
+    Raises:
+        OutputError: the target has no name, as `.` has none.
     """
+    if not target.name:
+        raise OutputError(str(target), "this folder is there already", "Name a new file or folder")
     return target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(_TOKEN_BYTES)}.{label}.part")
 
 

@@ -30,7 +30,7 @@ from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.finding import Finding, Loss
 from tracebraid.model.finding_code import FindingCode
 
-SEEDS = range(25)
+SEEDS = range(8)
 X = tensor(10, 100, [4])
 
 EVENTS: list[Json] = [
@@ -154,7 +154,7 @@ def test_no_more_is_lost_than_is_said(
         assert said.at_most is None or lost <= said.at_most, (seed, lost, after.findings)
         if mutate is not swapped:
             assert said.at_least <= max(lost, 0), (seed, lost, after.findings)
-    assert damaged >= 5
+    assert damaged >= 2
 
 
 def test_a_name_does_not_run_on_into_the_next_event(tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def test_the_peers_generator_refuses_what_64_bits_do_not_hold(
         ("chakra-jsonizer", "--input_filename", TOO_LONG, "--output_filename", "b"),
         ("chakra", "convert", "a", "-o", TOO_LONG),
         ("chakra", "convert", TOO_LONG, "-o", "a"),
+        ("chakra", "convert", "a", "b", "-o", "."),
         ("analyze", "steps", TOO_LONG),
         ("analyze", TOO_LONG),
         ("sql", "a", "select 1", "--allow-files", TOO_LONG),
@@ -114,7 +115,7 @@ def test_the_peers_generator_refuses_what_64_bits_do_not_hold(
         ("export", "a", "--to", "csv", "-o", TOO_LONG),
     ],
 )
-def test_names_that_are_too_long_are_told(
+def test_names_that_no_file_can_have_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)

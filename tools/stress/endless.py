@@ -12,6 +12,8 @@ import torch
 import tracebraid
 from tools.stress.run import Network
 
+READY = "ready"
+"""The file that appears in the folder with the first window."""
 _REST_S = 0.03
 """After each step: several of these run beside the scenarios."""
 _WINDOWS = 1_000_000
@@ -33,6 +35,8 @@ def _capture(folder: Path, recorder: str) -> None:
         while True:
             _train(model, optimizer)
             capture.step()
+            if capture.windows:
+                (folder / READY).touch()
             for window in (folder / "out").glob("window_*"):
                 # All but the one that may be written now.
                 if int(window.name.removeprefix("window_")) + 1 < len(capture.windows):
@@ -50,6 +54,7 @@ def _observe(folder: Path, recorder: str) -> None:
         _train(model, optimizer)
         observer.stop()
         observer.unregister_callback()
+        (folder / READY).touch()
         time.sleep(_REST_S)
 
 

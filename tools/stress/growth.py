@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from tools.stress.model import CAPTURED, Capturing, Problem, ProblemKind, Trial, Way
+from tools.stress.endless import READY
+from tools.stress.model import Capturing, Problem, ProblemKind, Trial, Way
 from tools.stress.trials import ROOT
 
 __all__ = ["Growth", "watch_growth"]
@@ -35,14 +36,14 @@ class Growth:
 
     def grown_mb(self, name: str) -> float | None:
         """By how much a program's memory grew after the first minute; None where it did not run for long enough."""
-        later = [mb for at_s, mb in self.samples[name] if at_s > _SETTLED_S]
+        later = [mb for at_s, mb in self.samples.get(name, []) if at_s > _SETTLED_S]
         share = len(later) // _PARTS
         return median(later[-share:]) - median(later[:share]) if share else None
 
     def problems(self) -> list[Problem]:
         """Programs that grew, or that ended before they were told to."""
         found = []
-        for name in self.samples:
+        for name in [*self.samples, *(name for name in self.ended if name not in self.samples)]:
             trial = Trial(f"growth of {name}", 0, Capturing(Way.CONTEXT))
             grown = self.grown_mb(name)
             if grown is not None and grown > _ALLOWED_MB:
@@ -69,8 +70,7 @@ class Growth:
         return lines
 
 
-KINDS = [f"capture {recorder}" for recorder in ("native", "torch")] + ["observers native", "observers torch"]
-assert len(KINDS) == len(CAPTURED)
+_KINDS = ("capture native", "capture torch", "observers native", "observers torch")
 
 
 @contextmanager
@@ -86,8 +86,8 @@ def watch_growth(folder: Path, wanted: bool) -> Iterator[Growth]:
         yield growth
         return
     over = threading.Event()
-    programs = {kind: _start(folder / kind.replace(" ", "_"), kind) for kind in KINDS}
-    sampler = threading.Thread(target=_sample, args=(growth, programs, over))
+    programs = {kind: _start(_folder(folder, kind), kind) for kind in _KINDS}
+    sampler = threading.Thread(target=_sample, args=(growth, folder, programs, over))
     sampler.start()
     try:
         yield growth
@@ -96,7 +96,7 @@ def watch_growth(folder: Path, wanted: bool) -> Iterator[Growth]:
         sampler.join()
         for kind, program in programs.items():
             if program.poll() is not None:
-                said = (folder / kind.replace(" ", "_") / "stderr").read_text(errors="replace")
+                said = (_folder(folder, kind) / "stderr").read_text(errors="replace")
                 growth.ended[kind] = f"it ended with {program.returncode}: {said[-600:]}"
             program.kill()
             program.wait()
@@ -113,11 +113,21 @@ def _start(folder: Path, kind: str) -> subprocess.Popen[bytes]:
         )
 
 
-def _sample(growth: Growth, programs: dict[str, subprocess.Popen[bytes]], over: threading.Event) -> None:
-    began_s = time.monotonic()
+def _sample(
+    growth: Growth, folder: Path, programs: dict[str, subprocess.Popen[bytes]], over: threading.Event
+) -> None:
+    """The clock of each program starts with its first window: on a busy machine it imports torch for long."""
+    began_s: dict[str, float] = {}
     while not over.wait(_EVERY_S):
         for name, program in programs.items():
+            if not (_folder(folder, name) / READY).exists():
+                continue
+            at_s = time.monotonic() - began_s.setdefault(name, time.monotonic())
             with suppress(OSError, StopIteration):
                 lines = Path(f"/proc/{program.pid}/status").read_text().splitlines()
                 kb = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
-                growth.samples.setdefault(name, []).append((time.monotonic() - began_s, kb / 1024))
+                growth.samples.setdefault(name, []).append((at_s, kb / 1024))
+
+
+def _folder(folder: Path, kind: str) -> Path:
+    return folder / kind.replace(" ", "_")

@@ -65,7 +65,7 @@ class Scenario:
     is_random: bool = False
     expected_codes: tuple[int, ...] = (0,)
     why_not: Callable[[], str] = lambda: ""
-    limit_s: float = 120.0
+    limit_s: float = 300.0
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,8 @@ def _check_parents(nodes: pl.DataFrame) -> None:
     ids = nodes.get_column("node_id").to_numpy()
     order = np.argsort(ids, kind="stable")
     parents = nodes.get_column("parent_id").fill_null(-1).to_numpy()
-    place = np.minimum(np.searchsorted(ids[order], parents), max(0, len(ids) - 1))
-    rows = order[place] if len(ids) else place
+    found = np.minimum(np.searchsorted(ids[order], parents), max(0, len(ids) - 1))
+    rows = order[found] if len(ids) else found
     # The row behind the last stands for what has no parent.
     up = np.append(
         np.where(nodes.get_column("parent_id").is_null().to_numpy() | (ids[rows] != parents), len(ids), rows),

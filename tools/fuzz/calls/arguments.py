@@ -16,9 +16,11 @@ from typing import Any, get_args
 from typer.main import get_command
 
 from tools.fuzz.calls.commands import run_command
+from tools.fuzz.calls.tables import require
 from tools.fuzz.calls.values import odd_text
 from tools.fuzz.model import Call, FailureError
 from tracebraid.cli.commands import app
+from tracebraid.errors import InputError
 
 __all__ = ["ARGUMENT_CALLS"]
 
@@ -182,6 +184,8 @@ def _ask(folder: Path, rng: random.Random) -> None:
     with _within(folder / "out"):
         try:
             run_command(*line, stdin=rng.choice((b"", b"{}", b"\0\xff")))
+        except InputError as error:
+            require(bool(error.path), f"{shlex.join(line)[:500]}: an error names no file")
         except FailureError as error:
             raise FailureError(error.kind, f"{shlex.join(line)[:500]}: {error}") from error
 

@@ -94,7 +94,8 @@ def _judge(arguments: tuple[object, ...], ended: Ended) -> None:
     if "Traceback (most recent call last)" in ended.output + ended.messages:
         raise FailureError(FailureKind.FOREIGN_EXCEPTION, (ended.output + ended.messages)[-400:])
     unsteering(ended.messages)
-    if "--json" in arguments and (ended.output or not ended.code):
+    goes_into_file = not {"-o", "--output"}.isdisjoint(arguments)
+    if "--json" in arguments and (ended.output or not (ended.code or goes_into_file)):
         strict_json(ended.output)
     if not {"--csv", "--parquet"}.intersection(arguments):
         unsteering(ended.output)

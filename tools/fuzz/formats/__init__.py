@@ -9,6 +9,7 @@ from tools.fuzz.model import Format
 __all__ = ["FORMATS", "QUICK", "TURNS", "format_of"]
 
 FORMATS = (
+    "archives",
     "arguments",
     "arrow_zip",
     "capture_folder",

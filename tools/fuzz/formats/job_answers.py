@@ -11,6 +11,7 @@ from tools.fuzz.calls.chakra import CHAKRA_CALLS
 from tools.fuzz.calls.exports import EXPORT_CALLS
 from tools.fuzz.calls.graph import GRAPH_CALLS
 from tools.fuzz.calls.reports import REPORT_CALLS
+from tools.fuzz.calls.views import VIEW_CALLS
 from tools.fuzz.formats.job import FORMAT as JOB
 from tools.fuzz.model import Call, Format, Sample
 from tracebraid.errors import TracebraidError
@@ -44,5 +45,5 @@ FORMAT = Format(
     _samples,
     JOB.mutations,
     (),
-    (*GRAPH_CALLS, *GRAPH_CALLS, *CHAKRA_CALLS, *EXPORT_CALLS, *map(_rarely, REPORT_CALLS)),
+    (*GRAPH_CALLS, *GRAPH_CALLS, *CHAKRA_CALLS, *EXPORT_CALLS, *map(_rarely, (*REPORT_CALLS, *VIEW_CALLS))),
 )

@@ -43,6 +43,4 @@ def _why_not() -> str:
     return "" if importlib.util.find_spec("torch._dynamo") else "this torch has no torch.compile"
 
 
-SCENARIO = Scenario(
-    "torch.compile with graph breaks, recompilations and errors", work, why_not=_why_not, limit_s=300.0
-)
+SCENARIO = Scenario("torch.compile with graph breaks, recompilations and errors", work, why_not=_why_not)

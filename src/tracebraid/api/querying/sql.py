@@ -101,7 +101,7 @@ def answer_query(
         try:
             return answer(checked, files, scratch, options.limit)
         except QueryError:
-            for error in damaged_ranks(stored).values() if stored is not None else ():
+            for error in damaged_ranks(stored, decode=True).values() if stored is not None else ():
                 raise error from None
             raise
 

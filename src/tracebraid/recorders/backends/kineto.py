@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
 from tracebraid.files import keep_broken, part_beside, write_whole, writing
 from tracebraid.model.finding import Finding
@@ -19,10 +21,10 @@ from tracebraid.recorders.postprocess.own_frames import merged, own_files, own_f
 from tracebraid.recorders.postprocess.rename import rename_events
 from tracebraid.recorders.session.settings import Settings
 
-__all__ = ["KinetoRecorder", "import_is_under_way"]
+__all__ = ["KinetoRecorder"]
 
-_IMPORTED_LATE = ("torch._dynamo", "torch._inductor")
-"""Imported by the first optimizer or compiled function of a program."""
+_COMPILER = "torch._inductor.config"
+"""What `prepare_trace` reads."""
 
 
 class KinetoRecorder:
@@ -48,7 +50,7 @@ class KinetoRecorder:
             execution_trace_observer=observer,
             experimental_config=_experimental_config(all_threads=not settings.memory),
         )
-        self._profiler.prepare_trace()
+        _prepare(self._profiler)
 
     def start(self) -> None:
         """Record from now on."""
@@ -90,14 +92,31 @@ class KinetoRecorder:
                     left.unlink(missing_ok=True)
 
 
-def import_is_under_way() -> bool:
-    """Whether a thread is importing what PyTorch's profiler imports, too, once it is there: torch.compile.
+def _prepare(profiler: Any) -> None:
+    """Set a profiler up, without importing torch.compile for it.
 
-    Its modules import each other in circles. A second thread that comes in between has Python break a deadlock of
-    their locks, and the program's own import fails.
+    PyTorch's `prepare_trace` asks for `torch._inductor`, which imports it: seconds in a step of the program. Where
+    another thread imports it at that moment, as the first optimizer does, Python breaks the deadlock of their locks,
+    and the program's import fails. A program that has not imported it has none of the CUDA graphs that are asked for.
     """
-    modules = (sys.modules.get(name) for name in _IMPORTED_LATE)
-    return any(getattr(getattr(module, "__spec__", None), "_initializing", False) for module in modules)
+    compiler = sys.modules.get(_COMPILER)
+    if compiler is not None and not getattr(compiler.__spec__, "_initializing", False):
+        profiler.prepare_trace()
+        return
+    prepare = type(profiler).prepare_trace
+    names = {**prepare.__globals__, "torch": _WithoutCompiler()}
+    FunctionType(prepare.__code__, names, prepare.__name__, prepare.__defaults__, prepare.__closure__)(
+        profiler
+    )
+
+
+class _WithoutCompiler:
+    """torch, as it is where it has no compiler."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inductor":
+            raise AttributeError(name)
+        return getattr(torch, name)
 
 
 def _write_escaped(

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracebraid.errors import TracebraidError
-from tracebraid.recorders.backends.kineto import import_is_under_way
 from tracebraid.recorders.backends.other_profilers import OtherProfilers
 from tracebraid.recorders.session.manifest import lost_window, window_data
 from tracebraid.recorders.session.progress import Counted, Progress
@@ -23,7 +22,6 @@ __all__ = ["Recording", "Target"]
 _OTHER_PROFILER = (
     "another profiler was active where a window was to open, and Kineto has one session per process"
 )
-_IMPORT = "another thread was importing torch.compile where a window was to open, which PyTorch's profiler needs, too"
 _OTHER_THREAD = (
     "steps or a profiler followed on another thread, which cannot end a session that records allocations"
 )
@@ -67,7 +65,6 @@ class Recording:
         self._thread = 0
         self._step_began_ns = 0
         self._abandoned: tuple[int, Window] | None = None
-        self._postponed_by = _OTHER_PROFILER
 
     def begin(self, counted: Counted, first_step: int) -> None:
         """Count the steps of a loop; the one that begins now has the number `first_step`."""
@@ -118,8 +115,8 @@ class Recording:
         if self._abandoned is not None and not self.progress.windows:
             self.progress.windows.append(lost_window(_OTHER_THREAD))
         if self.progress.is_postponed and not self.progress.windows:
-            self.progress.windows.append(lost_window(self._postponed_by))
-            self._on_loss(f"nothing was recorded: {self._postponed_by}")
+            self.progress.windows.append(lost_window(_OTHER_PROFILER))
+            self._on_loss(f"nothing was recorded: {_OTHER_PROFILER}")
 
     def discard(self) -> None:
         """Release the recorders, without writing anything."""
@@ -144,9 +141,7 @@ class Recording:
             return
         try:
             if self._window is None and progress.opens_window:
-                in_the_way = self._in_the_way()
-                if in_the_way:
-                    self._postponed_by = in_the_way
+                if self._others.is_active:
                     progress.postpone()
                     return
                 self._open_window()
@@ -168,12 +163,6 @@ class Recording:
         recorded = len(self._window.steps)
         self._discard_window()
         self.progress.postpone(recorded)
-
-    def _in_the_way(self) -> str:
-        """Why no window can open now, or ""."""
-        if self._others.is_active:
-            return _OTHER_PROFILER
-        return _IMPORT if import_is_under_way() else ""
 
     def _open_window(self) -> None:
         rank = self._target.locate()
