@@ -191,7 +191,9 @@ def parts_folder(target: Path) -> Iterator[Path]:
     try:
         with writing(target):
             folder.mkdir()
-        yield folder.resolve()
+        whole = folder.resolve()
+        with _named(whole, target):
+            yield whole
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -38,7 +38,12 @@ def test_the_help_loads_no_command_and_nothing_that_a_command_needs() -> None:
     assert modules & HEAVY == set()
     own = {name for name in modules if name.startswith("tracebraid.")}
     assert own == {
-        *("tracebraid.cli", "tracebraid.cli.main", "tracebraid.cli.commands"),
+        *(
+            "tracebraid.cli",
+            "tracebraid.cli.main",
+            "tracebraid.cli.commands",
+            "tracebraid.cli.standard_output",
+        ),
         *("tracebraid._homes", "tracebraid.errors", "tracebraid.version"),
     }
     assert [name for name in COMMANDS if f"  {name} " not in text] == []
@@ -103,6 +108,7 @@ def test_every_command_is_in_the_list() -> None:
         "ranks",
         "ranks_of_graph",
         "simulation_answers",
+        "standard_output",
         "table_output",
     }
     modules = {path.stem for path in Path(tracebraid.cli.__file__).parent.glob("*.py")}

@@ -6,11 +6,11 @@ The version is printed before anything is loaded, and the help before any comman
 from __future__ import annotations
 
 import io
-import os
 import signal
 import sys
 
-from tracebraid.errors import EngineError, TracebraidError
+from tracebraid.cli.standard_output import drop_output, name_errors_of_output
+from tracebraid.errors import EngineError, OutputError, TracebraidError
 from tracebraid.version import __version__
 
 __all__ = ["run"]
@@ -46,19 +46,29 @@ def _run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    name_errors_of_output()
     try:
-        if sys.argv[1:] == ["--version"]:
-            sys.stdout.write(f"tracebraid {__version__}\n")
-            return
-        from tracebraid.cli.commands import app
-
-        app()
+        try:
+            _answer()
+        finally:
+            sys.stdout.flush()
     except TracebraidError as error:
         from tracebraid.cli.output import say_error
 
         # What failed in a worker says where: it has the lines of a traceback.
         say_error(*(str(error).split("\n") if isinstance(error, EngineError) else [str(error)]))
+        if isinstance(error, OutputError):
+            drop_output()
         sys.exit(1)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         sys.exit(1)
+
+
+def _answer() -> None:
+    if sys.argv[1:] == ["--version"]:
+        sys.stdout.write(f"tracebraid {__version__}\n")
+        return
+    from tracebraid.cli.commands import app
+
+    app()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import polars as pl
 
+from tracebraid.errors import OutputError
 from tracebraid.exporters.tables.catalog import write_catalog
 from tracebraid.exporters.tables.exported_table import ExportedTable, columns_data, file_of
 
@@ -40,12 +42,29 @@ class ColumnForm:
     notes: str = ""
 
 
+@contextmanager
+def _errors_named(path: Path) -> Iterator[None]:
+    """Name the file where it cannot be written: Polars raises an error of its own where a disk is full.
+
+    Raises:
+        OutputError: instead of that.
+    """
+    try:
+        yield
+    except pl.exceptions.ComputeError as error:
+        raise OutputError(
+            str(path), f"it cannot be written ({error})", "Is the disk full? Free some space"
+        ) from None
+
+
 def _write_parquet(table: ExportedTable, frame: pl.DataFrame, path: Path) -> None:
-    frame.write_parquet(path, metadata=_metadata(table))
+    with _errors_named(path):
+        frame.write_parquet(path, metadata=_metadata(table))
 
 
 def _join_parquet(table: ExportedTable, rows: pl.LazyFrame, path: Path) -> None:
-    rows.sink_parquet(path, metadata=_metadata(table))
+    with _errors_named(path):
+        rows.sink_parquet(path, metadata=_metadata(table))
 
 
 def _metadata(table: ExportedTable) -> dict[str, str]:
@@ -55,11 +74,13 @@ def _metadata(table: ExportedTable) -> dict[str, str]:
 
 def _write_arrow(table: ExportedTable, frame: pl.DataFrame, path: Path) -> None:
     # Not every reader knows the newest types of Arrow.
-    frame.write_ipc(path, compat_level=pl.CompatLevel.oldest())
+    with _errors_named(path):
+        frame.write_ipc(path, compat_level=pl.CompatLevel.oldest())
 
 
 def _join_arrow(table: ExportedTable, rows: pl.LazyFrame, path: Path) -> None:
-    rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
+    with _errors_named(path):
+        rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
 
 
 # The names of folders say nothing of the rows: neither patterns nor columns are read out of them.

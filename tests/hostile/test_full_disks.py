@@ -1,0 +1,55 @@
+"""Files that cannot grow any further: each output is whole or not there, and one line names it."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.every_command import forms
+from tests.hostile.plain_inputs import plain_inputs
+from tests.integration.command import run
+
+WRITERS = (
+    "critical-path",
+    "chakra-converter",
+    "chakra-jsonizer",
+    "chakra show",
+    "chakra json",
+    "chakra generate",
+)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return plain_inputs(tmp_path_factory.mktemp("inputs"))
+
+
+@contextmanager
+def files_of_at_most(size_bytes: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size: a write behind it fails."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("command", [*WRITERS, "export"])
+def test_a_write_that_fails_leaves_nothing(command: str, inputs: dict[str, Path], tmp_path: Path) -> None:
+    writing = [form for form in forms(command) if form.suffix is not None]
+    for form in writing[:4]:
+        out = tmp_path / f"out{form.suffix}"
+        for size_bytes in (0, 100):
+            with files_of_at_most(size_bytes):
+                done = run(*form.line(inputs, out))
+            errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+            assert (done.returncode, len(errors)) == (1, 1), (form, done.stderr)
+            assert str(out) in errors[0]
+            assert list(tmp_path.iterdir()) == []
