@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ import tracebraid
 from tests.integration.captured import assert_sound, files_of, manifest_of, step_numbers
 from tracebraid.errors import CaptureWarning
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.recorders.session.schedule import Schedule
+from tracebraid.recorders.session.settings import Settings
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
+Capture = pytest.importorskip("tracebraid.recorders.session.capture").Capture
 
 PAIR = ["kineto_trace_0.json.gz", "manifest_0.json", "torch_et_0.json.gz"]
 
@@ -261,3 +265,18 @@ def test_a_compiled_module_is_captured_in_its_steady_state(tmp_path: Path) -> No
     assert names.str.starts_with("Torch-Compiled Region").any()
     codes = [one.finding.code for one in tracebraid.check(tmp_path).diagnoses]
     assert "warmup-caught" not in codes or not names.str.contains("dynamo_timed").any()
+
+
+def test_of_two_captures_into_one_folder_the_loser_leaves_nothing(tmp_path: Path) -> None:
+    """It began before the winner wrote, and ends before the winner has written its manifest."""
+    options = {"skip_first": 0, "wait": 0, "warmup": 0, "active": 1}
+    run(tmp_path / "winner", 2, **options)
+    trainer, folder = Trainer(), tmp_path / "traces"
+    warned: list[str] = []
+    with Capture(Settings(str(folder), Schedule(**options)), warn=warned.append) as cap:
+        for path in (tmp_path / "winner").glob("*.gz"):
+            shutil.copy(path, folder)
+        trainer.step()
+        cap.step()
+    assert any("the manifest is lost" in message for message in warned)
+    assert files_of(folder) == ["kineto_trace_0.json.gz", "torch_et_0.json.gz"]

@@ -167,8 +167,8 @@ def _local_span(header: dict[str, object]) -> tuple[int, int] | None:
 
 def _ids_of_hosts(timeline: Timeline) -> tuple[frozenset[int], frozenset[int]]:
     """Numbers of the processes and of the threads that ran ops."""
-    lanes = timeline.host_ops.select("event_id").join(timeline.events, on="event_id").select("lane").unique()
-    rows = timeline.lanes.join(lanes, on="lane").select("pid", "tid").rows()
+    lanes = timeline.events.get_column("lane").gather(timeline.host_ops.get_column("event_id")).unique()
+    rows = timeline.lanes.filter(pl.col("lane").is_in(lanes.implode())).select("pid", "tid").rows()
     if not all(_is_pid(pid) for pid, _ in rows):
         return frozenset(), frozenset()
     return frozenset(pid for pid, _ in rows), frozenset(tid for _, tid in rows if _is_pid(tid))

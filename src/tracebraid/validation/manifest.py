@@ -46,8 +46,8 @@ def manifest_findings(
     return found
 
 
-_UNFINISHED = (".part", ".recording.json")
-"""How names of files end that are being written; the second PyTorch itself writes."""
+_UNFINISHED = (".part", ".recording.json", ".recording.json.tmp")
+"""How names of files end that are being written; the last two PyTorch itself writes."""
 
 
 def _dicts(value: object) -> list[Mapping[str, Any]]:

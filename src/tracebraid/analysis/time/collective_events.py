@@ -29,6 +29,27 @@ _BETWEEN_TWO = "(?i)send|recv"
 
 _NEVER_NS = -(2**63)
 
+_DESCRIBED = {
+    "event_id": pl.Int64(),
+    "device": pl.String(),
+    "lane": pl.Int64(),
+    "ts_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "stream": pl.String(),
+    "name": pl.String(),
+    "process_group": pl.String(),
+    "description": pl.String(),
+    "dtype": pl.String(),
+    "message_bytes": pl.Int64(),
+    "asks": pl.Boolean(),
+    "kernel": pl.String(),
+    "op_event": pl.Int64(),
+    "source": pl.Int64(),
+    "first_bytes": pl.Int64(),
+    "counts": pl.Boolean(),
+}
+"""The columns of `collective_events`: most traces of one process have no rows of it, and cost nothing then."""
+
 
 def collective_events(linked: LinkedTrace) -> pl.DataFrame:
     """The communicating `work_events`, in the order of starts: what each communicates.
@@ -80,6 +101,8 @@ def _collective_events(linked: LinkedTrace) -> pl.DataFrame:
 
 def _described(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     """Communicating events with what they communicate."""
+    if events.is_empty():
+        return pl.DataFrame(schema=_DESCRIBED)
     events = _outermost(events).sort("ts_ns", "event_id")
     lanes = linked.timeline.lanes.select(
         "lane", pl.coalesce(as_text("tid"), pl.col("tid_text"), pl.lit("unknown")).alias("stream")

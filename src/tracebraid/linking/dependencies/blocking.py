@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
-from tracebraid.linking.dependencies.edges import END_TO_END, edges
+from tracebraid.linking.dependencies.edges import END_TO_END, edges, no_edges
 from tracebraid.linking.dependencies.issue_times import last_before
 from tracebraid.linking.dependencies.moments import Moments
 from tracebraid.model.call_names import CallAction, call_does
@@ -21,7 +23,9 @@ _ASYNC, _PAGEABLE = "Async", "Pageable"
 _OUTLASTS = pl.format("{} outlasts it", "call_name")
 
 
-def blocking_calls(timeline: Timeline, issued: pl.DataFrame, moments: Moments) -> pl.DataFrame:
+def blocking_calls(
+    timeline: Timeline, issued_work: Callable[[], pl.DataFrame], moments: Moments
+) -> pl.DataFrame:
     """From the end of device work to the end of a call that synchronises, of which the device recorded nothing.
 
     Candidates are, on each stream, the last work issued before the call; for an event, the last to end inside the
@@ -30,8 +34,8 @@ def blocking_calls(timeline: Timeline, issued: pl.DataFrame, moments: Moments) -
     work of a device seems to outlast the call that waited for it: the last that did end inside it stands for it.
     """
     calls = _unrecorded(timeline)
-    if calls.is_empty() or issued.is_empty():
-        return _edges(pl.DataFrame(schema=dict.fromkeys(["before_event", "after_event"], pl.Int64())))
+    if calls.is_empty() or (issued := issued_work()).is_empty():
+        return no_edges()
     streams = issued.select("device", "stream").drop_nulls().unique(maintain_order=True)
     of_event = pl.col("call_name").str.contains(_WAITS_FOR_EVENT)
     of_all = pl.col("call_name").str.contains(_WAITS_FOR_ALL)
@@ -68,6 +72,8 @@ def blocking_copies(timeline: Timeline, device_links: pl.DataFrame) -> pl.DataFr
 
     It does so unless it is asynchronous, and then too if the host's memory is pageable.
     """
+    if timeline.device_work.is_empty():
+        return no_edges()
     name = timeline.events.select("event_id", as_text("name"))
     copies = (
         device_links.filter(pl.col("call_event").is_not_null())
@@ -81,8 +87,7 @@ def blocking_copies(timeline: Timeline, device_links: pl.DataFrame) -> pl.DataFr
 
 
 def _edges(pairs: pl.DataFrame) -> pl.DataFrame:
-    text = _OUTLASTS if "call_name" in pairs.columns else pl.lit("")
-    return edges(pairs, "sync", END_TO_END, text, pl.lit(False))
+    return edges(pairs, "sync", END_TO_END, _OUTLASTS, pl.lit(False))
 
 
 def _unrecorded(timeline: Timeline) -> pl.DataFrame:

@@ -17,6 +17,7 @@ from tracebraid.linking.dependencies.thread_order import thread_order
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.schema import DEPENDENCIES
+from tracebraid.model.stage import Stage
 from tracebraid.model.timeline import Timeline
 
 __all__ = ["Dependencies", "find_dependencies"]
@@ -39,7 +40,7 @@ def find_dependencies(
     that go forward in it are kept. So there is no cycle, whatever the kinds find.
     """
     moments = moments_of(timeline)
-    issued = issued_work(timeline, device_links)
+    issued = Stage(lambda: issued_work(timeline, device_links))
     found = pl.concat(
         [
             _launches(timeline, device_links),

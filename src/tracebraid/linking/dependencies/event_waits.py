@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
-from tracebraid.linking.dependencies.edges import END_TO_START, edges
+from tracebraid.linking.dependencies.edges import END_TO_START, edges, no_edges
 from tracebraid.linking.dependencies.issue_times import calls_by_correlation, first_after, last_before
 from tracebraid.model.expressions import as_text
 from tracebraid.model.timeline import Timeline
@@ -14,12 +16,14 @@ __all__ = ["event_waits"]
 _WAIT = "Stream Wait Event"
 
 
-def event_waits(timeline: Timeline, issued: pl.DataFrame) -> pl.DataFrame:
+def event_waits(timeline: Timeline, issued_work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
     """From the last work before the record of the event, to the first work after the wait on the other stream.
 
     Before and after go by when the calls were made: the host queues work, records and waits on a stream in that order.
     """
-    calls = calls_by_correlation(timeline)
+    if timeline.tables["syncs"].is_empty():
+        return no_edges()
+    calls, issued = calls_by_correlation(timeline), issued_work()
     recorded = calls.select(
         pl.col("correlation").alias("wait_on_event_record_correlation"),
         pl.col("called_ns").alias("recorded_ns"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
-from tracebraid.linking.dependencies.edges import END_TO_END, edges
+from tracebraid.linking.dependencies.edges import END_TO_END, edges, no_edges
 from tracebraid.linking.dependencies.issue_times import calls_by_correlation, last_before
 from tracebraid.model.call_names import CallAction, call_does
 from tracebraid.model.expressions import as_text
@@ -15,14 +17,16 @@ __all__ = ["recorded_syncs"]
 _STREAM, _CONTEXT, _EVENT = "Stream Sync", "Context Sync", "Event Sync"
 
 
-def recorded_syncs(timeline: Timeline, issued: pl.DataFrame) -> pl.DataFrame:
+def recorded_syncs(timeline: Timeline, issued_work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
     """From the end of the last work issued before a synchronisation to the end of the call that made it.
 
     A stream's synchronisation waits for the stream, a context's for every stream of the device, and an event's for
     what was issued on its stream before the call that recorded it. A query of an event does not wait: it
     orders what follows only where the work had ended by then.
     """
-    calls = calls_by_correlation(timeline)
+    if timeline.tables["syncs"].is_empty():
+        return no_edges()
+    calls, issued = calls_by_correlation(timeline), issued_work()
     syncs = (
         timeline.tables["syncs"]
         .select("event_id", as_text("kind"), "stream", "correlation", "device")

@@ -106,6 +106,8 @@ def _signs(timeline: Timeline, tree: pl.DataFrame, moments: Moments) -> pl.DataF
     host = events.join(tree.select("event_id", "op_event"), on="event_id")
     host = host.filter(pl.col("kind").is_not_null())
     with_ops = host.filter(pl.col("kind") == "op").get_column("lane").unique()
+    if with_ops.len() < 2:
+        return host.clear()
     host = host.filter(pl.col("lane").is_in(with_ops.implode()))
     enclosing = events.select(pl.col("event_id").alias("op_event"), pl.col("kind").alias("enclosing"))
     starts = host.with_columns(pl.lit(START).alias("moment"), (pl.col("kind") != "range").alias("busy"))

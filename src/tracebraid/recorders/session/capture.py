@@ -269,8 +269,12 @@ class Capture(ContextDecorator):
             "loops": self.loops,
         }
         data = manifest(self.settings, self._world, self._recording.progress.times, self.windows, ending)
+        may_replace = self.settings.overwrite or self._has_manifest
         try:
-            write_manifest(self.out_dir, data, self.settings.overwrite or self._has_manifest)
+            if not may_replace and not self._recording.progress.has_files:
+                # Files that are there by now are another process's, and so is the name of the manifest beside them.
+                refuse_existing(self._targets())
+            write_manifest(self.out_dir, data, may_replace)
             self._has_manifest = True
         except TracebraidError as error:
             self._warn(f"the manifest is lost: {error}")

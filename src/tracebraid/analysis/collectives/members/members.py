@@ -37,6 +37,8 @@ def members(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFram
 
 def _members(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     found = pl.concat([collective_events(linked), host_ranges(linked)]).filter("counts")
+    if found.is_empty():
+        return MEMBERS.empty()
     found = found.with_columns(_issued(linked, found), pl.col("ts_ns").alias("start_ns"))
     given = linked.timeline.collectives
     rows = rows_of_events(given.get_column("event_id"), found.get_column("source"))

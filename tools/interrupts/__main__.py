@@ -1,0 +1,104 @@
+"""`python -m tools.interrupts [--interrupts N] [--kills N] [--jobs N] [--seed N] [--record FILE]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from tools.interrupts.model import KILLS, Stroke, Trial
+from tools.interrupts.record import record, summary
+from tools.interrupts.subjects import SUBJECTS, lay_out_inputs, prepare_forks
+from tools.interrupts.trial import Place, import_needed, measured_s, run_trial
+
+_INTERRUPTS = tuple(stroke for stroke in Stroke if stroke not in KILLS)
+
+
+def main() -> int:
+    """Run the trials; 1 where one found a fault."""
+    options = _options()
+    if options.share is not None:
+        _run_share(options)
+        return 0
+    trials = [_trial(line) for path in options.results for line in path.open()] or list(_trials(options))
+    print(summary(trials))
+    if options.record is not None:
+        options.record.write_text(record(trials, " ".join(["python -m tools.interrupts", *sys.argv[1:]])))
+    return int(any(trial.faults for trial in trials))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.interrupts", description=__doc__)
+    parser.add_argument("--interrupts", type=int, default=1000, help="Trials with SIGINT.")
+    parser.add_argument("--kills", type=int, default=1000, help="Trials with the other signals.")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="Trials at a time.")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="Only commands whose names have this in them.")
+    parser.add_argument("--record", type=Path, help="Write the record here, in Markdown.")
+    parser.add_argument("--results", type=Path, nargs="*", default=[], help="Record these; lines of --share.")
+    parser.add_argument(
+        "--share", type=int, help="Run every JOBS-th trial from this one, and print each as JSON."
+    )
+    return parser.parse_args()
+
+
+def _trials(options: argparse.Namespace) -> Iterator[Trial]:
+    """The trials of all shares, each share in a process of its own."""
+    words = [sys.executable, "-m", "tools.interrupts", *sys.argv[1:], "--jobs", str(options.jobs)]
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(options.jobs)]
+        shares = [
+            subprocess.Popen([*words, "--share", str(share)], stdout=file) for share, file in enumerate(files)
+        ]
+        codes = [share.wait() for share in shares]
+        for file in files:
+            file.seek(0)
+            for line in file:
+                yield _trial(line)
+        if any(codes):
+            raise SystemExit(f"the trials ended with exit codes {codes}")
+
+
+def _trial(line: str) -> Trial:
+    return Trial(**json.loads(line))
+
+
+def _run_share(options: argparse.Namespace) -> None:
+    """Every `jobs`-th trial, each as a line of JSON."""
+    # A shell's background, and nohup, ignore some; a command would inherit that.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    subjects = [subject for subject in SUBJECTS if options.only in subject.name]
+    with tempfile.TemporaryDirectory(prefix="interrupts-") as name:
+        place = Place(Path(name))
+        lay_out_inputs(place.inputs)
+        prepare_forks()
+        takes_s: dict[str, float] = {}
+        for number in range(options.share, options.interrupts + options.kills, options.jobs):
+            rng = random.Random(f"{options.seed}:{number}")
+            subject = rng.choices(subjects, [subject.weight for subject in subjects])[0]
+            kinds = _INTERRUPTS if number < options.interrupts else KILLS
+            subject = replace(subject, strokes=tuple(kind for kind in subject.strokes if kind in kinds))
+            if subject.name not in takes_s:
+                if subject.is_forked:
+                    import_needed(place, subject)
+                takes_s[subject.name] = measured_s(place, subject)
+            trial = run_trial(place, subject, number, rng, takes_s[subject.name])
+            sys.stdout.write(json.dumps(asdict(trial)) + "\n")
+            sys.stdout.flush()
+            if trial.faults:
+                sys.stderr.write(json.dumps(asdict(trial)) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
