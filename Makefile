@@ -22,7 +22,6 @@ test: lint types docs chromium
 # Captured programs to which all kinds of things happen, for so many minutes; then the table of what was tried.
 stress: MINUTES ?= 10
 stress: $(VENV)/.installed-test
-	$(BIN)/tracebraid build-recorder
 	$(BIN)/python -m tools.stress --minutes $(MINUTES) --growth
 
 # The native recorder under ThreadSanitizer and AddressSanitizer; a short form is one of the tests.

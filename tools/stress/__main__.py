@@ -14,6 +14,7 @@ from tools.stress.model import CAPTURED, Capturing, Way
 from tools.stress.report import table_of
 from tools.stress.runner import Plan, stress
 from tools.stress.scenarios import names
+from tracebraid.recorders.native.library import build
 
 
 def main(words: list[str]) -> int:
@@ -49,6 +50,9 @@ def main(words: list[str]) -> int:
         given.full,
         given.keep is not None,
     )
+    if any(way.recorder == "native" for way in ways):
+        # Not within the time of a program.
+        build()
     with ExitStack() as stack:
         temporary = tempfile.TemporaryDirectory(prefix="stress-", ignore_cleanup_errors=True)
         folder = (given.keep or Path(stack.enter_context(temporary))).resolve()

@@ -16,7 +16,8 @@ READY = "ready"
 """The file that appears in the folder with the first window."""
 _REST_S = 0.03
 """After each step: several of these run beside the scenarios."""
-_WINDOWS = 1_000_000
+_WINDOWS = 20_000
+"""An hour of them. A capture looks at the start whether a file of any window is there."""
 
 
 def main(kind: str, recorder: str, folder: str) -> None:

@@ -67,7 +67,8 @@ class Growth:
             grown = self.grown_mb(name)
             told = "" if grown is None else f"{grown:+.1f}"
             lines.append(f"| {name} | {samples[-1][0]:.0f} | {first} | {samples[-1][1]:.0f} | {told} |")
-        return lines
+        missing = [kind for kind in _KINDS if kind not in self.samples]
+        return [*lines, *(f"| {kind} | no window in this time | | | |" for kind in missing)]
 
 
 _KINDS = ("capture native", "capture torch", "observers native", "observers torch")
