@@ -2,16 +2,17 @@
 # make test: set up with the test extras, and run lint, types, the build of the documents, and all tests.
 #            As root it first installs Chromium with apt-get where there is none; the tests in a browser skip without.
 # make interrupts: set up with the test extras, and interrupt and kill commands at random moments, 1,000 times each.
+# make stress MINUTES=10: capture programs to which all kinds of things happen (docs/stress.md).
 # make fuzz: set up with the test extras, and try mutants of small traces for MINUTES=30.
 # make docs: set up with the docs extra, and build the documentation site in site/.
 
 PYTHON ?= python3
+SECONDS ?= 60
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-MINUTES ?= 30
 
-.PHONY: demo test fuzz interrupts chromium lint lint-native format types docs clean
+.PHONY: demo test fuzz interrupts stress sanitize chromium lint lint-native format types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
@@ -19,7 +20,19 @@ demo: $(VENV)/.installed
 test: lint types docs chromium
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
+# Captured programs to which all kinds of things happen, for so many minutes; then the table of what was tried.
+stress: MINUTES ?= 10
+stress: $(VENV)/.installed-test
+	$(BIN)/tracebraid build-recorder
+	$(BIN)/python -m tools.stress --minutes $(MINUTES) --growth
+
+# The native recorder under ThreadSanitizer and AddressSanitizer; a short form is one of the tests.
+sanitize: $(VENV)/.installed-test
+	$(BIN)/python tools/sanitize_recorder.py $(SECONDS) thread
+	$(BIN)/python tools/sanitize_recorder.py $(SECONDS) address
+
 # docs/fuzzing.md says what to do with what fails.
+fuzz: MINUTES ?= 30
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --failures fuzz-failures --minimise
 

@@ -1,9 +1,10 @@
-"""Run the native recorder under a sanitizer: `tools/sanitize_recorder.py [SECONDS] [address]`.
+"""Run the native recorder under a sanitizer: `tools/sanitize_recorder.py [SECONDS] [thread|address]`.
 
 It is ThreadSanitizer, or AddressSanitizer if asked for, over two programs: the stress test in Python, and
 `identity_race.cpp`, which provokes the only read of another thread's data without a lock (`identity.cpp`). Needs g++
 with its libraries. The recorder is instrumented, in a debug build, and torch is not: races among the recorder's own
-accesses are found, and its own misuse of memory.
+accesses are found, and its own misuse of memory. Each program is one translation unit: most of the time goes into
+PyTorch's headers.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch.utils.cpp_extension import include_paths, library_paths
 
 from tracebraid.recorders.native import library
 from tracebraid.recorders.native.build import DEBUG_FLAGS, FLAGS, SOURCES
+from tracebraid.recorders.native.trust import note_built
 
 SCRIPTS = Path(__file__).parents[1] / "tests" / "integration" / "scripts"
 
@@ -34,10 +36,23 @@ OPTIONS = {
 
 def main(seconds: str = "60", kind: str = "thread") -> int:
     """0 where nothing was found and both programs succeeded; what was found is printed."""
-    if shutil.which("g++") is None:
-        raise SystemExit("there is no g++")
+    if problem := why_not(kind):
+        raise SystemExit(problem)
     with tempfile.TemporaryDirectory() as folder:
         return _race(Path(folder), seconds, kind) or _stress(folder, seconds, kind)
+
+
+def why_not(kind: str) -> str:
+    """Why nothing can run under a sanitizer here, or ""."""
+    if shutil.which("g++") is None:
+        return "there is no g++"
+    # The compiler gives the bare name back where it has no such library.
+    return "" if Path(_runtime(kind)).is_absolute() else f"g++ has no {RUNTIMES[kind]}"
+
+
+def _runtime(kind: str) -> str:
+    asked = ["g++", f"-print-file-name={RUNTIMES[kind]}"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _race(folder: Path, seconds: str, kind: str) -> int:
@@ -53,10 +68,9 @@ def _stress(folder: str, seconds: str, kind: str) -> int:
     path = library.library_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     _compile(path, kind, sorted(SOURCES.glob("*.cpp")), "-fPIC", "-shared")
-    runtime = subprocess.run(
-        ["g++", f"-print-file-name={RUNTIMES[kind]}"], capture_output=True, text=True, check=True
-    )
-    env = {**os.environ, **OPTIONS, "LD_PRELOAD": runtime.stdout.strip()}
+    # Without this note the library is not trusted, and another one is built in its place, without a sanitizer.
+    note_built(path)
+    env = {**os.environ, **OPTIONS, "LD_PRELOAD": _runtime(kind)}
     # A fork of a process with threads ends ThreadSanitizer, and may find AddressSanitizer's own locks taken.
     command = [sys.executable, str(SCRIPTS / "native_stress.py"), seconds, folder, "no-fork"]
     return subprocess.run(command, env=env, check=False).returncode
@@ -67,8 +81,9 @@ def _compile(target: Path, kind: str, sources: list[Path], *flags: str) -> None:
     libraries = [option for path in library_paths() for option in (f"-L{path}", f"-Wl,-rpath,{path}")]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     options = [*FLAGS, *DEBUG_FLAGS, "-Wall", "-Wextra", f"-fsanitize={kind}", abi, *flags, "-o", str(target)]
-    command = ["g++", *options, *search, *map(str, sources), *libraries, "-lc10", "-ltorch_cpu"]
-    subprocess.run(command, check=True)
+    unit = "".join(f'#include "{source}"\n' for source in sources)
+    command = ["g++", *options, *search, "-x", "c++", "-", *libraries, "-lc10", "-ltorch_cpu"]
+    subprocess.run(command, input=unit, text=True, check=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
@@ -17,6 +17,10 @@ from isal import igzip
 from tracebraid.errors import OutputError
 
 __all__ = [
+    "is_file",
+    "is_folder",
+    "is_same",
+    "is_there",
     "keep_broken",
     "make_folder",
     "new_file",
@@ -24,6 +28,7 @@ __all__ = [
     "parts_folder",
     "probe_folder",
     "refuse_existing",
+    "refuse_inputs",
     "refuse_target",
     "whole_file",
     "whole_folder",
@@ -35,6 +40,33 @@ _CHOOSE = "Choose another path"
 _TOKEN_BYTES = 4
 _COMPRESS_LEVEL = 2
 """igzip's level, of 0 (fastest) to 3 (smallest); 2 is its default."""
+
+
+def is_there(path: str | Path) -> bool:
+    """Whether something is at a path; where that cannot be asked, as of too long a name, opening it says why."""
+    return _known(Path(path).exists)
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether a folder is at a path; as `is_there`."""
+    return _known(Path(path).is_dir)
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether a regular file is at a path; as `is_there`."""
+    return _known(Path(path).is_file)
+
+
+def is_same(path: str | Path, other: str | Path) -> bool:
+    """Whether two paths are of the same file; of one that is not there, or cannot be seen, they are not."""
+    return _known(lambda: Path(path).samefile(other))
+
+
+def _known(ask: Callable[[], bool]) -> bool:
+    try:
+        return ask()
+    except (OSError, ValueError):
+        return False
 
 
 def make_folder(folder: Path) -> None:
@@ -55,8 +87,20 @@ def refuse_existing(paths: Iterable[Path]) -> None:
         OutputError: a file is there.
     """
     for path in paths:
-        if path.exists():
+        if is_there(path):
             raise _exists(path)
+
+
+def refuse_inputs(target: Path, inputs: Iterable[str | Path]) -> None:
+    """Refuse an output that is one of the files which are read, by whatever name: a link to it is one, too.
+
+    Raises:
+        OutputError: it is.
+    """
+    with writing(target):
+        for path in map(Path, inputs):
+            if is_same(target, path):
+                raise OutputError(str(target), "this is one of the traces to read", "Name another file")
 
 
 def refuse_target(target: Path) -> None:
@@ -66,9 +110,9 @@ def refuse_target(target: Path) -> None:
         OutputError: it is there, or its folder is not, or nothing can be written there.
     """
     if os.path.lexists(target):
-        what = "folder" if target.is_dir() else "file"
+        what = "folder" if is_folder(target) else "file"
         raise OutputError(str(target), f"this {what} is there already", "Name another, or delete it first")
-    if not target.parent.is_dir():
+    if not is_folder(target.parent):
         raise OutputError(str(target), "its folder is not there", "Create it, or name another path")
     with writing(target):
         probe_folder(target.parent)
@@ -108,7 +152,8 @@ def whole_file(target: Path) -> Iterator[Path]:
     part = part_beside(target)
     try:
         with writing(target):
-            yield part
+            with _named(part, target):
+                yield part
             _take_name(part, target, overwrite=False)
     finally:
         with contextlib.suppress(OSError):
@@ -126,7 +171,8 @@ def whole_folder(target: Path) -> Iterator[Path]:
     try:
         with writing(target):
             part.mkdir()
-            yield part
+            with _named(part, target):
+                yield part
             if os.path.lexists(target):
                 raise OutputError(str(target), "this is there already", "Name another, or delete it first")
             part.rename(target)
@@ -154,7 +200,12 @@ def part_beside(target: Path, label: str = "whole") -> Path:
     """A path for a temporary file that is renamed to the target: hidden, in the same folder, another each time.
 
     Nobody can know it before and put a link there.
+
+    Raises:
+        OutputError: the target has no name, as `.` has none.
     """
+    if not target.name:
+        raise OutputError(str(target), "this folder is there already", "Name a new file or folder")
     return target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(_TOKEN_BYTES)}.{label}.part")
 
 
@@ -217,6 +268,22 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         advice = "Free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else _CHOOSE
         raise OutputError(str(path), f"it cannot be written ({error.strerror or error})", advice) from None
+
+
+@contextmanager
+def _named(part: Path, target: Path) -> Iterator[None]:
+    """Name in errors the target, and not the temporary file or folder, which is gone by then.
+
+    Raises:
+        OutputError: instead of one about the part.
+    """
+    try:
+        yield
+    except OutputError as error:
+        path = Path(error.path)
+        if path != part and part not in path.parents:
+            raise
+        raise OutputError(str(target / path.relative_to(part)), error.problem, error.advice) from None
 
 
 def _write_chunks(file: BinaryIO, chunks: Iterable[bytes | memoryview], compress: bool) -> int:

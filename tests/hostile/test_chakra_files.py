@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import tracebraid
+from tests.chakra_ranks import compute, rank_of
 from tests.property.test_chakra_wire import framed
 from tests.unit.chakra.wire.test_round_trip import RANK
 from tracebraid import Feeder, read_chakra
@@ -144,3 +146,23 @@ def test_a_node_of_many_small_fields_takes_time_in_proportion(tmp_path: Path) ->
     assert len(found.data_deps) == 300_000
     assert found.nodes["comm_size"].to_list() == [1]
     assert found.nodes["attributes"].to_list()[0].count("1") == 49_999
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[" * 100_000 + "]" * 100_000, "9" * 5000, "null"])
+def test_files_of_the_simulator_that_are_none_are_refused(tmp_path: Path, text: str) -> None:
+    written(tmp_path, framed([METADATA, NODE]))
+    other = tmp_path / "odd.json"
+    other.write_text(text)
+    for asked in ({"comm_group": other}, {"hardware": tracebraid.ChakraHardware(settings=other)}):
+        with pytest.raises(InputError) as caught:
+            tracebraid.run_chakra(tmp_path, **asked)
+        assert caught.value.path == str(other)
+
+
+def test_a_node_without_any_field_is_written_and_read(tmp_path: Path) -> None:
+    """Readers end at an empty message: it is written with its id, 0."""
+    rank = rank_of(0, [{"node_id": 0, "type": "INVALID_NODE", "name": "", "duration_micros": 0}, compute(1)])
+    path = tmp_path / "a.0.et"
+    tracebraid.write_chakra(path, rank)
+    found = read_chakra(path)
+    assert (found.nodes["node_id"].to_list(), found.findings) == ([0, 1], ())

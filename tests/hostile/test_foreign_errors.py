@@ -18,8 +18,8 @@ import pytest
 import tracebraid
 import tracebraid.importers.execution_trace.arrow as arrow_module
 from tests.builders import et_text, kineto_text, node, op, process_node, thread_node, write
+from tests.et_archives import archive, arrow, members
 from tests.hostile.reading import refused
-from tests.unit.importers.execution_trace.test_arrow import archive, arrow, members
 from tracebraid.errors import InputError, NotATraceError
 from tracebraid.filesystem.reading import reading
 from tracebraid.importers.execution_trace.arrow_trial import survives_decoding

@@ -1,4 +1,4 @@
-"""2,000 mutants of all formats: none fails. `make fuzz` tries more."""
+"""2,000 mutants of all formats of which one takes some milliseconds: none fails. `make fuzz` tries all, and more."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tools.fuzz.formats import FORMATS
+from tools.fuzz.formats import QUICK
 from tools.fuzz.mutants import seeds_over
 from tools.fuzz.watching import Limits, Watched, write_samples
 from tools.fuzz.worker import Task
@@ -18,7 +18,7 @@ BLOCKS = 8
 @pytest.fixture(scope="session")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     folder = tmp_path_factory.mktemp("fuzz")
-    write_samples(folder, FORMATS)
+    write_samples(folder, QUICK)
     with Watched(folder / "worker", Limits()) as watched:
         yield watched
 
@@ -29,7 +29,7 @@ def test_no_mutant_fails(worker: Watched, block: int) -> None:
     failed = [
         f"python -m tools.fuzz --replay {seed}: {asked.failure.kind.value} in {asked.call} at {asked.failure.place}: "
         f"{asked.failure.message}"
-        for seed in seeds_over(FORMATS, block * size, (block + 1) * size)
+        for seed in seeds_over(QUICK, block * size, (block + 1) * size)
         for asked in worker.ask(Task(seed))
         if asked.failure is not None
     ]

@@ -30,7 +30,7 @@ from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.finding import Finding, Loss
 from tracebraid.model.finding_code import FindingCode
 
-SEEDS = range(25)
+SEEDS = range(8)
 X = tensor(10, 100, [4])
 
 EVENTS: list[Json] = [
@@ -154,7 +154,7 @@ def test_no_more_is_lost_than_is_said(
         assert said.at_most is None or lost <= said.at_most, (seed, lost, after.findings)
         if mutate is not swapped:
             assert said.at_least <= max(lost, 0), (seed, lost, after.findings)
-    assert damaged >= 5
+    assert damaged >= 2
 
 
 def test_a_name_does_not_run_on_into_the_next_event(tmp_path: Path) -> None:
@@ -169,6 +169,24 @@ def test_a_name_does_not_run_on_into_the_next_event(tmp_path: Path) -> None:
     assert losses[FindingCode.EVENT_UNREADABLE] == Loss(
         1, None, len('{"ph": "X", "cat": "cpu_op", "name": "A",')
     )
+
+
+def test_a_name_that_may_end_in_another_event_hides_no_loss(tmp_path: Path) -> None:
+    """A name with quotes looks the same as a name and the end of a later event's, with all between them missing."""
+    text = json.dumps({"traceEvents": [op(f"op {ts}", ts, 1, x=1) for ts in range(20)]})
+    path = tmp_path / "t.json"
+    path.write_text(text[: text.index('op 5", "pid"') + 7] + text[text.index('op 15"') + 2 :])
+    found = read_timeline(path)
+    assert found.events.height == 10
+    assert [one.loss for one in found.findings if one.code is FindingCode.EVENT_MENDED] == [Loss()]
+
+
+@pytest.mark.parametrize("odd", ["[1]", "5", '"x"'])
+def test_metadata_that_names_nothing_is_kept_as_it_is(tmp_path: Path, odd: str) -> None:
+    path = tmp_path / "t.json"
+    meta = f'{{"ph": "M", "name": "process_name", "pid": 1, "args": {odd}}}'
+    path.write_text(f'{{"traceEvents": [{meta}, {json.dumps(op("a", 1, 1))}]}}')
+    assert read_timeline(path).tables["other_events"].get_column("json").to_list() == [meta]
 
 
 def test_a_zeroed_block_is_no_name(tmp_path: Path) -> None:

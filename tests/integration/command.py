@@ -42,7 +42,7 @@ class Done(NamedTuple):
 
 def run(*arguments: object, stdin: bytes = b"", **env: str) -> Done:
     """Run the command in this process, as `python -m tracebraid` would in one of its own; no terminal anywhere."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
+    out, err, code = printed(), printed(), 0
     with (
         mock.patch.object(sys, "argv", ["tracebraid", *map(str, arguments)]),
         mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))),
@@ -56,7 +56,14 @@ def run(*arguments: object, stdin: bytes = b"", **env: str) -> Done:
             main.run()
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    return Done(code, out.getvalue(), err.getvalue())
+    out.flush()
+    err.flush()
+    return Done(code, *(stream.buffer.getvalue().decode(errors="replace") for stream in (out, err)))
+
+
+def printed() -> io.TextIOWrapper[io.BytesIO]:
+    """A stream like standard output, that goes nowhere."""
+    return io.TextIOWrapper(io.BytesIO(), "utf-8")
 
 
 def run_process(*arguments: object, stdin: bytes = b"") -> Done:

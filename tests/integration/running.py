@@ -44,9 +44,9 @@ def started(*command: object, **env: str) -> Iterator[subprocess.Popen[bytes]]:
                 pipe.close()
 
 
-def ended(process: subprocess.Popen[bytes], stdin: bytes = b"") -> Done:
+def ended(process: subprocess.Popen[bytes], stdin: bytes = b"", limit_s: float = _LIMIT_S) -> Done:
     """How a command ends; it must do so in time."""
-    out, err = process.communicate(stdin, timeout=_LIMIT_S)
+    out, err = process.communicate(stdin, timeout=limit_s)
     return Done(process.returncode, out.decode(), err.decode())
 
 

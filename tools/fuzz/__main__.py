@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tools.fuzz.formats import FORMATS
+from tools.fuzz.formats import FORMATS, TURNS
 from tools.fuzz.found import write_found
 from tools.fuzz.mutants import seeds_over
 from tools.fuzz.progress import Progress
@@ -25,11 +25,11 @@ def main() -> int:
     if options.replay is not None:
         return replay(options.replay, options.keep)
     begin, end = options.seeds if options.seeds else (0, None)
-    formats = options.formats.split(",") if options.formats else list(FORMATS)
-    plan = Plan(seeds_over(formats, begin, end), options.minutes, options.processes)
+    turns = options.formats.split(",") if options.formats else TURNS
+    plan = Plan(seeds_over(turns, begin, end), options.minutes, options.processes)
     with tempfile.TemporaryDirectory(prefix="tracebraid-fuzz-") as name:
         folder = Path(name).resolve()
-        write_samples(folder, formats)
+        write_samples(folder, sorted(set(turns)))
         run = try_seeds(plan, folder, Progress())
         print(summary(run))
         if options.failures is not None and run.tally.found:
@@ -42,7 +42,12 @@ def main() -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--seeds", type=_numbers, metavar="0-100000", help="divided evenly over the formats")
+    what.add_argument(
+        "--seeds",
+        type=_numbers,
+        metavar="0-100000",
+        help="divided over the formats, fewer for those that are slow",
+    )
     what.add_argument("--minutes", type=float, help="seeds from 0 on, for so long")
     what.add_argument(
         "--replay", metavar="FORMAT:NUMBER", help="one mutant, in this process, with tracebacks"

@@ -51,10 +51,12 @@ class Call:
         name: what it is called in reports: `analyze breakdown`, `tracebraid.info`.
         ask: calls it on the folder of a mutant; random numbers choose its arguments. It writes below `folder/out` only.
             It returns nothing: what it finds wrong with an answer, it raises as `FailureError`.
+        names_others: whether it names inputs beside the mutant's, which errors may be about then.
     """
 
     name: str
     ask: Callable[[Path, random.Random], object]
+    names_others: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,18 @@ _MUTATIONS = (1, 1, 1, 2, 3)
 """How many changes a mutant has; one of these numbers is drawn."""
 
 
-def seeds_over(formats: Sequence[str], begin: int = 0, end: int | None = None) -> Iterator[Seed]:
-    """Seeds divided evenly over formats, which take turns.
+def seeds_over(turns: Sequence[str], begin: int = 0, end: int | None = None) -> Iterator[Seed]:
+    """Seeds divided over formats, which take turns.
 
     Args:
-        formats: their names.
+        turns: names of formats, in the order of their turns; one that stands there twice has twice as many seeds.
         begin: the first of the numbers that are divided.
         end: behind the last; None: there is no last.
     """
+    places = [(name, turns[:place].count(name), turns.count(name)) for place, name in enumerate(turns)]
     for number in count(begin) if end is None else range(begin, end):
-        yield Seed(formats[number % len(formats)], number // len(formats))
+        name, nth, times = places[number % len(turns)]
+        yield Seed(name, number // len(turns) * times + nth)
 
 
 def mutant_of(seed: Seed, samples: Mapping[str, Sequence[Sample]]) -> Mutant:

@@ -44,8 +44,8 @@ def summary(run: Run) -> str:
     asked = sum(call.outcomes.total() for call in tally.calls.values())
     rate = mutants / max(run.took_s, 1e-9)
     sections = [
-        f"{mutants:,} mutants and {asked:,} calls in {run.took_s / 60:,.1f} minutes ({rate:,.1f} mutants a second): "
-        f"{tally.failures:,} failures in {len(tally.found):,} places.",
+        f"{mutants:,} mutants and {asked:,} calls in {run.took_s / 60:,.1f} minutes, {rate:,.1f} mutants a second; "
+        f"{run.cpu_s:,.0f} s of processor time. {tally.failures:,} failures in {len(tally.found):,} places.",
         *_section("Failures", _failures(tally)),
         *_section("Mutants", _mutants(tally)),
         *_section("Calls", _calls(tally)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 import time
 from collections.abc import Iterator
@@ -42,11 +43,13 @@ class Run:
     Args:
         tally: of its calls.
         took_s: wall time in seconds.
+        cpu_s: processor time of all workers, in seconds.
         growths: of the workers that lived long enough to say.
     """
 
     tally: Tally
     took_s: float
+    cpu_s: float
     growths: list[Growth]
 
 
@@ -58,7 +61,7 @@ def try_seeds(plan: Plan, folder: Path, progress: Progress | None = None) -> Run
         folder: holds the samples already, and gets a folder for each worker.
         progress: is told of each mutant.
     """
-    tally, stop, began = Tally(), threading.Event(), time.monotonic()
+    tally, stop, began, cpu_began_s = Tally(), threading.Event(), time.monotonic(), _cpu_s()
     until = began + 60 * plan.minutes if plan.minutes is not None else None
     lock = threading.Lock()
 
@@ -82,4 +85,10 @@ def try_seeds(plan: Plan, folder: Path, progress: Progress | None = None) -> Run
             growths = [growth for one in working for growth in one.result()]
         finally:
             stop.set()
-    return Run(tally, time.monotonic() - began, growths)
+    return Run(tally, time.monotonic() - began, _cpu_s() - cpu_began_s, growths)
+
+
+def _cpu_s() -> float:
+    """The processor time of the children that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

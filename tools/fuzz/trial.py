@@ -48,7 +48,7 @@ def try_call(mutant: Mutant, call: Call, folder: Path) -> Asked:
         call.ask(folder, random.Random(f"{call.name} {mutant.seed}"))
     except TracebraidError as error:
         outcome, message = Outcome.REFUSED, str(error)
-        if isinstance(error, InputError) and not Path(error.path).is_relative_to(folder):
+        if not (call.names_others or _is_located(error, folder)):
             failure = _failure(FailureKind.UNLOCATED_ERROR, call, error)
     except FailureError as error:
         failure = Failure(error.kind, call.name, str(error), "", traceback.format_exc())
@@ -58,6 +58,11 @@ def try_call(mutant: Mutant, call: Call, folder: Path) -> Asked:
         failure = _failure(FailureKind.FOREIGN_EXCEPTION, call, error)
     took_s = time.monotonic() - began
     return Asked(call.name, took_s, Outcome.FAILED if failure else outcome, message, failure)
+
+
+def _is_located(error: TracebraidError, folder: Path) -> bool:
+    """Whether an error about an input names one of the mutant's."""
+    return not isinstance(error, InputError) or Path(error.path).is_relative_to(folder)
 
 
 def _failure(kind: FailureKind, call: Call, error: BaseException) -> Failure:

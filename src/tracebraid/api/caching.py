@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from tracebraid.errors import ArgumentError, InputError, OutputError
+from tracebraid.files import is_folder
 from tracebraid.filesystem.archives.archive_files import ArchiveFiles
 from tracebraid.filesystem.choose import archive_of, in_archive, with_files
 from tracebraid.filesystem.paths import is_url, text_of
@@ -215,7 +216,7 @@ def _folders(path: str) -> list[Path]:
     if is_url(lies_in):
         return [_of_user(home, lies_in)]
     folder = Path(lies_in).absolute()
-    beside = folder if folder.is_dir() else folder.parent
+    beside = folder if is_folder(folder) else folder.parent
     return [beside / _FOLDER, _of_user(home, str(beside.resolve()))]
 
 

@@ -40,6 +40,7 @@ from tracebraid.store.layout import CAPTURE
 from tracebraid.store.manifest import CaptureFacts
 from tracebraid.store.opening import read_manifest
 from tracebraid.store.sealed_json import read_sealed
+from tracebraid.store.soundness import check_capture
 from tracebraid.store.verifying import damage
 from tracebraid.validation.advice import diagnose, diagnosis_of
 from tracebraid.validation.clocks import clock_findings
@@ -189,7 +190,7 @@ def _check_store(store: Path, only_rank: int | None, run: _Run) -> Check:
     if not (store / CAPTURE).exists():
         ranks, findings = _checked_alone(job.path, run.load(job.files[0], run.progress))
         return Check(job.path, ranks, diagnose([*findings, *damaged]))
-    capture, _ = read_sealed(store / CAPTURE, CaptureFacts)
+    capture, _ = read_sealed(store / CAPTURE, CaptureFacts, check_capture)
     window = _Window(capture.window, capture.folder)
     found = _Found(job.files, (*job.findings, *findings_of(capture.leftovers)))
     _check_window(window, found, only_rank, run)

@@ -82,7 +82,7 @@ def read_comm_groups(path: str) -> Mapping[str, Sequence[int]]:
     file = file_system_of(path).open(path)
     try:
         return msgspec.json.decode(file.read(0, file.size_bytes), type=_GROUPS)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         problem = f"this is no comm-group file: {error}"
         raise InputError(shown(path), problem, 'Name a file such as {"1": [0, 1], "2": [2, 3]}') from None
 

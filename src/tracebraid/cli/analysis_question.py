@@ -13,6 +13,7 @@ import typer
 
 from tracebraid import api
 from tracebraid.errors import ArgumentError
+from tracebraid.files import is_there
 from tracebraid.model.category import Role
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
@@ -183,12 +184,12 @@ def _analysis(name: str, path: str | None) -> Analysis | JobAnalysis:
     if wanted in by_name:
         return by_name[wanted]
     second = "" if path is None else Path(path).name.replace("-", "_")
-    if second in by_name and not (path and Path(path).exists()):
+    if second in by_name and not (path and is_there(path)):
         raise typer.BadParameter(f"the NAME comes first: tracebraid analyze {second} {name}")
     near = get_close_matches(wanted.lower(), by_name, 3, _LIKENESS)
     near += [known for known in by_name if wanted.lower() in known and known not in near] if wanted else []
     if near:
         raise typer.BadParameter(f"there is no analysis {name!r}; did you mean {' or '.join(near)}?")
-    if path is None and Path(name).exists():
+    if path is None and is_there(name):
         raise typer.BadParameter(f"give the NAME of an analysis, too: tracebraid analyze NAME {name}")
     raise typer.BadParameter(f"there is no analysis {name!r}; tracebraid analyze --list names them")

@@ -95,7 +95,7 @@ def _report(outcome: CaptureOutcome, check: bool) -> None:
         note(f"tracebraid: the traces are in {out}")
         return
     for diagnosis in checked.diagnoses:
-        note(diagnosis_text(diagnosis))
+        note(*diagnosis_text(diagnosis).split("\n"))
     note(f"tracebraid: {verdict(checked)}")
     if checked.links:
         note(f"tracebraid: `tracebraid summary {out}` says where the time goes")

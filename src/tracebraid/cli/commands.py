@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -69,8 +70,24 @@ CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
 
 _CHAKRA_HELP = """Work on Chakra's .et files: read, check, show, simulate, generate and convert them."""
 
+_UsageError: Any = typer.BadParameter.__mro__[1]
+"""What all wrong usage is, to whichever library Typer has it from."""
+
 _GROUPS = {"chakra": (CHAKRA_COMMANDS, _CHAKRA_HELP)}
 """Commands that have commands of their own, in a package of their name."""
+
+
+@contextmanager
+def _printable_usage() -> Iterator[None]:
+    """Messages about wrong usage, which repeat what was typed, without what steers a terminal."""
+    try:
+        yield
+    except _UsageError as error:
+        # Most commands end well, and need not wait for the module.
+        from tracebraid.model.printable import printable_lines
+
+        error.message = printable_lines(error.message)
+        raise
 
 
 class LazyGroup(TyperGroup):
@@ -83,6 +100,16 @@ class LazyGroup(TyperGroup):
         super().__init__(*args, **kwargs)
         for name in self.own:
             self.add_command(TyperCommand(name, help=docstring_of(name, self.package)))
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """See Typer's."""
+        with _printable_usage():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """See Typer's."""
+        with _printable_usage():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands, each with the first sentences of its docstring, uncut."""

@@ -16,6 +16,7 @@ from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks_silently
 from tracebraid.errors import CoverageError, InputError, OutputError
+from tracebraid.files import refuse_inputs
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
@@ -204,8 +205,8 @@ def _ranks(pairs: Pairs, update: api.Progress, findings: list[Finding]) -> Itera
     """What is to be kept of each rank, one after the other."""
     paths, out = pairs.paths, pairs.out
     if len(paths) == 2:
-        if out is not None and out.exists() and any(_is_same(out, path) for path in paths):
-            raise OutputError(str(out), "this is one of the traces to read", "Write the ET+ to another file")
+        if out is not None:
+            refuse_inputs(out, paths)
         timeline = api.read_timeline(paths[1], progress=update)
         yield _link_rank(api.link(paths[0], timeline, matching=pairs.matching), out, pairs.write)
         return
@@ -227,10 +228,6 @@ def _ranks(pairs: Pairs, update: api.Progress, findings: list[Finding]) -> Itera
         lambda share: update(0.5 + share / 2),
         findings,
     )
-
-
-def _is_same(out: Path, path: str) -> bool:
-    return Path(path).exists() and out.samefile(path)
 
 
 def link_into(linked: LinkedTrace, folder: Path | None) -> LinkedRank:

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 
-from tracebraid.errors import TracebraidError
+from tracebraid.errors import EngineError, TracebraidError
 from tracebraid.version import __version__
 
 __all__ = ["run"]
@@ -68,7 +68,8 @@ def _run() -> None:
     except TracebraidError as error:
         from tracebraid.cli.output import say_error
 
-        say_error(str(error))
+        # What failed in a worker says where: it has the lines of a traceback.
+        say_error(*(str(error).split("\n") if isinstance(error, EngineError) else [str(error)]))
         sys.exit(1)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -17,11 +17,10 @@ from rich.text import Text
 
 from tracebraid.api.checking import faults, is_note
 from tracebraid.model.finding import Finding
-from tracebraid.model.printable import printable_json
+from tracebraid.model.printable import encodable, printable, printable_json
 from tracebraid.model.rank_files import RanksDone
 from tracebraid.reports.bars import ascii_form, can_show
 from tracebraid.reports.findings import alike, line_of_alike
-from tracebraid.reports.text import printable
 
 __all__ = [
     "OfAll",
@@ -105,15 +104,15 @@ def json_bytes(data: Any) -> bytes:
 def _as_text(data: Any) -> Any:
     """The data, with undecodable bytes of paths escaped."""
     if isinstance(data, str):
-        return data if data.isascii() else data.encode("utf-8", "backslashreplace").decode()
+        return encodable(data)
     if isinstance(data, dict):
         return {key: _as_text(value) for key, value in data.items()}
     return [_as_text(item) for item in data] if isinstance(data, list | tuple) else data
 
 
-def say_error(text: str) -> None:
-    """Print an error."""
-    note(f"error: {text}")
+def say_error(text: str, *details: str) -> None:
+    """Print an error, and below it the lines of its details."""
+    note(f"error: {text}", *details)
 
 
 def say_findings(findings: Iterable[Finding]) -> None:
@@ -122,10 +121,10 @@ def say_findings(findings: Iterable[Finding]) -> None:
         note(f"{'note' if is_note(same[0]) else 'warning'}: {line_of_alike(same)}")
 
 
-def note(text: str) -> None:
-    """Print something that is no result, on standard error."""
+def note(*lines: str) -> None:
+    """Print something that is no result, on standard error; a line remains one, whatever a path or name holds."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    console.print("\n".join(map(printable, text.split("\n"))))
+    console.print("\n".join(map(printable, lines)))
 
 
 class OfAll:

@@ -13,7 +13,7 @@ from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import json_bytes, note, output_width, progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, asked_ranks
 from tracebraid.errors import ArgumentError
-from tracebraid.files import refuse_target, write_whole
+from tracebraid.files import is_folder, refuse_target, write_whole
 from tracebraid.model.report.parts import Report
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.renderers.as_data import report_data
@@ -72,7 +72,7 @@ def report_target(out: Path | None, json: bool, text: bool, rows: int = DEFAULT_
     if text and out is not None:
         raise typer.BadParameter("--text prints on the terminal: leave out -o, or --text")
     if out is not None:
-        if out.is_dir():
+        if is_folder(out):
             refuse_target(out)
         ends = out.name.lower()
         is_json, is_page = ends.endswith((".json", ".json.gz")), ends.endswith((".html", ".htm"))

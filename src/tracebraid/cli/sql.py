@@ -14,6 +14,7 @@ from tracebraid.cli.output import output_width, progress, say, say_findings, say
 from tracebraid.cli.ranks import UNREADABLE
 from tracebraid.cli.table_output import Format, Target, target_of, write_table
 from tracebraid.errors import ArgumentError
+from tracebraid.files import is_folder
 from tracebraid.model.finding import Finding
 from tracebraid.reports.query_table import columns_table, names_table, query_parts
 
@@ -70,7 +71,7 @@ def sql(
         raise typer.BadParameter("--top is about tables for people; files get all rows: leave it out")
     folders = tuple(allow_files or ())
     for folder in folders:
-        if not folder.is_dir():
+        if not is_folder(folder):
             raise typer.BadParameter(f"--allow-files {folder}: this is no folder")
     target.refuse_existing()
     job = job_options.open(path)

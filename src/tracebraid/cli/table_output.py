@@ -15,7 +15,7 @@ import typer
 
 from tracebraid.cli.output import json_bytes, say_json
 from tracebraid.errors import OutputError
-from tracebraid.files import write_whole
+from tracebraid.files import is_file, is_folder, write_whole
 from tracebraid.model.spreadsheet import guarded
 from tracebraid.reports.machine import rows_json
 
@@ -50,11 +50,11 @@ class Target:
         """
         if self.out is None:
             return
-        if self.out.is_dir():
+        if is_folder(self.out):
             raise OutputError(str(self.out), "this is a folder", "Name a new file in it")
-        if self.out.is_file():
+        if is_file(self.out):
             raise OutputError(str(self.out), "this file is there already", "Name another, or delete it first")
-        if not self.out.parent.is_dir():
+        if not is_folder(self.out.parent):
             raise OutputError(str(self.out), "its folder is not there", "Create it, or name another file")
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from tracebraid.errors import ArgumentError, OutputError
-from tracebraid.files import write_whole
+from tracebraid.errors import ArgumentError
+from tracebraid.files import refuse_inputs, write_whole
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -94,10 +93,7 @@ def refuse_input(linked: LinkedTrace, path: str | Path) -> None:
     Raises:
         OutputError: it is.
     """
-    inputs = [linked.timeline.path, *([] if linked.et is None else [linked.et.path])]
-    for name in inputs:
-        if os.path.lexists(path) and Path(name).exists() and Path(path).samefile(name):
-            raise OutputError(str(path), "this is the trace that is read", "Name another file")
+    refuse_inputs(Path(path), [linked.timeline.path, *([] if linked.et is None else [linked.et.path])])
 
 
 def as_json(value: object) -> str:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from tracebraid.model.printable import encodable
+
 __all__ = [
     "KnownPath",
     "is_url",
@@ -93,8 +95,8 @@ def _kept(path: str, other: str) -> str:
 
 
 def resolved_name(path: str) -> str:
-    """The name of a folder or file, also where the path is relative, such as `.`."""
-    return name_of(path) if is_url(path) else Path(path).resolve().name
+    """The name of a folder or file for people, also where the path is relative, such as `.`."""
+    return encodable(name_of(path) if is_url(path) else Path(path).resolve().name)
 
 
 def within(folder: str, path: str) -> str:

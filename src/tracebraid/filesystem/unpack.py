@@ -9,15 +9,20 @@ from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.issue import Issue
 
-__all__ = ["unpack"]
+__all__ = ["RATIO_AT_MOST", "unpack", "unpacked_at_most_bytes"]
 
 _STEP_BYTES = 16
 """A damaged stream is decompressed in steps of so many packed bytes: at most one step's output is lost."""
 _UNPACKED_UNCHECKED_BYTES = 1 << 28
 """Up to this size a stream may unpack to any multiple of its packed bytes."""
-_RATIO_AT_MOST = 500
+RATIO_AT_MOST = 500
 """Beyond, to so many times its packed bytes: traces reach 40 with zstd, and what is made to fill memory 1,000."""
 _CODE = FindingCode.COMPRESSION_DAMAGED
+
+
+def unpacked_at_most_bytes(packed_bytes: int) -> int:
+    """How many bytes may come out of so many compressed ones: more is made to fill memory."""
+    return max(_UNPACKED_UNCHECKED_BYTES, RATIO_AT_MOST * packed_bytes)
 
 
 def unpack(
@@ -56,9 +61,9 @@ def unpack(
             done += len(unpacked)
             if unpacked:
                 yield unpacked
-        if done > max(_UNPACKED_UNCHECKED_BYTES, _RATIO_AT_MOST * taken):
+        if done > unpacked_at_most_bytes(taken):
             case = FindingCase.STREAM_EXPANDS
-            damage.append(Issue.of(_CODE, done, Loss(), case=case, compression=name, ratio=_RATIO_AT_MOST))
+            damage.append(Issue.of(_CODE, done, Loss(), case=case, compression=name, ratio=RATIO_AT_MOST))
             return
     if not frame.eof:
         damage.append(Issue.of(_CODE, done, Loss(), compression=name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["printable", "printable_json"]
+__all__ = ["encodable", "printable", "printable_json", "printable_lines"]
 
 _MAY_STEER = re.compile(r"[^\x00-\x7e]")
 
@@ -15,6 +15,16 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if not unicodedata.category(c).startswith("C") else repr(c)[1:-1] for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same of a text of several lines, whose ends stay."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def encodable(text: str) -> str:
+    """The text as UTF-8 can say it: the name of a file may hold bytes that it cannot, which are written out."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def printable_json(document: bytes) -> bytes:

@@ -127,9 +127,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.PARENT_NEVER_WRITTEN: (
         "operators that were open at the stop, or raised, were never written; what ran inside hangs higher"
     ),
-    _CODE.PARENT_CYCLE: (
-        "nodes are their own ancestors; the parent of one node of each such cycle was taken away"
-    ),
+    _CODE.PARENT_CYCLE: "nodes are their own ancestors; one node of each such cycle lost its parent",
     _CODE.PARENTS_DIFFER: (
         "of {linked:,} linked nodes, these have another parent than the op that called them; times follow the latter"
     ),
@@ -298,9 +296,7 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     _CASE.SESSION_START_UNKNOWN: (
         "it does not tell when the session started: times are relative to that, not on the unix clock"
     ),
-    _CASE.BEHIND_ALL_TIMES: (
-        "{count:,} times with baseTimeNanoseconds are beyond the year 2116; they are taken as they stand"
-    ),
+    _CASE.BEHIND_ALL_TIMES: "{times} times with baseTimeNanoseconds are beyond 2116 and taken as they stand",
     _CASE.NO_OBJECT: "it is no manifest",
     _CASE.RANK_LEFT_OUT: "rank {rank} is left out: {problem}",
     _CASE.EXECUTION_TRACE_LEFT_OUT: "the Execution Trace of rank {rank} is left out: {problem}",

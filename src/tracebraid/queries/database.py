@@ -79,9 +79,14 @@ class Database:
         self._connection, self._limits = connection, limits
 
     def define(self, statements: Iterable[str]) -> None:
-        """Define views and macros, and lock the settings."""
+        """Define views and macros, and lock the settings.
+
+        Raises:
+            QueryError: a file that a view reads is none that can be read.
+        """
         for statement in statements:
-            self._connection.execute(statement)
+            with self._errors(statement):
+                self._connection.execute(statement)
         self._connection.execute("SET lock_configuration = true")
 
     def tree(self, query: str) -> Any:

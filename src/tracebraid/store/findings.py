@@ -62,17 +62,24 @@ def findings_of(stored: Iterable[StoredFinding]) -> tuple[Finding, ...]:
     Raises:
         ValueError: there is no such code.
     """
-    return tuple(
-        Finding(
-            FindingCode(finding.code),
-            finding.path,
-            finding.where,
-            finding.count,
-            None if finding.loss is None else Loss(*finding.loss),
-            {name: from_builtin(value) for name, value in finding.details.items()},
-        )
-        for finding in stored
+    return tuple(map(_finding, stored))
+
+
+def _finding(stored: StoredFinding) -> Finding:
+    """A finding whose sentence can be said."""
+    found = Finding(
+        FindingCode(stored.code),
+        stored.path,
+        stored.where,
+        stored.count,
+        None if stored.loss is None else Loss(*stored.loss),
+        {name: from_builtin(value) for name, value in stored.details.items()},
     )
+    try:
+        str(found)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{stored.code} has other details ({error!r})") from None
+    return found
 
 
 def to_builtin(value: object) -> object:
@@ -104,15 +111,24 @@ def from_builtin(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     kind, content = value.get(_KIND), value.get(_VALUE)
-    if kind == "tuple":
-        return tuple(from_builtin(item) for item in content or ())
-    if kind == "dict":
-        return {from_builtin(key): from_builtin(item) for key, item in content or ()}
-    if kind == ChosenIterations.__name__ and isinstance(content, dict):
-        return ChosenIterations(**{name: from_builtin(item) for name, item in content.items()})
-    if kind in _CODES:
-        return _CODES[kind](content)
+    try:
+        if kind == "tuple":
+            return tuple(from_builtin(item) for item in content or ())
+        if kind == "dict":
+            return {from_builtin(key): from_builtin(item) for key, item in content or ()}
+        if kind == ChosenIterations.__name__ and isinstance(content, dict):
+            return _said(ChosenIterations(**{name: from_builtin(item) for name, item in content.items()}))
+        if kind in _CODES:
+            return _CODES[kind](content)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"a {kind} has another content ({error!r})") from None
     raise ValueError(f"there is no kind {kind!r}")
+
+
+def _said(choice: ChosenIterations) -> ChosenIterations:
+    """The same, which can be said."""
+    str(choice)
+    return choice
 
 
 def stored_error(error: TracebraidError) -> StoredError:

@@ -9,6 +9,7 @@ from tracebraid.errors import InputError
 from tracebraid.store.layout import MANIFEST, RANKS
 from tracebraid.store.manifest import Manifest
 from tracebraid.store.sealed_json import read_sealed
+from tracebraid.store.soundness import check_manifest
 
 __all__ = ["packed_ranks", "read_manifest"]
 
@@ -25,7 +26,7 @@ def read_manifest(store: Path) -> Manifest:
     if not path.exists():
         advice = "Pack it again: tracebraid pack PATH -o STORE"
         raise InputError(str(store), f"this is no store: it has no {MANIFEST}", advice)
-    return read_sealed(path, Manifest)[0]
+    return read_sealed(path, Manifest, check_manifest)[0]
 
 
 def packed_ranks(store: Path) -> set[int]:

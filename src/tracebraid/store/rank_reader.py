@@ -22,7 +22,9 @@ from tracebraid.store.findings import error_of, findings_of, from_builtin
 from tracebraid.store.layout import rank_file, table_file
 from tracebraid.store.manifest import RankContent
 from tracebraid.store.parquet import decoded
+from tracebraid.store.references import check_table
 from tracebraid.store.sealed_json import read_sealed, sha256_of
+from tracebraid.store.soundness import check_rank
 from tracebraid.store.stored_execution_trace import StoredExecutionTrace
 from tracebraid.store.tables import ET_TABLES, STORED_TABLES, TIMELINE_TABLES
 
@@ -40,7 +42,7 @@ def read_content(store: Path, rank: int) -> RankContent:
         InputError: it is not there, is damaged, of another rank, or of a newer version of the format.
     """
     path = rank_file(store, rank)
-    content, _ = read_sealed(path, RankContent)
+    content, _ = read_sealed(path, RankContent, check_rank)
     if content.rank != rank:
         raise InputError(str(path), f"this is the file of rank {content.rank}", AGAIN)
     return content
@@ -69,7 +71,9 @@ class StoredTables:
         if name not in self.content.tables:
             return table.empty()
         try:
-            return decoded(name, table, self.content_of(name))
+            frame = decoded(name, table, self.content_of(name))
+            check_table(name, frame, self.content.tables)
+            return frame
         except ValueError as error:
             path = table_file(self.store, name, self.content.rank)
             raise InputError(str(path), f"this file of the store is damaged: {error}", AGAIN) from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +21,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 _HEAD, _BETWEEN, _TAIL = b'{"sha256":"', b'",\n"content":', b"}\n"
 _DIGITS = 64
 _START = len(_HEAD) + _DIGITS + len(_BETWEEN)
+_LONG_NUMBER = re.compile(rb"[:,\[]-?\d{19}")
 _AGAIN = "Pack it again: tracebraid pack PATH -o STORE"
 
 
@@ -36,8 +39,13 @@ def sealed(content: msgspec.Struct) -> bytes:
     return _HEAD + sha256_of(text).encode() + _BETWEEN + text + _TAIL
 
 
-def read_sealed(path: Path, kind: type[T]) -> tuple[T, bytes]:
+def read_sealed(path: Path, kind: type[T], check: Callable[[T], None] | None = None) -> tuple[T, bytes]:
     """The content of a file, and its bytes.
+
+    Args:
+        path: the file.
+        kind: what it holds.
+        check: raises ValueError where that does not hold together.
 
     Raises:
         InputError: it is not there, is damaged, or of a newer version of the format.
@@ -53,7 +61,11 @@ def read_sealed(path: Path, kind: type[T]) -> tuple[T, bytes]:
     stated = whole[len(_HEAD) : len(_HEAD) + _DIGITS]
     if not whole.startswith(_HEAD) or sha256_of(text).encode() != stated:
         raise InputError(str(path), "this file of the store is damaged", _AGAIN)
-    value: Any = json.loads(text)
+    try:
+        # Python reads integers of any length; columns hold 64 bits.
+        value: Any = json.loads(text, parse_int=_int64 if _LONG_NUMBER.search(text) else None)
+    except (ValueError, RecursionError) as error:
+        raise InputError(str(path), f"this file of the store is damaged ({error})", _AGAIN) from None
     version = value.get("format") if isinstance(value, dict) else None
     if isinstance(version, int) and version > FORMAT_VERSION:
         problem = (
@@ -61,6 +73,16 @@ def read_sealed(path: Path, kind: type[T]) -> tuple[T, bytes]:
         )
         raise InputError(str(path), problem, "Install a newer version, or pack the traces again")
     try:
-        return msgspec.convert(value, kind), whole
-    except msgspec.ValidationError as error:
+        content = msgspec.convert(value, kind)
+        if check is not None:
+            check(content)
+        return content, whole
+    except (msgspec.ValidationError, ValueError, RecursionError) as error:
         raise InputError(str(path), f"this file of the store is damaged ({error})", _AGAIN) from None
+
+
+def _int64(digits: str) -> int:
+    number = int(digits)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"{digits[:20]} is no integer of 64 bits")
+    return number

@@ -10,6 +10,7 @@ from tracebraid.store.layout import rank_file
 from tracebraid.store.manifest import Manifest, RankContent
 from tracebraid.store.rank_reader import AGAIN, StoredTables
 from tracebraid.store.sealed_json import read_sealed, sha256_of
+from tracebraid.store.soundness import check_rank
 
 __all__ = ["damage"]
 
@@ -21,7 +22,7 @@ def damage(store: Path, manifest: Manifest) -> Iterator[tuple[int, InputError]]:
             continue
         path = rank_file(store, entry.rank)
         try:
-            content, whole = read_sealed(path, RankContent)
+            content, whole = read_sealed(path, RankContent, check_rank)
         except InputError as error:
             yield entry.rank, error
             continue

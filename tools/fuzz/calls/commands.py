@@ -43,8 +43,8 @@ class Ended:
 def run_command(*arguments: object, stdin: bytes = b"") -> Ended:
     """Run a command as a shell would, without a terminal: `run_command("info", folder, "--json")`.
 
-    With `--json` the output must be strict JSON; without `--csv`, which keeps names as they are, neither output nor
-    messages may hold control characters.
+    With `--json` the output must be strict JSON; without `--csv` and `--parquet`, which keep names as they are,
+    neither output nor messages may hold control characters.
 
     Raises:
         TracebraidError: the command refused its input so; what it prints then is judged before.
@@ -94,7 +94,8 @@ def _judge(arguments: tuple[object, ...], ended: Ended) -> None:
     if "Traceback (most recent call last)" in ended.output + ended.messages:
         raise FailureError(FailureKind.FOREIGN_EXCEPTION, (ended.output + ended.messages)[-400:])
     unsteering(ended.messages)
-    if "--json" in arguments and (ended.output or not ended.code):
+    goes_into_file = not {"-o", "--output"}.isdisjoint(arguments)
+    if "--json" in arguments and (ended.output or not (ended.code or goes_into_file)):
         strict_json(ended.output)
-    if "--csv" not in arguments:
+    if not {"--csv", "--parquet"}.intersection(arguments):
         unsteering(ended.output)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from tools.fuzz.model import FailureError, FailureKind
-from tracebraid.model.column import Kind, Table
+from tracebraid.model.column import Column, Kind, Table
 
-__all__ = ["judge_table", "same_tables", "wrong"]
+__all__ = ["MOMENTS", "judge_table", "same_tables", "wrong"]
 
 _ROUNDING = 1e-9
 """Shares are quotients of floats."""
@@ -25,13 +25,13 @@ _SIGNED = frozenset({
 _SIGNED_TABLES = frozenset({"step_spread"})
 """Tables whose columns are of such differences in some rows: a gap between steps that overlap."""
 
-_MOMENTS = frozenset({
+MOMENTS = frozenset({
     "start_ns", "end_ns", "ts_ns", "peak_ns", "at_ns", "allocated_ns", "released_ns", "time_ns", "arrival_ns",
     "first_arrival_ns", "last_arrival_ns", "issued_ns",
 })  # fmt: skip
 
-_UNBOUND_SHARES = frozenset({"roofline_share", "peak_share", "explained_share", "error_share"})
-"""Shares that may be above 1: of a peak or an estimate that is below what happened."""
+_BOUND = "0 to 1"
+"""What the documentation says of a column of such shares."""
 
 
 def wrong(message: str) -> FailureError:
@@ -48,22 +48,22 @@ def judge_table(name: str, table: Table, frame: pl.DataFrame) -> pl.DataFrame:
     if dict(frame.schema) != table.polars_schema():
         raise wrong(f"{name}: {frame.schema} is not the schema of {table.name}")
     for column in table.columns if name.partition("(")[0] not in _SIGNED_TABLES else ():
-        if column.kind in (Kind.INT, Kind.FLOAT) and column.name not in _MOMENTS:
-            _judge_numbers(f"{name}.{column.name}", column.name, frame.get_column(column.name).drop_nulls())
+        if column.kind in (Kind.INT, Kind.FLOAT) and column.name not in MOMENTS:
+            _judge_numbers(f"{name}.{column.name}", column, frame.get_column(column.name).drop_nulls())
     return frame
 
 
-def _judge_numbers(where: str, column: str, values: pl.Series) -> None:
+def _judge_numbers(where: str, column: Column, values: pl.Series) -> None:
     if values.is_empty():
         return
     if values.dtype == pl.Float64 and not values.is_finite().all():
         raise wrong(f"{where} is {values.filter(~values.is_finite()).item(0)}")
-    measured = column.endswith(
+    measured = column.name.endswith(
         ("_ns", "_bytes", "share", "count", "bytes", "flops", "_per_s", "kernels", "calls")
     )
-    if measured and column not in _SIGNED and float(values.min()) < 0:  # type: ignore[arg-type]
+    if measured and column.name not in _SIGNED and float(values.min()) < 0:  # type: ignore[arg-type]
         raise wrong(f"{where} is {values.min()!r}")
-    if column.endswith("share") and column not in _UNBOUND_SHARES and float(values.max()) > 1 + _ROUNDING:  # type: ignore[arg-type]
+    if _BOUND in column.doc and float(values.max()) > 1 + _ROUNDING:  # type: ignore[arg-type]
         raise wrong(f"{where} is {values.max()!r}")
 
 

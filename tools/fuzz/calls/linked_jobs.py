@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
 from collections.abc import Iterator
@@ -12,17 +13,19 @@ import polars as pl
 
 import tracebraid
 from tools.fuzz.calls.commands import run_command
-from tools.fuzz.calls.judged_tables import judge_table, same_tables, wrong
+from tools.fuzz.calls.judged_tables import MOMENTS, judge_table, same_tables, wrong
 from tools.fuzz.calls.sums import judge_sums
 from tools.fuzz.model import Call
 from tracebraid.errors import TracebraidError
 from tracebraid.model.answers import METRICS, OpKey
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.advice import Advice
 from tracebraid.model.questions.analysis import Analysis
 from tracebraid.model.questions.comparison import Comparison
 from tracebraid.model.questions.job_analysis import JobAnalysis
+from tracebraid.model.units import NS_PER_S
 
 __all__ = ["CHOSEN", "LINKED", "ranks_of"]
 
@@ -38,7 +41,7 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "min_length": (0, 1, 2, 5, 2**63 - 1),
     "max_queue_length": (0, 1, 1024, 2**63 - 1),
     "least_ns": (0, 1_000, 2**63 - 1),
-    "peak_flops": (None, 1.0, 1e15),
+    "peak_flops": (None, 1e15),
     "peak_bandwidth": (None, 1.0, 1e12),
     "op": (None, "aten::mm", "aten::.*", "("),
 }
@@ -186,6 +189,34 @@ def _store(folder: Path, rng: random.Random) -> None:
         same_tables("metrics of the store", tracebraid.metrics(job), tracebraid.metrics(packed))
 
 
+def _later(folder: Path, rng: random.Random) -> None:
+    """The same traces a second later have the same answers, but for the moments in them."""
+    later = folder / "out" / "later"
+    later.mkdir(parents=True)
+    for path in sorted(folder.iterdir()):
+        if path.is_file():
+            (later / path.name).write_bytes(_a_second_later(path.read_bytes()))
+    job, moved = tracebraid.open(folder, cache=False), tracebraid.open(later, cache=False)
+    if any(code is FindingCode.BASE_TIME for codes in job.each(_codes) for code in codes):
+        return
+    for analysis in rng.sample(tracebraid.analyses(), _SEVERAL):
+        options = _options(analysis, rng)
+        frames = (_ask(analysis, one, options).drop(MOMENTS, strict=False) for one in (job, moved))
+        same_tables(f"{analysis.name} of the traces a second later", *frames)
+
+
+def _codes(linked: LinkedTrace) -> list[FindingCode]:
+    return [finding.code for finding in linked.timeline.findings]
+
+
+def _a_second_later(data: bytes) -> bytes:
+    trace = json.loads(data)
+    base_ns = trace.get("baseTimeNanoseconds")
+    if isinstance(base_ns, int) and base_ns >= 0:
+        trace["baseTimeNanoseconds"] = base_ns + NS_PER_S
+    return json.dumps(trace).encode()
+
+
 def _command(name: str) -> Call:
     def ask(folder: Path, rng: random.Random) -> None:
         run_command(*_ARGUMENTS[name](folder, rng), *rng.choice((("--json",), ())))
@@ -241,6 +272,7 @@ CHOSEN = (
     Call("advise", _advise),
     Call("diff", _diff),
     Call("store", _store),
+    Call("later", _later),
     *(
         _command(name)
         for name in ("analyze", "analyze", "summary", "metrics", "advise", "diff", "link", "sql")

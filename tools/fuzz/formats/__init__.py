@@ -6,10 +6,30 @@ from importlib import import_module
 
 from tools.fuzz.model import Format
 
-__all__ = ["FORMATS", "format_of"]
+__all__ = ["FORMATS", "QUICK", "TURNS", "format_of"]
 
-FORMATS = ("capture_folder", "et_json", "et_plus", "job", "kineto_json")
+FORMATS = (
+    "archives",
+    "arguments",
+    "arrow_zip",
+    "capture_folder",
+    "chakra_et",
+    "et_json",
+    "et_plus",
+    "job",
+    "job_answers",
+    "kineto_json",
+    "nsys_sqlite",
+    "store",
+)
 """The names of the modules of this package."""
+
+_SLOW = ("arguments", "arrow_zip", "job_answers")
+"""Those of which a mutant takes 200 ms to a second: each recording is tried in a process of its own."""
+QUICK = tuple(name for name in FORMATS if name not in _SLOW)
+"""Those that the test suite tries."""
+TURNS = (*QUICK * 10, *_SLOW)
+"""In which turns a run over all formats tries them, so that slow ones take about half of its time."""
 
 
 def format_of(name: str) -> Format:

@@ -15,6 +15,7 @@ from tools.fuzz.model import Format, Sample
 from tools.fuzz.mutations.json_text import JSON_TEXT
 from tools.fuzz.mutations.json_values import JSON_VALUES
 from tools.fuzz.mutations.raw_bytes import RAW_BYTES
+from tools.fuzz.mutations.streams import STREAMS
 from tools.fuzz.sample_traces import demo_rank, gpu_rank
 from tracebraid.importers.execution_trace.tables import KNOWN_SCHEMAS
 
@@ -48,5 +49,9 @@ def _sample(name: str, nodes: list[Json], data: bytes, end: str = "") -> Sample:
 
 
 FORMAT = Format(
-    "et_json", _samples, (*JSON_VALUES, *JSON_VALUES, *JSON_TEXT, *RAW_BYTES), [READ_ET], [INFO, READ_ET_PLUS]
+    "et_json",
+    _samples,
+    (*JSON_VALUES, *JSON_VALUES, *JSON_TEXT, *STREAMS, *RAW_BYTES),
+    [READ_ET],
+    [INFO, READ_ET_PLUS],
 )

@@ -15,6 +15,7 @@ from tools.fuzz.model import Format, Sample
 from tools.fuzz.mutations.json_text import JSON_TEXT
 from tools.fuzz.mutations.json_values import JSON_VALUES
 from tools.fuzz.mutations.raw_bytes import RAW_BYTES
+from tools.fuzz.mutations.streams import STREAMS
 from tools.fuzz.sample_traces import demo_rank, gpu_rank, without_metadata
 
 __all__ = ["FORMAT"]
@@ -56,5 +57,9 @@ def _sample(name: str, events: list[Json], data: bytes, end: str = "") -> Sample
 
 
 FORMAT = Format(
-    "kineto_json", _samples, (*JSON_VALUES, *JSON_VALUES, *JSON_TEXT, *RAW_BYTES), [READ_TIMELINE], [INFO]
+    "kineto_json",
+    _samples,
+    (*JSON_VALUES, *JSON_VALUES, *JSON_TEXT, *STREAMS, *RAW_BYTES),
+    [READ_TIMELINE],
+    [INFO],
 )

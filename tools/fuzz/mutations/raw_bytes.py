@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tools.fuzz.model import Files, Mutation
 
-__all__ = ["RAW_BYTES", "in_one_file"]
+__all__ = ["RAW_BYTES", "RAW_CHANGES", "in_one_file"]
 
 _BLOCKS = (1, 16, 64, 512, 4096)
 
@@ -64,4 +64,5 @@ def repeated(data: bytes, rng: random.Random) -> bytes:
     return data[: begin + size] + data[begin:]
 
 
-RAW_BYTES = tuple(in_one_file(change) for change in (cut, zeroed, removed, flipped, swapped, repeated))
+RAW_CHANGES = (cut, zeroed, removed, flipped, swapped, repeated)
+RAW_BYTES = tuple(in_one_file(change) for change in RAW_CHANGES)

@@ -9,6 +9,7 @@ import polars as pl
 from tracebraid.analysis.compare.profiles.rank_profile import RankProfile
 from tracebraid.analysis.compare.profiles.run_profile import RunProfile
 from tracebraid.model.answers import DIFF_SETTINGS, DiffPart, DiffSetting, IdleCause
+from tracebraid.model.printable import encodable
 
 __all__ = ["diff_settings", "host_late_share"]
 
@@ -53,7 +54,7 @@ def _of_run(ranks: Sequence[RankProfile], run: RunProfile) -> dict[DiffSetting, 
         if setting in _MEANS:
             found[setting] = str(round(sum(map(int, values)) / len(values))) if values else None
         else:
-            found[setting] = ", ".join(dict.fromkeys(values)) or None
+            found[setting] = encodable(", ".join(dict.fromkeys(values))) or None
     found[DiffSetting.STEPS] = str(run.samples if run.has_steps else 0)
     found[DiffSetting.HOST_LATE] = f"{host_late_share(run):.4f}"
     return found

@@ -46,6 +46,8 @@ def allocator(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
     )
     reserved = pl.col("reserved_at_peak_bytes")
     unused = reserved - pl.col("peak_allocated_bytes")
+    # Nothing can be said of a trace by which less is reserved than allocated.
+    unused = pl.when(unused >= 0).then(unused)
     counted = (
         "device_allocations",
         "device_releases",

@@ -21,7 +21,7 @@ from tracebraid.exporters.chakra.linked.groups import (
     of_known_size,
     with_group_number,
 )
-from tracebraid.files import whole_folder, write_whole
+from tracebraid.files import is_folder, refuse_inputs, whole_folder, write_whole
 from tracebraid.importers.et_plus.reader import read_et_plus
 from tracebraid.model.chakra.codes import Dialect
 from tracebraid.model.chakra.converted import ConvertedChakra, ConvertedCounts
@@ -63,8 +63,8 @@ def convert_chakra(
 
     Raises:
         InputError: a file cannot be read, or is no ET+.
-        ArgumentError: there is no such dialect, or two files have the same number.
-        OutputError: the file or folder is there already, or cannot be written.
+        ArgumentError: there is no such dialect, two files have the same number, or the prefix is no name of a file.
+        OutputError: the file or folder is there already, is the file that is read, or cannot be written.
         MissingLibraryError: protobuf or numba is not installed.
 
     Example:
@@ -73,16 +73,18 @@ def convert_chakra(
     names = [known.value for known in Dialect]
     if isinstance(dialect, str) and dialect not in names:
         raise ArgumentError(f"no dialect {dialect!r} is known; known: {', '.join(names)}")
+    if not prefix or Path(prefix).name != prefix:
+        raise ArgumentError(f"{prefix!r} is no prefix of a file's name: give one without a folder")
     files, target = _files(paths), Path(out)
-    is_file = len(files) == 1 and not (isinstance(paths, str | Path) and Path(paths).is_dir())
-    if is_file and not target.is_dir():
+    is_file = len(files) == 1 and not (isinstance(paths, str | Path) and is_folder(paths))
+    if is_file and not is_folder(target):
         return _single_file(files[0], target, Dialect(dialect), overwrite)
     return _folder(_Steps(files, Dialect(dialect), progress), target, prefix)
 
 
 def _files(paths: str | Path | Sequence[str | Path]) -> list[_File]:
     named = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    if len(named) == 1 and Path(named[0]).is_dir():
+    if len(named) == 1 and is_folder(named[0]):
         folder = Path(named[0])
         named = sorted(str(path) for path in folder.iterdir() if _TRACE.fullmatch(path.name))
     if not named:
@@ -98,6 +100,7 @@ def _files(paths: str | Path | Sequence[str | Path]) -> list[_File]:
 
 
 def _single_file(file: _File, target: Path, dialect: Dialect, overwrite: bool) -> ConvertedChakra:
+    refuse_inputs(target, [file.path])
     et_plus = read_et_plus(file.path)
     converted = of_known_size(convert_rank(et_plus, rank_in_name(target.name) or 0, dialect))
     write_rank(target, with_group_number(converted.rank), overwrite)

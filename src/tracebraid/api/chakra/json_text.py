@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tracebraid.chakra.as_json.conversion import Conversion, conversion_of
 from tracebraid.chakra.as_json.to_json import JsonForm
-from tracebraid.errors import OutputError, WrongTraceError
-from tracebraid.files import write_whole
+from tracebraid.errors import WrongTraceError
+from tracebraid.files import refuse_inputs, write_whole
 from tracebraid.model.finding import Finding
 
 __all__ = ["chakra_conversion", "chakra_from_json", "chakra_jsonizer", "chakra_to_json"]
@@ -75,8 +75,7 @@ def chakra_jsonizer(path: Path, out: Path) -> list[Finding]:
         InputError: the file cannot be read.
         OutputError: `out` cannot be written, or is the file that is read.
     """
-    if out.exists() and path.exists() and out.samefile(path):
-        raise OutputError(str(out), "this is the file that is to be read", "Choose another path")
+    refuse_inputs(out, [path])
     conversion = conversion_of(path, JsonForm.JSONIZER)
     write_whole(out, conversion.chunks, overwrite=True)
     return conversion.findings

@@ -13,7 +13,7 @@ from tracebraid.exporters.chakra_graphs.dot import dot_lines
 from tracebraid.exporters.chakra_graphs.graphml import graphml_lines
 from tracebraid.exporters.chakra_graphs.svg import svg_lines
 from tracebraid.exporters.chakra_graphs.visualizer_form import visualizer_dot, visualizer_graphml
-from tracebraid.files import refuse_existing, write_whole
+from tracebraid.files import refuse_existing, refuse_inputs, write_whole
 from tracebraid.filesystem.paths import name_of, text_of
 from tracebraid.model.chakra.part import ChakraPart, PartChoice
 from tracebraid.model.finding import Finding
@@ -82,10 +82,11 @@ def visualize_chakra(path: Path, output: Path) -> tuple[Finding, ...]:
     Raises:
         ArgumentError: the ending is another, or there are too many nodes for a picture.
         InputError: the file cannot be read.
-        OutputError: the new file cannot be written.
+        OutputError: the new file cannot be written, or is the file that is read.
         MissingLibraryError: protobuf or numba is not installed.
     """
     most, lines = _writer(output, _VISUALIZER)
+    refuse_inputs(output, [path])
     rank = read_rank(path)
     part = whole_part(rank)
     write_whole(output, lines(_checked(part, output, most), name_of(text_of(path))), overwrite=True)

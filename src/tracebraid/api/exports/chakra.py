@@ -19,6 +19,7 @@ from tracebraid.api.exports.chakra_steps import steps_of_text
 from tracebraid.api.exports.job_facts import FIRST_PASS
 from tracebraid.api.exports.options import Exported, ExportOptions, ask_each
 from tracebraid.api.job.aligning import linked_parts, rank_parts
+from tracebraid.api.job.readable_ranks import UNREADABLE
 from tracebraid.errors import InputError
 from tracebraid.exporters.chakra.astra_sim import RUN_SCRIPT, SimulatorTraces, write_simulator_files
 from tracebraid.files import whole_folder, write_whole
@@ -114,7 +115,7 @@ def _second_pass(
     """The files, by rank.
 
     Raises:
-        InputError: a rank could be read before, and no longer can be.
+        InputError: a rank has nothing to simulate, or not all of it can be read.
     """
     if first.only is not None:
         written = [write(first.only)]
@@ -127,13 +128,24 @@ def _second_pass(
             else lambda done: progress(FIRST_PASS + done * (1 - FIRST_PASS)),
         )
         written = list(ask_each(first.job, rest, write, findings))
-    findings += [finding for rank in written for finding in rank.findings]
+    for rank in written:
+        if rank.nothing is not None:
+            raise rank.nothing
+        findings += rank.findings
     files = sorted((file for rank in written for file in rank.files), key=lambda file: file.rank)
     lost = {rank.rank for rank in write.plan.ranks} - {file.rank for file in files}
     if lost:
-        number = write.plan.ranks[min(lost)].source
-        raise InputError(first.job.path, f"rank {number} could not be read a second time", "Export again")
+        raise _lost(first.job, write.plan.ranks[min(lost)].source, findings)
     return files
+
+
+def _lost(job: Job, rank: int, findings: Sequence[Finding]) -> InputError:
+    """Why a rank has no file though it could be read before: its nodes need more of its files than its plan."""
+    for finding in findings:
+        if finding.code is UNREADABLE and finding.details.get("rank") == rank:
+            advice = f"Mend that file, or leave rank {rank} out, as with --ranks"
+            return InputError(finding.path, str(finding.details["problem"]), advice, finding.where)
+    return InputError(job.path, f"rank {rank} could not be read a second time", "Export again")
 
 
 def _beginnings(ranks: LinkedRanks) -> Mapping[int, int]:

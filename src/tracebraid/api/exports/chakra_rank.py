@@ -57,10 +57,12 @@ class WrittenRank:
     Args:
         files: the files.
         findings: what was noticed.
+        nothing: why there is no file; None: there are files.
     """
 
     files: tuple[WrittenFile, ...]
     findings: tuple[Finding, ...]
+    nothing: InputError | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,18 +86,14 @@ class WriteRank:
     begins_ns: Mapping[int, int]
 
     def __call__(self, linked: LinkedTrace) -> WrittenRank:
-        """Write the files.
-
-        Raises:
-            InputError: there is nothing to simulate.
-        """
+        """Write the files; a rank with nothing to simulate says so in the answer, since it can be read."""
         graph, costs = rank_graph(linked, self.annotation), costs_of_ops(linked)
         files: list[WrittenFile] = []
         findings: dict[Finding, None] = {}
         for planned in self.plan.of_source(linked.rank):
             rank = self._nodes(graph, costs, planned)
             if not rank.nodes.height:
-                raise _nothing(linked, self.steps)
+                return WrittenRank((), (), _nothing(linked, self.steps))
             write_rank(Path(self.folder) / f"{PREFIX}.{planned.rank}.et", rank)
             files.append(_written(rank))
             located = (

@@ -14,6 +14,7 @@ from tracebraid.linking.ranks.link_ranks import link_ranks
 from tracebraid.model import schema
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_ranks import RankParts
+from tracebraid.model.printable import encodable
 from tracebraid.model.schema import ledger
 
 __all__ = ["FINDINGS_TABLE", "JOB_TABLES", "findings_frame", "job_frames"]
@@ -61,9 +62,9 @@ def findings_frame(findings: Iterable[Finding], opened: str) -> pl.DataFrame:
     rows = [
         {
             "code": finding.code.value,
-            "message": finding.message,
+            "message": encodable(finding.message),
             "file": within(opened, finding.path) if finding.path else None,
-            "location": finding.where or None,
+            "location": encodable(finding.where) or None,
             "count": finding.count,
             "lost_at_least": finding.loss.at_least if finding.loss else None,
             "lost_at_most": finding.loss.at_most if finding.loss else None,

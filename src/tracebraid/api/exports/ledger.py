@@ -10,6 +10,7 @@ import polars as pl
 from tracebraid.filesystem.paths import within as path_within
 from tracebraid.model.coverage import Count
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.printable import encodable
 from tracebraid.model.schema import ledger
 
 __all__ = ["coverage_frame", "files_frame", "headers_frame", "orphans_frame", "within"]
@@ -17,7 +18,7 @@ __all__ = ["coverage_frame", "files_frame", "headers_frame", "orphans_frame", "w
 
 def within(opened: str, path: str) -> str:
     """A file's path from the opened folder, with `/`; its name where it lies elsewhere."""
-    return path_within(opened, path)
+    return encodable(path_within(opened, path))
 
 
 def files_frame(linked: LinkedTrace, opened: str) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from tracebraid.api.querying.files import OfRank, TablesOfRank, WrittenFiles, wr
 from tracebraid.api.querying.stored import StoredFiles, damaged_ranks, stored_files
 from tracebraid.api.querying.tables import CATALOG
 from tracebraid.errors import ArgumentError, QueryError
+from tracebraid.files import is_folder
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
@@ -100,7 +101,7 @@ def answer_query(
         try:
             return answer(checked, files, scratch, options.limit)
         except QueryError:
-            for error in damaged_ranks(stored).values() if stored is not None else ():
+            for error in damaged_ranks(stored, decode=True).values() if stored is not None else ():
                 raise error from None
             raise
 
@@ -162,6 +163,6 @@ def _silent(_: float) -> None:
 def _folders(paths: Iterable[str | Path]) -> tuple[Path, ...]:
     folders: Sequence[Path] = [Path(path) for path in paths]
     for folder in folders:
-        if not folder.is_dir():
+        if not is_folder(folder):
             raise ArgumentError(f"{folder} is no folder: allow_files takes folders")
     return tuple(folders)

@@ -16,6 +16,7 @@ from tracebraid.queries.catalog import SourceTable, SqlSchema
 from tracebraid.store.findings import error_of, findings_of
 from tracebraid.store.layout import table_file
 from tracebraid.store.manifest import RankContent
+from tracebraid.store.parquet import decoded, refuse_expanding
 from tracebraid.store.rank_reader import read_content
 from tracebraid.store.sealed_json import sha256_of
 from tracebraid.store.tables import STORED_TABLES
@@ -121,8 +122,13 @@ def stored_files(traces: Job | LinkedTrace, tables: Iterable[SourceTable]) -> St
     return found.without(damaged_ranks(found)) if size_bytes <= _HASHED_BYTES else found
 
 
-def damaged_ranks(stored: StoredFiles) -> dict[int, InputError]:
-    """The ranks of which a file is not as it was written."""
+def damaged_ranks(stored: StoredFiles, decode: bool = False) -> dict[int, InputError]:
+    """The ranks of which a file is not as it was written; or, as a store may state any hash, is no table.
+
+    Args:
+        stored: the files.
+        decode: whether they are decoded, too.
+    """
     damaged: dict[int, InputError] = {}
     for rank, file in _each(stored):
         if rank in damaged:
@@ -132,9 +138,20 @@ def damaged_ranks(stored: StoredFiles) -> dict[int, InputError]:
         except OSError as error:
             damaged[rank] = _unreadable(file.path, error)
             continue
-        if sha256_of(content) != file.sha256:
+        if sha256_of(content) != file.sha256 or not _is_table(file.path.parent.name, content, decode):
             damaged[rank] = _damaged(file.path)
     return damaged
+
+
+def _is_table(name: str, content: bytes, decode: bool) -> bool:
+    try:
+        if decode:
+            decoded(name, STORED_TABLES[name], content)
+        else:
+            refuse_expanding(content)
+    except ValueError:
+        return False
+    return True
 
 
 def _each(stored: StoredFiles) -> Iterator[tuple[int, _File]]:

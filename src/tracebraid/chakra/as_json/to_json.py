@@ -13,6 +13,7 @@ from tracebraid.chakra.as_json.plain_nodes import plain_nodes
 from tracebraid.chakra.wire.frames import EXPECTED, Batch, FramedFile
 from tracebraid.chakra.wire.messages import messages
 from tracebraid.errors import NotATraceError
+from tracebraid.model.printable import printable_json
 
 __all__ = ["JsonForm", "chunks_of"]
 
@@ -32,12 +33,16 @@ class JsonForm(Enum):
 
 
 def chunks_of(file: FramedFile, form: JsonForm) -> Iterator[bytes]:
-    """The text, some thousand nodes at a time.
+    """The text, some thousand nodes at a time; what steers a terminal stands in it as an escape.
 
     Raises:
         InputError: the file cannot be read.
         NotATraceError: it holds no message of Chakra's.
     """
+    return map(printable_json, _raw_chunks(file, form))
+
+
+def _raw_chunks(file: FramedFile, form: JsonForm) -> Iterator[bytes]:
     is_begun, any_node = False, False
     for batch in file.batches():
         texts = _texts(batch)

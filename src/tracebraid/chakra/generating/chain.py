@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracebraid.chakra.generating.limits import check_nodes, check_ranks
 from tracebraid.chakra.generating.program import Program, Work
 from tracebraid.errors import ArgumentError
 from tracebraid.model.amounts import bytes_of_text, ns_of_text
@@ -80,6 +81,8 @@ def _check(chain: ChainJob) -> None:
         )
     if chain.repeats < 1 or not chain.links:
         raise ArgumentError("a chain needs a link at least, and one repeat at least")
+    check_ranks(chain.ranks)
+    check_nodes(chain.repeats * len(chain.links))
     for link in chain.links:
         if isinstance(link, ComputeLink):
             if link.duration_ns < 0:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tracebraid.chakra.generating.limits import check_nodes, check_ranks
 from tracebraid.chakra.generating.program import Lane, Program
 from tracebraid.errors import ArgumentError
 from tracebraid.model.chakra.workloads import MessageJob, MessagePattern
@@ -45,6 +46,8 @@ def _check(messages: MessageJob) -> None:
         raise ArgumentError(f"{messages.ranks} ranks have nobody to send to: give two or more")
     if messages.repeats < 1:
         raise ArgumentError(f"{messages.repeats} repeats cannot be: give one or more")
+    check_ranks(messages.ranks)
+    check_nodes(messages.repeats)
     least = messages.ranks if messages.pattern in _RINGS else 1
     if messages.size_bytes < least:
         raise ArgumentError(

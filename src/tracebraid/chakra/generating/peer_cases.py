@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from tracebraid.chakra.generating.limits import LARGEST, check_ranks
 from tracebraid.errors import ArgumentError
 from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
 from tracebraid.model.chakra.codes import CollectiveCommType, NodeType
@@ -60,6 +61,9 @@ def peer_files(sizes: PeerSizes) -> Iterator[tuple[str, ChakraRank]]:
     """
     if sizes.ranks < 1 or min(sizes.runtime_micros, sizes.tensor_bytes, sizes.comm_bytes) < 0:
         raise ArgumentError("the generator takes one rank at least, and no negative sizes")
+    check_ranks(sizes.ranks)
+    if max(sizes.runtime_micros, sizes.tensor_bytes, sizes.comm_bytes) > LARGEST:
+        raise ArgumentError("a size is larger than 64 bits can say: give smaller sizes")
     node_id = 0
     for case, nodes in _cases(sizes):
         for rank in range(sizes.ranks):

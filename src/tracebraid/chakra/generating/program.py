@@ -10,6 +10,7 @@ from typing import TypedDict
 import numpy as np
 import polars as pl
 
+from tracebraid.chakra.generating.limits import LARGEST, check_nodes
 from tracebraid.errors import ArgumentError
 from tracebraid.model.chakra.chakra_rank import NodeDeps
 from tracebraid.model.chakra.codes import CollectiveCommType, NodeType
@@ -17,12 +18,7 @@ from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.schema.chakra import CHAKRA_NODES
 from tracebraid.model.units import NS_PER_US
 
-__all__ = ["MOST_NODES", "Lane", "Program", "Work"]
-
-MOST_NODES = 1_000_000
-"""Nodes of a rank: several times as many as the largest traces have; they take some 1 GB while a rank is made."""
-_LARGEST = 2**63 - 1
-"""What an integer of the files holds."""
+__all__ = ["Lane", "Program", "Work"]
 
 
 class Lane(IntEnum):
@@ -94,6 +90,7 @@ class Program:
     _seen: list[tuple[int, ...]] = field(default_factory=list)
     """Of each node the last row of each lane that it comes after, itself included; -1: none."""
     _last: list[int] = field(default_factory=lambda: [-1] * len(Lane))
+    _busy_ns: int = 0
 
     def last(self, lane: Lane) -> tuple[int, ...]:
         """The last node of a lane, if there is one."""
@@ -207,13 +204,13 @@ class Program:
         return number
 
     def _check(self, row: _Row, number: int) -> None:
-        if number >= MOST_NODES:
-            raise ArgumentError(
-                f"a rank has more than {MOST_NODES:,} nodes: give fewer steps, repeats or layers"
-            )
+        check_nodes(number + 1)
         values = (row.get("comm_size"), row.get("num_ops"), row.get("tensor_size"), row.get("duration_ns"))
-        if any(value is not None and value > _LARGEST for value in values):
+        if any(value is not None and value > LARGEST for value in values):
             raise ArgumentError(f"{row['name']} is larger than 64 bits can say: give smaller sizes")
+        self._busy_ns += row.get("duration_ns") or 0
+        if self._busy_ns > LARGEST:
+            raise ArgumentError("a rank computes for longer than 64 bits can say in ns: give less")
 
     def _follows(self, row: int, wanted: set[int]) -> bool:
         """Whether another of the wanted rows comes after this one anyway."""

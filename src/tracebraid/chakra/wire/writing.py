@@ -78,8 +78,8 @@ def _node_parts(rank: ChakraRank, start: int) -> list[Part]:
     nodes = rank.nodes.slice(start, _ROWS_AT_ONCE)
     stop = start + nodes.height
     types = _numbers_of(nodes, "type", NodeType)
-    return [
-        _numbers(1, nodes["node_id"]),
+    return _never_empty(
+        nodes["node_id"],
         _texts(2, nodes["name"]),
         _numbers(3, types),
         _deps(4, rank.ctrl_deps, start, stop),
@@ -89,7 +89,15 @@ def _node_parts(rank: ChakraRank, start: int) -> list[Part]:
         _io(8, nodes["inputs"], nodes["shapes"]),
         _io(9, nodes["outputs"], None),
         *_attributes(nodes),
-    ]
+    )
+
+
+def _never_empty(ids: pl.Series, *others: Part) -> list[Part]:
+    """The parts of nodes. Where a node has no field at all its id, 0, is written: readers end at an empty message."""
+    numbers = ids.fill_null(0).to_numpy()
+    empty = np.add.reduce([part.sizes for part in others]) == 0
+    rows = np.flatnonzero((numbers != 0) | empty)
+    return [Scattered(rows, Varints(1, numbers[rows]), len(numbers)), *others]
 
 
 def _numbers(field: int, values: pl.Series) -> Part:

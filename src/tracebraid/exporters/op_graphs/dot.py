@@ -8,6 +8,7 @@ import polars as pl
 
 from tracebraid.exporters.op_graphs.legible import legible
 from tracebraid.model.answers import OpEdge, OpNode
+from tracebraid.model.printable import printable
 
 __all__ = ["dot_lines", "label", "quoted", "shortened"]
 
@@ -33,9 +34,10 @@ def quoted(text: str) -> str:
 
 
 def label(*lines: str) -> str:
-    """Lines as a label of DOT, where backslashes and entities have a meaning of their own."""
+    """Lines as a label of DOT, where backslashes and entities have a meaning of their own; pictures show them."""
     safe = (
-        line.replace("\\", "\\\\").replace("&", "&amp;").replace('"', '\\"') for line in map(legible, lines)
+        printable(legible(line)).replace("\\", "\\\\").replace("&", "&amp;").replace('"', '\\"')
+        for line in lines
     )
     return '"' + "\\n".join(safe) + '"'
 

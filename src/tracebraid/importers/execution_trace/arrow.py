@@ -16,6 +16,7 @@ from tracebraid.errors import NotATraceError
 from tracebraid.filesystem.choose import file_system_of
 from tracebraid.filesystem.file_object import file_object
 from tracebraid.filesystem.paths import name_of, text_of
+from tracebraid.filesystem.unpack import RATIO_AT_MOST, unpacked_at_most_bytes
 from tracebraid.importers.execution_trace.arrow_trial import survives_decoding
 from tracebraid.importers.execution_trace.recorded_attributes import collectives_of, is_collective
 from tracebraid.importers.execution_trace.tables import Recorded, assemble
@@ -58,6 +59,7 @@ def read_et_arrow(path: str | Path) -> ExecutionTrace:
     name = file.path
     try:
         with zipfile.ZipFile(file_object(file)) as archive:
+            _refuse_expanding(archive, name, file.size_bytes)
             recorded = _recorded(archive, name)
     except KeyError as error:
         raise NotATraceError(
@@ -66,6 +68,15 @@ def read_et_arrow(path: str | Path) -> ExecutionTrace:
     except _DAMAGE as error:
         raise NotATraceError(name, f"it is damaged ({error})", _COPY_AGAIN) from None
     return replace(assemble(recorded), size_bytes=file.size_bytes)
+
+
+def _refuse_expanding(archive: zipfile.ZipFile, path: str, size_bytes: int) -> None:
+    """Refuse an archive whose members say that they take far more than it: no more than they say is read of them."""
+    names = (HEADER, *map(member_of, RECORDED_TABLES))
+    whole_bytes = sum(archive.getinfo(name).file_size for name in names)
+    if whole_bytes > unpacked_at_most_bytes(size_bytes):
+        problem = f"its members unpack to more than {RATIO_AT_MOST} times its size, to {whole_bytes:,} bytes"
+        raise NotATraceError(path, problem, _COPY_AGAIN)
 
 
 def _recorded(archive: zipfile.ZipFile, path: str) -> Recorded:

@@ -10,16 +10,20 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import IO
 
-from tracebraid.child_process.start import start_child
+from tracebraid.child_process.start import child_environment, start_child
 
 __all__ = ["serve", "survives_decoding"]
 
 _SERVE = "tracebraid.importers.execution_trace.arrow_trial:serve"
 _SECONDS_AT_MOST = 300
 """A file that takes longer is refused; 100 MB of columns take about a second."""
+_MEMORY_BYTES = 3 << 29
+"""Memory that the trial may take beside that for the files: polars' own 200 MB, and what small files decode to."""
+_MEMORY_OVER_FILES = 20
+"""Memory that the trial may take for a byte of the files: columns of recordings are compressed up to 8 times."""
 _DECODED, _REFUSED, _NOT_TRIED = 0, 3, 4
 """Exit codes of the trial: all files were decoded, one was refused by an error of its own, or polars is not there."""
 
@@ -33,7 +37,9 @@ def survives_decoding(contents: Iterable[bytes]) -> bool:
         contents: the files.
     """
     try:
-        trial = start_child(_SERVE, quiet=True)
+        # One thread decodes small files as fast as many, which take memory each.
+        environment = {**child_environment(), "POLARS_MAX_THREADS": "1"}
+        trial = start_child(_SERVE, quiet=True, environment=environment)
     except OSError:
         return True
     sized = b"".join(part for content in contents for part in (len(content).to_bytes(8, "little"), content))
@@ -49,26 +55,36 @@ def survives_decoding(contents: Iterable[bytes]) -> bool:
 
 def serve() -> None:
     """Decode the files that come in on standard input; the exit code says how that went."""
+    contents = list(_contents(sys.stdin.buffer))
     try:
         import resource
     except ImportError:
         pass
     else:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        limit_bytes = _MEMORY_BYTES + _MEMORY_OVER_FILES * sum(map(len, contents))
+        _, most_bytes = resource.getrlimit(resource.RLIMIT_DATA)
+        if most_bytes in (resource.RLIM_INFINITY, max(most_bytes, limit_bytes)):
+            resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, most_bytes))
     # Nothing but the exit code counts, and a normal exit could hang after a panic.
-    os._exit(_decode_all(sys.stdin.buffer))
+    os._exit(_decode_all(contents))
 
 
-def _decode_all(stream: IO[bytes]) -> int:
-    """Decode each file of a stream, down to each value; returns the exit code."""
+def _contents(stream: IO[bytes]) -> Iterator[bytes]:
+    """The files of a stream."""
+    while length := stream.read(8):
+        yield stream.read(int.from_bytes(length, "little"))
+
+
+def _decode_all(contents: Iterable[bytes]) -> int:
+    """Decode each file, down to each value; returns the exit code."""
     try:
         import polars as pl
     except ImportError:
         return _NOT_TRIED
-    while length := stream.read(8):
-        content = io.BytesIO(stream.read(int.from_bytes(length, "little")))
+    for content in contents:
         try:
-            frame = pl.read_ipc(content)
+            frame = pl.read_ipc(io.BytesIO(content))
             frame.with_columns(pl.col(pl.Categorical).cast(pl.String)).hash_rows()
         except (pl.exceptions.PolarsError, OSError):
             return _REFUSED

@@ -26,9 +26,12 @@ _NAME_STARTS = re.compile(r'"name"\s*:\s*"')
 _NAME_ENDS = re.compile(r'"\s*,\s*"(?:ph|cat|pid|tid|ts|id|ctrl_deps|rf_id|args|dur)"\s*:')
 _BORDER = re.compile(r'[{,]\s*"(?:name|ph|cat|pid|tid|ts|dur|args|id|ctrl_deps|rf_id)"\s*:')
 """A member of an event or a node: a text that contains one is not a name, but extends into another object."""
+_MAY_SPAN = re.compile(r'(?<!\\)"\s*,')
+"""In a name with quotes that are not escaped: so a name can go on, or another object in which bytes are missing."""
 _ZEROED = b"\0" * 8
 """So many zero bytes in a row are not text but a file system block that was never written."""
 _BLANKS = b" \t\r\n,"
+_NOT_BLANK = re.compile(rb"[^ \t\r\n,]")
 _CUT_OFF = "Input data was truncated"
 _RETRIES_TIMES = 8
 """Text behind broken objects is read again up to so many times the size of the data, so that the cost stays linear."""
@@ -36,8 +39,14 @@ _JOIN_AT_MOST = 64
 """At most so many texts are joined to one object: the cost of an object that is cut off stays bounded."""
 _TEXT_AT_MOST_BYTES = 1 << 20
 """A longer text is not read as one object: the cost of a broken object stays bounded."""
-_REACH_BYTES = 1 << 14
+_REACH_BYTES = 1 << 10
 """So much is decoded at first to find a value's end; it grows up to `_TEXT_AT_MOST_BYTES`."""
+_USUAL_BYTES = 1 << 14
+"""Of a longer text only the first value is decoded at first: there can be thousands, with other text between them."""
+_TOKEN_BYTES = 32
+"""An error so close to the end of what was decoded can be that of a token that is cut off there."""
+_UNTERMINATED = "Unterminated string"
+"""How Python's decoder says that a string does not end; it gives the offset of its start."""
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -103,30 +112,41 @@ class _Recovery:
 
     def read(self, begin: int, stop: int) -> None:
         """Read the object that starts at `begin`; what follows it before `stop` goes back to the texts."""
-        text = self.data[begin : min(stop, begin + _TEXT_AT_MOST_BYTES)].rstrip(_BLANKS)
-        value, error = _parse(text)
-        if value is None and error == _CUT_OFF:
-            value, text = self._join(begin, text)
-        if value is not None:
-            self._keep(value, text, begin)
+        is_object = self.data[begin] == ord("{")
+        first = None
+        if stop - begin > _USUAL_BYTES or not is_object:
+            first = _leading_value(self.data, begin, stop)
+        if first is not None and not is_object:
+            self._skip(begin, begin + max(first.length, 1), stop, FindingCode.TEXT_BETWEEN)
             return
-        leading, length, failed = _leading_value(self.data, begin, stop)
-        whole = self.data[begin : begin + length] if length else text
-        if isinstance(leading, dict):
-            value, error = _parse(whole)
+        error = ""
+        if first is None or not first.length:
+            text = self.data[begin : min(stop, begin + _TEXT_AT_MOST_BYTES)].rstrip(_BLANKS)
+            value, error = _parse(text)
+            if value is None and error == _CUT_OFF:
+                value, text = self._join(begin, text)
+            if value is not None:
+                self._keep(value, text, begin)
+                return
+            first = first or _leading_value(self.data, begin, stop)
+        after = begin + first.length
+        whole = self.data[begin:after] if first.length else text
+        value, error = _parse(whole) if first.length else (None, error)
         if value is not None:
             self._keep(value, whole, begin)
-            # Neither a comma nor another object follows: the rest may be part of a damaged object.
-            self.in_damage = True
-            self.texts.append((begin + length, stop))
-        elif (length == 0 or isinstance(leading, dict)) and (repaired := _repair(whole)) is not None:
-            if self._keep(*repaired, begin):
-                self.issues.append(Issue(FindingCode.EVENT_MENDED, self.start + begin))
+            if _NOT_BLANK.search(self.data, after, stop):
+                # Neither a comma nor another object follows: the rest may be part of a damaged object.
+                self.in_damage = True
+                self.texts.append((after, stop))
+        elif (repaired := _repair(whole)) is not None:
+            if self._keep(repaired.value, repaired.text, begin):
+                loss = Loss() if repaired.may_span else None
+                self.issues.append(Issue(FindingCode.EVENT_MENDED, self.start + begin, loss))
             self.texts.append((begin + len(whole), stop))
-        elif length or self.data[begin] != ord("{"):
-            self._skip(begin, begin + max(length, 1), stop, FindingCode.TEXT_BETWEEN)
+        elif first.length:
+            self._skip(begin, after, stop, FindingCode.TEXT_BETWEEN)
         else:
-            self._skip(begin, max(begin + 1, failed), stop, FindingCode.EVENT_UNREADABLE, error)
+            self._skip(begin, max(begin + 1, first.failed), stop, FindingCode.EVENT_UNREADABLE, error)
 
     def _keep(self, value: dict[str, object], text: bytes, begin: int) -> bool:
         """Keep an object unless it may be part of a damaged one; returns whether it was kept."""
@@ -182,23 +202,33 @@ def _parse(text: bytes) -> tuple[dict[str, object] | None, str]:
     return value, ""
 
 
-def _repair(text: bytes) -> tuple[dict[str, object], bytes] | None:
+@dataclass(frozen=True)
+class _Repaired:
+    """An object that was repaired.
+
+    Args:
+        value: the object.
+        text: its JSON.
+        may_span: whether its name may be that of one object and the end of another one's.
+    """
+
+    value: dict[str, object]
+    text: bytes
+    may_span: bool
+
+
+def _repair(text: bytes) -> _Repaired | None:
     """The object with its name escaped, its encoding made UTF-8, and NaN and Infinity made null."""
     if _ZEROED in text:
         return None
-    words = text.decode("utf-8", "replace")
-    begins = _NAME_STARTS.search(words)
-    # Where the first name does not end, no later name does: a single search for each keeps the cost linear.
-    ends = _NAME_ENDS.search(words, begins.end()) if begins else None
-    if begins and ends:
-        name = words[begins.end() : ends.start()]
-        if _BORDER.search(name):
+    words, may_span = text.decode("utf-8", "replace"), False
+    value = _lenient(words)
+    if value is None:
+        escaped = _with_escaped_name(words)
+        if escaped is None:
             return None
-        words = words[: begins.end()] + json.dumps(_unescape(name))[1:-1] + words[ends.start() :]
-    try:
-        value = json.loads(words, strict=False, parse_constant=lambda _: None, parse_float=_as_written)
-    except (ValueError, RecursionError):
-        return None
+        words, may_span = escaped
+        value = _lenient(words)
     if not isinstance(value, dict):
         return None
     try:
@@ -207,7 +237,29 @@ def _repair(text: bytes) -> tuple[dict[str, object], bytes] | None:
         halves = json.loads(words, strict=False, parse_constant=lambda _: None)
         repaired = json.dumps(halves, ensure_ascii=False).encode("utf-8", "replace")
     parsed, _ = _parse(repaired)
-    return (parsed, repaired) if parsed is not None else None
+    return _Repaired(parsed, repaired, may_span) if parsed is not None else None
+
+
+def _lenient(words: str) -> object:
+    """The value of a text with control characters, NaN or Infinity; None where it is no JSON in another way."""
+    try:
+        return json.loads(words, strict=False, parse_constant=lambda _: None, parse_float=_as_written)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _with_escaped_name(words: str) -> tuple[str, bool] | None:
+    """The text with its name escaped, and whether that name may span two objects; None where it does, or has none."""
+    begins = _NAME_STARTS.search(words)
+    # Where the first name does not end, no later name does: a single search for each keeps the cost linear.
+    ends = _NAME_ENDS.search(words, begins.end()) if begins else None
+    if begins is None or ends is None:
+        return None
+    name = words[begins.end() : ends.start()]
+    if _BORDER.search(name):
+        return None
+    escaped = json.dumps(_unescape(name))[1:-1]
+    return words[: begins.end()] + escaped + words[ends.start() :], _MAY_SPAN.search(name) is not None
 
 
 def _as_written(number: str) -> msgspec.Raw | None:
@@ -223,20 +275,28 @@ def _unescape(name: str) -> str:
     return value if isinstance(value, str) else name
 
 
-def _leading_value(data: bytes, begin: int, stop: int) -> tuple[object, int, int]:
-    """The value that starts at `begin`, and its length; length 0 where none does, and the offset of the error."""
+@dataclass(frozen=True)
+class _Leading:
+    """The length of the value that a text starts with; 0 where it starts with none, and the offset of the error."""
+
+    length: int
+    failed: int
+
+
+def _leading_value(data: bytes, begin: int, stop: int) -> _Leading:
     reach = _REACH_BYTES
     while True:
         words = data[begin : min(stop, begin + reach)].decode("latin-1")
         try:
-            value, length = _DECODER.raw_decode(words)
+            _, length = _DECODER.raw_decode(words)
         except RecursionError:
-            return None, 0, begin
+            return _Leading(0, begin)
         except json.JSONDecodeError as error:
-            if reach >= _TEXT_AT_MOST_BYTES or begin + reach >= stop:
-                return None, 0, begin + error.pos
+            may_go_on = error.msg.startswith(_UNTERMINATED) or error.pos > len(words) - _TOKEN_BYTES
+            if not may_go_on or reach >= _TEXT_AT_MOST_BYTES or begin + reach >= stop:
+                return _Leading(0, begin + error.pos)
             reach *= 8
         except ValueError:
-            return None, 0, begin
+            return _Leading(0, begin)
         else:
-            return value, length, begin
+            return _Leading(length, begin)

@@ -127,18 +127,21 @@ def _by_phase(chunk: _Chunk) -> tuple[list[int], list[int], list[int]]:
         elif phase in ("s", "f", "t"):
             flows += rows
         elif phase == "M":
-            chunk.result.names += [name for i in rows for name in _names_of(chunk.events[i])]
+            names = [_names_of(chunk.events[i]) for i in rows]
+            chunk.result.names += [name for found in names if found is not None for name in found]
+            others += [i for i, found in zip(rows, names, strict=True) if found is None]
         else:
             others += rows
     return sorted(timed), sorted(flows), others
 
 
-def _names_of(event: Any) -> list[tuple[str, object, object, str]]:
+def _names_of(event: Any) -> list[tuple[str, object, object, str]] | None:
+    """The name that a metadata event gives; None where its arguments are no object."""
     text = bytes(event.args)
     try:
         args = msgspec.json.decode(text.decode("utf-8", "replace").encode(), type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError):
-        return []
+        return None if text else []
     name = args.get("name", args.get("labels"))
     return [] if name is None else [(event.name, event.pid, event.tid, str(name))]
 

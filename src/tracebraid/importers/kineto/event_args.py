@@ -30,6 +30,12 @@ Extras = list[tuple[int, str, bytes]]
 """(event, key, JSON text) of each argument that has no column, or does not fit it."""
 
 _INT64 = Annotated[int, msgspec.Meta(ge=INT64_NULL + 1, le=2**63 - 1)]
+_AMOUNT_LIMIT = 2**50
+"""More bytes or elements (a PB) are treated as damage: no process holds or sends so many, and the sum of thousands of
+them fits int64."""
+_AMOUNT = Annotated[int, msgspec.Meta(ge=-_AMOUNT_LIMIT, le=_AMOUNT_LIMIT)]
+_AMOUNT_NAMES = ("_bytes", "_nelems")
+_INTEGERS = (_INT64 | None, _AMOUNT | None)
 _TYPES: dict[Kind, tuple[Any, Any]] = {
     Kind.INT: (_INT64 | None, INT64_NULL),
     Kind.FLOAT: (float | None, float("nan")),
@@ -219,11 +225,18 @@ def _struct(tables: tuple[Table, ...], keys: frozenset[str], strict: bool) -> ty
     ]
     return msgspec.defstruct(
         "Args",
-        [(field, *_TYPES[column.kind]) for column, field, _ in members],
+        [(field, *_type_of(column)) for column, field, _ in members],
         rename={field: key for _, field, key in members},
         gc=False,
         forbid_unknown_fields=strict,
     )
+
+
+def _type_of(column: Column) -> tuple[Any, Any]:
+    """How a column is decoded, and the value for a missing one."""
+    kind, absent = _TYPES[column.kind]
+    is_amount = column.kind is Kind.INT and column.name.endswith(_AMOUNT_NAMES)
+    return (_AMOUNT | None if is_amount else kind), absent
 
 
 def _extras(events: NDArray[np.int64], texts: list[Any], known: frozenset[str]) -> Extras:
@@ -276,7 +289,7 @@ def _fit(raw: msgspec.Raw, kind: Any) -> Any:
     if kind is msgspec.Raw:
         return raw
     value = msgspec.json.decode(raw)
-    if isinstance(value, str) and kind == _TYPES[Kind.INT][0]:
+    if isinstance(value, str) and kind in _INTEGERS:
         value = int(value, 0)
     if isinstance(value, str) and kind == _TYPES[Kind.INT3][0]:
         value = msgspec.json.decode(value)

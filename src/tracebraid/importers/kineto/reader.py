@@ -71,7 +71,7 @@ def _timeline(file: ArrayFile, chunks: list[EventColumns]) -> Timeline:
     tables, too_late = _tables(chunks, base_ns)
     if too_late:
         case = FindingCase.BEHIND_ALL_TIMES
-        base_findings.append(Finding.of(FindingCode.BASE_TIME, path, case=case, count=too_late))
+        base_findings.append(Finding.of(FindingCode.BASE_TIME, path, case=case, times=too_late))
     if tables["events"].is_empty() and tables["flows"].is_empty() and tables["other_events"].is_empty():
         _refuse_if_no_events(file, chunks)
     rank, world, rank_findings = _rank_and_world(file)

@@ -13,6 +13,7 @@ import polars as pl
 
 from tracebraid.errors import InputError, NotATraceError
 from tracebraid.filesystem.reading import reading
+from tracebraid.filesystem.unpack import RATIO_AT_MOST, unpacked_at_most_bytes
 from tracebraid.model.finding import Finding, Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
 
@@ -30,6 +31,8 @@ EVENT_TABLES = (
 _STRINGS = "StringIds"
 _ROWS_AT_ONCE = 1 << 16
 """Rows that are fetched as Python objects at once."""
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+"""Those that have rows of their own: views and virtual tables would run what the file says."""
 _DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 """What sqlite3 raises on a damaged database; the latter where its own message quotes text in no encoding."""
 
@@ -70,19 +73,44 @@ def open_export(path: str | Path) -> Iterator[Export]:
     except _DAMAGE as error:
         raise _unreadable(name, error) from None
     with closing(connection):
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        with reading(path):
+            size_bytes = Path(path).stat().st_size
+        connection.text_factory = _Texts(name, unpacked_at_most_bytes(size_bytes)).decoded
         try:
             columns = _columns(connection)
             whole_bytes = _pragma(connection, "page_size") * _pragma(connection, "page_count")
         except _DAMAGE as error:
             raise _unreadable(name, error) from None
-        with reading(path):
-            size_bytes = Path(path).stat().st_size
         if size_bytes < whole_bytes:
             # SQLite itself would read zeros for what is missing of the last page.
             raise InputError(name, "this SQLite database is cut off", EXPORT_AGAIN)
         _refuse_without_events(name, columns)
         yield Export(name, connection, columns)
+
+
+@dataclass
+class _Texts:
+    """The texts of a database: pages that many rows share would give more of them than fit into memory.
+
+    Args:
+        path: of the database.
+        left_bytes: so many may be read yet.
+    """
+
+    path: str
+    left_bytes: int
+
+    def decoded(self, raw: bytes) -> str:
+        """A text.
+
+        Raises:
+            InputError: all so far are larger than the limit.
+        """
+        self.left_bytes -= len(raw)
+        if self.left_bytes < 0:
+            problem = f"the texts in this SQLite database take more than {RATIO_AT_MOST} times its size"
+            raise InputError(self.path, problem, EXPORT_AGAIN)
+        return raw.decode("utf-8", "replace")
 
 
 def rows_of(export: Export, table: str, ints: Sequence[str], texts: Sequence[str] = ()) -> pl.DataFrame:
@@ -121,7 +149,7 @@ def with_string(export: Export, rows: pl.DataFrame, key: str, name: str) -> pl.D
 
 
 def _columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
-    names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    names = [row[0] for row in connection.execute(_TABLES)]
     quoted = {name: name.replace('"', '""') for name in names}
     return {
         name: frozenset(row[1] for row in connection.execute(f'PRAGMA table_info("{quoted[name]}")'))

@@ -132,7 +132,7 @@ def settings_of_file(text: str | bytes, path: str) -> CollectiveSettings:
     """
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _no_system(path, f"it is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise _no_system(path, "it is no JSON object")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import mmap
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
 from tracebraid.files import keep_broken, part_beside, write_whole, writing
 from tracebraid.model.finding import Finding
@@ -19,6 +22,9 @@ from tracebraid.recorders.postprocess.rename import rename_events
 from tracebraid.recorders.session.settings import Settings
 
 __all__ = ["KinetoRecorder"]
+
+_COMPILER = "torch._inductor.config"
+"""What `prepare_trace` reads."""
 
 
 class KinetoRecorder:
@@ -44,7 +50,7 @@ class KinetoRecorder:
             execution_trace_observer=observer,
             experimental_config=_experimental_config(all_threads=not settings.memory),
         )
-        self._profiler.prepare_trace()
+        _prepare(self._profiler)
 
     def start(self) -> None:
         """Record from now on."""
@@ -84,6 +90,33 @@ class KinetoRecorder:
                 # Kineto writes a temporary file whose name starts with the given one.
                 for left in part.parent.glob(part.name + "*"):
                     left.unlink(missing_ok=True)
+
+
+def _prepare(profiler: Any) -> None:
+    """Set a profiler up, without importing torch.compile for it.
+
+    PyTorch's `prepare_trace` asks for `torch._inductor`, which imports it: seconds in a step of the program. Where
+    another thread imports it at that moment, as the first optimizer does, Python breaks the deadlock of their locks,
+    and the program's import fails. A program that has not imported it has none of the CUDA graphs that are asked for.
+    """
+    compiler = sys.modules.get(_COMPILER)
+    if compiler is not None and not getattr(compiler.__spec__, "_initializing", False):
+        profiler.prepare_trace()
+        return
+    prepare = type(profiler).prepare_trace
+    names = {**prepare.__globals__, "torch": _WithoutCompiler()}
+    FunctionType(prepare.__code__, names, prepare.__name__, prepare.__defaults__, prepare.__closure__)(
+        profiler
+    )
+
+
+class _WithoutCompiler:
+    """torch, as it is where it has no compiler."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inductor":
+            raise AttributeError(name)
+        return getattr(torch, name)
 
 
 def _write_escaped(

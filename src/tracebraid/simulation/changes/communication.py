@@ -13,7 +13,7 @@ from tracebraid.graph.communication_latency import communication_latency
 from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.graph.codes import ActivityKind
 from tracebraid.model.graph.dependency_graph import DependencyGraph
-from tracebraid.simulation.changes.work import is_work, with_work
+from tracebraid.simulation.changes.work import is_work, whole_ns, with_work
 
 __all__ = ["Costs", "communication_costs", "of_group_size", "with_bandwidth", "with_latency"]
 
@@ -139,5 +139,5 @@ def _recosted(
 ) -> DependencyGraph:
     work = graph.edges.work_ns.copy()
     found = costs.alpha_ns * of_alpha + (work[costs.edges] - costs.alpha_ns) * of_size
-    work[costs.edges] = np.rint(found).astype(np.int64)
+    work[costs.edges] = whole_ns(found)
     return with_work(graph, work)

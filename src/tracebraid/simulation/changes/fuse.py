@@ -11,7 +11,7 @@ from tracebraid.graph.rewiring import edge_list, with_edges, without_edges
 from tracebraid.model.graph.codes import ActivityKind, EdgeKind, Point, Residual
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.simulation.changes.nesting import launched_by
-from tracebraid.simulation.changes.work import on_time, with_work
+from tracebraid.simulation.changes.work import on_time, whole_ns, with_work
 
 __all__ = ["fused"]
 
@@ -49,9 +49,9 @@ def fused(graph: DependencyGraph, chosen: _Bools, most: float, factor: float) ->
     total = np.zeros(len(first), dtype=np.int64)
     np.add.at(total, fused_to[owner[is_device]], edges.work_ns[is_device])
     in_fused = (first >= 0) & (np.bincount(fused_to, minlength=len(first))[fused_to] > 1)
-    work = np.where(
-        is_device & in_fused[owner], np.where(later[owner], 0, np.rint(total[owner] * factor)), edges.work_ns
-    ).astype(np.int64)
+    becomes = is_device & in_fused[owner]
+    work = edges.work_ns.copy()
+    work[becomes] = whole_ns(np.where(later, 0.0, total * factor)[owner[becomes]])
     calls = np.zeros(len(first), dtype=np.bool_)
     calls[launched_by(graph)[later]] = True
     inside = later[by] & (fused_to[of] == fused_to[by]) & ~is_device

@@ -12,7 +12,7 @@ from tracebraid.graph.rewiring import edge_list, with_edges, without_edges
 from tracebraid.model.graph.codes import EdgeKind, Point, Residual
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 from tracebraid.simulation.changes.communication import communication_costs
-from tracebraid.simulation.changes.work import on_time, with_work
+from tracebraid.simulation.changes.work import on_time, whole_ns, with_work
 
 __all__ = ["merged"]
 
@@ -56,7 +56,7 @@ def merged(graph: DependencyGraph, chosen: _Bools, most_bytes: float) -> Depende
     merged_ns = costs.fitted_ns + np.maximum(beyond[activity], 0.0)
     alone_ns = work[costs.edges].astype(np.float64)
     total = np.where(in_buckets, np.where(last[activity] == activity, merged_ns, 0.0), alone_ns)
-    work[costs.edges] = np.rint(total).astype(np.int64)
+    work[costs.edges] = whole_ns(total)
     return _waiting_for_last(with_work(graph, work), last)
 
 

@@ -45,6 +45,9 @@ _DEFAULTS = {Verb.OFFLOAD: 1.0}
 _FROM_ZERO = (Verb.SCALE, Verb.SET, Verb.MOVE, Verb.LATENCY)
 """Verbs whose value may be 0; all others need more."""
 
+_MOST_COUNT = 2**31 - 1
+"""Far more than there are streams, ranks or kernels, and few enough for every kind of integer."""
+
 _UNITS = {
     Value.FACTOR: {"": 1.0, "%": 0.01, "x": 1.0},
     Value.TIME: TIME_UNITS_NS,
@@ -106,9 +109,13 @@ def checked(change: Change) -> Change:
             raise ArgumentError(
                 f"{change.text}: {number:g} makes no sense; {change.verb.value} takes {takes.value}"
             )
-    if takes in (Value.COUNT, Value.STREAM) and value is not None and value != int(value):
-        raise ArgumentError(f"{change.text}: {change.verb.value} takes a whole number")
+    if takes in (Value.COUNT, Value.STREAM) and value is not None and not _is_count(value):
+        raise ArgumentError(f"{change.text}: {change.verb.value} takes a whole number up to {_MOST_COUNT:,}")
     return Change(change.verb, value, change.where, change.factor)
+
+
+def _is_count(value: float) -> bool:
+    return value <= _MOST_COUNT and value == int(value)
 
 
 def _words(text: str) -> list[str]:

@@ -11,7 +11,18 @@ from tracebraid.errors import ArgumentError
 from tracebraid.model.graph.codes import EdgeKind, Residual
 from tracebraid.model.graph.dependency_graph import DependencyGraph
 
-__all__ = ["WORK", "is_work", "on_time", "scaled", "set_to", "split", "with_totals", "with_work", "work_of"]
+__all__ = [
+    "WORK",
+    "is_work",
+    "on_time",
+    "scaled",
+    "set_to",
+    "split",
+    "whole_ns",
+    "with_totals",
+    "with_work",
+    "work_of",
+]
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
@@ -19,6 +30,9 @@ _Floats = NDArray[np.float64]
 
 WORK = (EdgeKind.HOST, EdgeKind.DEVICE, EdgeKind.TRANSFER)
 """Edges whose work is what an activity does itself; that of all others is a latency."""
+
+_MOST_NS = 2.0**62
+"""All work of a graph together, about 146 years: so that no time in a replay is more than 64 bits hold."""
 
 
 def is_work(graph: DependencyGraph) -> _Bools:
@@ -34,8 +48,30 @@ def work_of(graph: DependencyGraph) -> _Ints:
     return sums
 
 
+def whole_ns(times_ns: _Floats) -> _Ints:
+    """Times of work, rounded to ns.
+
+    Raises:
+        ArgumentError: one of them is longer than a graph can hold.
+    """
+    _check_length(float(times_ns.max(initial=0.0)))
+    return np.rint(times_ns).astype(np.int64)
+
+
+def _check_length(longest_ns: float) -> None:
+    if not longest_ns < _MOST_NS:
+        raise ArgumentError(
+            "the work would last longer than 146 years, more than a graph can hold: give less"
+        )
+
+
 def with_work(graph: DependencyGraph, work_ns: _Ints) -> DependencyGraph:
-    """The graph whose edges have other work."""
+    """The graph whose edges have other work.
+
+    Raises:
+        ArgumentError: all of it together is longer than a graph can hold.
+    """
+    _check_length(float(work_ns.sum(dtype=np.float64)))
     return replace(graph, edges=replace(graph.edges, work_ns=np.maximum(work_ns, 0)))
 
 
@@ -46,10 +82,14 @@ def scaled(graph: DependencyGraph, chosen: _Bools, factor: float) -> DependencyG
         graph: the graph.
         chosen: whether each activity is meant.
         factor: not negative.
+
+    Raises:
+        ArgumentError: they would be longer than a graph can hold.
     """
     edges = graph.edges
     own = is_work(graph) & chosen[edges.activity]
-    work = np.where(own, np.rint(edges.work_ns * factor).astype(np.int64), edges.work_ns)
+    work = edges.work_ns.copy()
+    work[own] = whole_ns(work[own] * factor)
     return with_work(graph, work)
 
 
@@ -77,7 +117,7 @@ def with_totals(graph: DependencyGraph, chosen: _Bools, totals_ns: _Floats) -> D
         totals_ns: of each activity.
 
     Raises:
-        ArgumentError: no edge is that of any of them.
+        ArgumentError: no edge is that of any of them, or they would be longer than a graph can hold.
     """
     edges = graph.edges
     own = np.flatnonzero(is_work(graph) & chosen[edges.activity])
@@ -96,7 +136,7 @@ def with_totals(graph: DependencyGraph, chosen: _Bools, totals_ns: _Floats) -> D
     part = np.diff(np.r_[0.0, reached])
     part[begins] = reached[begins]
     work = edges.work_ns.copy()
-    work[own] = part.astype(np.int64)
+    work[own] = whole_ns(part)
     return with_work(graph, work)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +17,9 @@ from tracebraid.store.answers.joined import INDEX, Index, JoinedTable, joined_fi
 from tracebraid.store.answers.rank_answers import RankFacts
 from tracebraid.store.answers.touched import Touched
 from tracebraid.store.layout import ANSWERS
+from tracebraid.store.parquet import frame_of
 from tracebraid.store.sealed_json import read_sealed, sha256_of
+from tracebraid.store.soundness import check_index
 
 __all__ = ["StoredAnswers", "damaged_answers", "read_index"]
 
@@ -34,7 +35,7 @@ def read_index(store: Path, writer: str) -> Index | None:
     path = store / ANSWERS / INDEX
     if not path.exists():
         return None
-    index, _ = read_sealed(path, Index)
+    index, _ = read_sealed(path, Index, check_index)
     return index if index.writer == writer else None
 
 
@@ -119,7 +120,12 @@ def _read_again(store: Path, writer: str, descriptions: Mapping[int, str]) -> St
 def _read(path: Path, table: JoinedTable) -> tuple[pl.DataFrame, list[int]]:
     """The answers of all ranks, and where those of each end."""
     content = _content_of(path, table)
-    frame = pl.read_parquet(io.BytesIO(content)).with_columns(pl.col(table.categories).cast(pl.Categorical))
+    try:
+        frame = frame_of(content).with_columns(pl.col(table.categories).cast(pl.Categorical))
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        raise InputError(str(path), f"this file of the store is damaged: {error}", _AGAIN) from None
+    if frame.height != sum(max(0, rows) for rows in table.rows):
+        raise InputError(str(path), "this file of the store is damaged: it has other rows", _AGAIN)
     return frame, list(accumulate(max(0, rows) for rows in table.rows))
 
 

@@ -242,6 +242,6 @@ def test_what_64_bits_cannot_say_is_refused() -> None:
 
 
 def test_more_nodes_than_a_rank_can_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracebraid.chakra.generating.program.MOST_NODES", 100)
+    monkeypatch.setattr("tracebraid.chakra.generating.limits.MOST_NODES", 100)
     with pytest.raises(ArgumentError):
         next(generated_ranks(changed(training={"steps": 10**12})))

@@ -77,6 +77,11 @@ def test_a_value_that_is_no_number_becomes_null(number: str) -> None:
     assert [issue.code for issue in issues] == ["event-mended"]
 
 
+def test_a_value_that_is_no_number_changes_no_name() -> None:
+    kept, _ = recover(b'{"ph": "i", "name": "a", "s": "t", "ts": 1, "x": NaN}', 0, SHAPE)
+    assert [item.value for item in kept] == [{"ph": "i", "name": "a", "s": "t", "ts": 1, "x": None}]
+
+
 @pytest.mark.parametrize("odd", ["5", '"text"', "[1, 2]", "null", "{}", "", '[{"x": 1}]'])
 def test_something_else_between_two_objects_costs_neither(odd: str) -> None:
     assert names(f"{A}, {odd}, {C}")[0][-1] == "c"
@@ -114,7 +119,11 @@ def test_the_cost_of_damage_between_all_objects_grows_with_their_number_only(bet
 
 
 @pytest.mark.parametrize(
-    "unit", ['{"ph": "X", ', '{"ph": "X" 1, {"name":" ', '{"ph": "X", "name": "a" 1, "args": {}} ,']
+    "unit",
+    [
+        *('{"ph": "X", ', '{"ph": "X" 1, {"name":" ', '{"ph": "X", "name": "a" 1, "args": {}} ,'),
+        *('0{"ph": "X"}}]', '{"ph": "X"}\\"', '\x1f{"ph": 1}-'),
+    ],
 )
 def test_the_cost_of_one_broken_text_grows_with_its_length_only(unit: str) -> None:
     small, large = ((unit * (size // len(unit))).encode() for size in (1 << 16, 1 << 19))

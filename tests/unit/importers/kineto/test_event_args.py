@@ -26,6 +26,12 @@ SAMPLES: dict[Kind, tuple[Any, Any]] = {
     Kind.INTS: ("[0, 3]", [0, 3]),
 }
 """A value as it stands in a file, and as it stands in the column."""
+AMOUNT = -(2**50)
+"""Bytes and elements; a larger number of them is no such."""
+
+
+def sample_of(column: Column) -> tuple[Any, Any]:
+    return (AMOUNT, AMOUNT) if column.name.endswith(("_bytes", "_nelems")) else SAMPLES[column.kind]
 
 
 def columns_of(category: str) -> list[tuple[Table, Column, str]]:
@@ -58,27 +64,27 @@ def test_every_argument_of_the_schema_is_read_into_its_column(tmp_path: Path, ca
     wanted = columns_of(category)
     events = []
     for table, column, key in wanted:
-        args = {key: SAMPLES[column.kind][0]}
+        args = {key: sample_of(column)[0]}
         if table is COLLECTIVES:
             args.setdefault("Collective name", "allreduce")
         events.append(complete("e", category, 1, 2, pid=1, tid=1, args=args))
     timeline = compact(tmp_path, events)
     for event, (table, column, key) in enumerate(wanted):
         row = timeline.tables[table.name].filter(pl.col("event_id") == event)
-        assert row.get_column(column.name).to_list() == [SAMPLES[column.kind][1]], key
+        assert row.get_column(column.name).to_list() == [sample_of(column)[1]], key
     assert extras(timeline) == []
 
 
 @pytest.mark.parametrize("category", DETAIL_TABLES_BY_CATEGORY)
 def test_all_arguments_at_once_are_read_beside_events_without_any(tmp_path: Path, category: str) -> None:
-    full = {key: SAMPLES[column.kind][0] for _, column, key in columns_of(category)}
+    full = {key: sample_of(column)[0] for _, column, key in columns_of(category)}
     bare = {**complete("e", category, 1, 2, pid=1, tid=1)}
     del bare["args"]
     events = [complete("e", category, 1, 2, pid=1, tid=1), {**bare, "args": full}, bare]
     timeline = compact(tmp_path, events)
     for table, column, key in columns_of(category):
         rows_by_event = dict(timeline.tables[table.name].select("event_id", column.name).rows())
-        assert rows_by_event[1] == SAMPLES[column.kind][1], key
+        assert rows_by_event[1] == sample_of(column)[1], key
         assert rows_by_event.get(0) is None
         assert rows_by_event.get(2) is None
 
@@ -158,6 +164,7 @@ def test_a_value_of_another_type_is_converted_where_that_is_plain(
         ("stream", [7]),
         ("stream", {"id": 7}),
         ("stream", 2**63),
+        ("shared memory", 2**50 + 1),
         ("stream", -(2**63)),
         ("stream", 10**30),
         ("warps per SM", "many"),

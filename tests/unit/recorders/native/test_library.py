@@ -233,7 +233,9 @@ def test_a_library_without_its_symbols_is_one_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as one that is whole and of something else."""
-    monkeypatch.setattr(library, "build", lambda: Path(str(torch._C.__file__)))
+    whole = Path(shutil.copy(str(torch._C.__file__), tmp_path))
+    note_built(whole)
+    monkeypatch.setattr(library, "build", lambda: whole)
     with pytest.raises(CaptureError, match=r"cannot be loaded .*`tracebraid build-recorder` tries again"):
         library.load.__wrapped__()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
+from tracebraid.chakra.generating.limits import LARGEST, check_nodes, check_ranks
 from tracebraid.chakra.generating.transformer.sizes import ELEMENT_BYTES
 from tracebraid.errors import ArgumentError
 from tracebraid.model.chakra.workloads import TransformerJob
@@ -20,16 +22,21 @@ def check_transformer(job: TransformerJob) -> None:
     for name, value in _counts(job):
         if value < 1:
             raise ArgumentError(f"{name} is {value:,}: give 1 or more")
+        if value > LARGEST:
+            raise ArgumentError(f"{name} is larger than 64 bits can say: give less")
     if job.ranks < 2:
         raise ArgumentError("the degrees of parallelism make a single rank: give two ranks or more")
+    check_ranks(job.ranks)
     for degree, divided in _divisions(job):
         (name, by), (what, count) = degree, divided
         if count % by:
             raise ArgumentError(
                 f"{name} of {by:,} does not divide the {count:,} {what}: give a divisor of {count:,}"
             )
+    layers = job.model.layers // job.parallelism.pipeline
+    check_nodes(layers * job.training.micro_batches * job.training.steps)
     device = job.accelerator
-    if not (device.flops_per_s > 0 and device.bytes_per_s > 0 and 0 < device.efficiency <= 1):
+    if not (0 < device.flops_per_s < inf and 0 < device.bytes_per_s < inf and 0 < device.efficiency <= 1):
         raise ArgumentError(
             "an accelerator needs operations and bytes per second above 0, and an efficiency up to 1"
         )
@@ -41,6 +48,8 @@ def check_transformer(job: TransformerJob) -> None:
 
 def _check_experts(job: TransformerJob) -> None:
     experts, top_k = job.model.experts, job.model.top_k
+    if experts > LARGEST:
+        raise ArgumentError("experts are more than 64 bits can say: give fewer")
     if experts < 0:
         raise ArgumentError(f"{experts} experts cannot be: give 0 for none")
     if experts and not 1 <= top_k <= experts:

@@ -21,7 +21,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tracebraid.chakra.generating.limits import LARGEST
 from tracebraid.chakra.generating.program import Work
+from tracebraid.errors import ArgumentError
 from tracebraid.model.chakra.workloads import TransformerJob
 from tracebraid.model.device_peaks import Precision
 from tracebraid.model.units import NS_PER_S
@@ -154,4 +156,7 @@ def optimizer_work(job: TransformerJob, parameters: int) -> Work:
 def _timed(job: TransformerJob, num_ops: int, moved_bytes: int) -> Work:
     device = job.accelerator
     seconds = max(num_ops / device.flops_per_s, moved_bytes / device.bytes_per_s) / device.efficiency
-    return Work(round(seconds * NS_PER_S), num_ops, moved_bytes)
+    lasts_ns = seconds * NS_PER_S
+    if not lasts_ns < LARGEST:
+        raise ArgumentError("work of a layer lasts longer than 64 bits can say in ns: give smaller sizes")
+    return Work(round(lasts_ns), num_ops, moved_bytes)

@@ -138,9 +138,15 @@ ALLOCATOR = Table(
             "peak_reserved_bytes", _INT, "most reserved at a moment; null: this allocator reserves nothing"
         ),
         Column("reserved_at_peak_bytes", _INT, "reserved when the most was allocated; null likewise"),
-        Column("unused_at_peak_bytes", _INT, "of that not allocated; null likewise"),
         Column(
-            "fragmentation", _FLOAT, "of the reserved at the peak, the share not allocated; null likewise"
+            "unused_at_peak_bytes",
+            _INT,
+            "of that not allocated; null likewise, or where it is below 0",
+        ),
+        Column(
+            "fragmentation",
+            _FLOAT,
+            "of the reserved at the peak, the share not allocated; null as that",
         ),
         Column("device_allocations", _INT, "calls such as `cudaMalloc` for it"),
         Column("device_releases", _INT, "calls such as `cudaFree` for it"),

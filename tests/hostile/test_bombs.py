@@ -1,0 +1,72 @@
+"""Small files that unpack to more than fits into memory: refused, with the limit, before they take it."""
+
+from __future__ import annotations
+
+import io
+import resource
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import tracebraid
+from tests.et_archives import archive, members
+from tests.unit.importers.nsys.nsys_file import nvtx, whole, write_export
+from tracebraid.errors import InputError, NotATraceError
+from tracebraid.model.et_arrow import RECORDED_TABLES, member_of
+
+GIB = 1 << 30
+
+
+def peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def test_an_archive_whose_members_unpack_to_more_than_the_limit_is_refused_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = archive(tmp_path, members(nodes=bytes(100_000)))
+    monkeypatch.setattr("tracebraid.filesystem.unpack._UNPACKED_UNCHECKED_BYTES", 50_000)
+    monkeypatch.setattr("tracebraid.filesystem.unpack.RATIO_AT_MOST", 0)
+    with pytest.raises(NotATraceError, match="unpack to more than 500 times its size"):
+        tracebraid.read_execution_trace(path)
+
+
+def test_columns_that_unpack_to_gigabytes_end_the_trial_alone(tmp_path: Path) -> None:
+    """A column of zeros, compressed 3,000 times: the member is small, and what it says is not."""
+    table = RECORDED_TABLES[0]
+    many = pl.select(pl.repeat(0, 40_000_000, dtype=pl.Int64).alias("node_id"))
+    zeros = many.with_columns(pl.lit(0).alias(column.name) for column in table.columns[2:8])
+    content = io.BytesIO()
+    zeros.write_ipc(content, compression="zstd")
+    path = archive(tmp_path, members(**{member_of(table).removesuffix(".arrow"): content.getvalue()}))
+    del many, zeros
+    before = peak_bytes()
+    with pytest.raises(NotATraceError, match="cannot be decoded"):
+        tracebraid.read_execution_trace(path)
+    assert peak_bytes() - before < GIB // 8
+
+
+def test_texts_that_many_rows_share_are_read_up_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [nvtx("x" * 3000, 10 * n + 1, 10 * n + 5) for n in range(20)]
+    path = write_export(tmp_path / "nsys_0.sqlite", whole(*rows))
+    assert tracebraid.read_timeline(path).events.height == 20
+    monkeypatch.setattr("tracebraid.importers.nsys.tables.unpacked_at_most_bytes", lambda size_bytes: 50_000)
+    with pytest.raises(InputError, match="more than 500 times its size"):
+        tracebraid.read_timeline(path)
+
+
+@pytest.mark.parametrize(
+    "kind", ["VIEW x AS SELECT 1 AS start, 2 AS end", "VIRTUAL TABLE x USING fts5(start, end)"]
+)
+def test_no_statement_of_a_database_is_run(tmp_path: Path, kind: str) -> None:
+    """Views and virtual tables in the place of tables: what they give is computed."""
+    path = write_export(tmp_path / "nsys_0.sqlite", whole(nvtx("kept", 1, 5)))
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"CREATE {kind.replace(' x ', ' CUPTI_ACTIVITY_KIND_KERNEL ')}")
+        database.commit()
+    assert tracebraid.read_timeline(path).events.get_column("name").to_list() == ["kept"]
