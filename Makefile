@@ -1,6 +1,7 @@
 # make demo: set up with nothing but Python and make, and run the main job on the bundled traces.
 # make test: set up with the test extras, and run lint, types, the build of the documents, and all tests.
 #            As root it first installs Chromium with apt-get where there is none; the tests in a browser skip without.
+# make interrupts: set up with the test extras, and interrupt and kill commands at random moments, 1,000 times each.
 # make stress MINUTES=10: capture programs to which all kinds of things happen (docs/stress.md).
 # make fuzz: set up with the test extras, and try mutants of small traces for MINUTES=30.
 # make docs: set up with the docs extra, and build the documentation site in site/.
@@ -11,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test fuzz stress sanitize chromium lint lint-native format types docs clean
+.PHONY: demo test fuzz interrupts stress sanitize chromium lint lint-native format types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
@@ -33,6 +34,10 @@ sanitize: $(VENV)/.installed-test
 fuzz: MINUTES ?= 30
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --failures fuzz-failures --minimise
+
+# docs/interrupts.md says what is judged.
+interrupts: $(VENV)/.installed-test
+	$(BIN)/python -m tools.interrupts --interrupts 1000 --kills 1000 --record interrupts_record.md
 
 # Chromium of the system's packages, for the tests in a browser.
 chromium:

@@ -16,7 +16,7 @@ from tracebraid.errors import InputError
 from tracebraid.model.finding_code import FindingCode
 
 RANKS = 3
-KILLS = 20
+KILLS = 8
 KILLER = """
 import os, random, signal, sys, time
 from tracebraid.api.packing import pack

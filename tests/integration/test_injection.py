@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.integration.running import run_command
+from tracebraid.recorders import launcher
 from tracebraid.recorders.launcher.environment import child_environment
 from tracebraid.recorders.session.settings import Settings
 
@@ -123,6 +125,55 @@ def test_a_python_that_takes_no_customisation_is_not_captured(theirs: Path, opti
     stub(theirs, "answer = 1\n")
     code = f"{SEES}import sys; sys.path.insert(0, {str(theirs)!r})\nshow('torch')\n"
     assert run_both(code, theirs, option).stderr == ""
+
+
+SHOWS = """
+import json, os, sys, threading, warnings
+ours = {"TRACEBRAID_CAPTURE", "TRACEBRAID_NOTES", "PYTHONPATH"}
+print(sys.path, sys.flags, sorted(sys.modules), threading.active_count(), sys.argv, sys.excepthook, sys.path_hooks)
+print(warnings.filters, sys.getrecursionlimit(), sys.gettrace(), sys.stdin.read(), json.dumps(sorted(
+    (name, value) for name, value in os.environ.items() if name not in ours)))
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("-bb",),
+        ("-W", "error"),
+        ("-X", "dev"),
+        ("-OO",),
+        ("-s",),
+        *([("-P",)] if sys.version_info >= (3, 11) else []),
+    ],
+    ids=" ".join,
+)
+def test_nothing_of_the_process_is_different_before_torch_is_imported(
+    theirs: Path, options: tuple[str, ...]
+) -> None:
+    assert run_both(SHOWS, theirs, *options).stderr == ""
+
+
+def test_children_get_the_variables_that_the_documents_name_and_no_other(tmp_path: Path) -> None:
+    code = "import os, subprocess, sys; subprocess.run([sys.executable, '-c', 'import os; print(sorted(os.environ))'])"
+    injected = child_environment(Settings(str(tmp_path)), tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=injected, capture_output=True, text=True, check=True
+    )
+    names = {"TRACEBRAID_CAPTURE", "TRACEBRAID_NOTES", "PYTHONPATH"}
+    assert set(ast.literal_eval(done.stdout)) - set(os.environ) <= names
+    told = (Path(__file__).parents[2] / "docs" / "capture.md").read_text()
+    assert all(f"`{name}`" in told for name in names)
+    changed = {name for name in os.environ if injected[name] != os.environ[name]}
+    assert changed <= names
+
+
+def test_old_pythons_can_read_the_injected_file() -> None:
+    """Where none is installed: no syntax that Python 3.4 lacks, nor an annotation, and only ASCII, for 2.7."""
+    injected = Path(launcher.__file__).parent / "inject" / "sitecustomize.py"
+    tree = ast.parse(injected.read_bytes().decode("ascii"), feature_version=(3, 4))
+    newer = (ast.AnnAssign, ast.JoinedStr, ast.NamedExpr, ast.Nonlocal, ast.AsyncFunctionDef, ast.Starred)
+    assert [node for node in ast.walk(tree) if isinstance(node, newer)] == []
 
 
 # --- torch ------------------------------------------------------------------------------------------

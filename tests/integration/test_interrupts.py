@@ -35,3 +35,46 @@ def test_an_interrupted_command_says_so_in_a_word(tmp_path: Path, delay_s: float
         said, error = process.communicate(timeout=30)
     os.close(writing)
     assert (process.returncode, said, error) == (130, "", "interrupted\n")
+
+
+DROPS = """
+import sys, time, weakref
+from tracebraid.cli import main
+def work():
+    class Thing: pass
+    def drop(reference): signal.raise_signal(signal.SIGINT)
+    import signal
+    thing = Thing()
+    reference = weakref.ref(thing, drop)
+    del thing
+    time.sleep(20)
+main._run = work
+main.run()
+"""
+
+
+def test_ctrl_c_that_python_drops_is_raised_again() -> None:
+    """In the callback of a weak reference, as every import has one for its lock."""
+    done = subprocess.run(
+        [sys.executable, "-c", DROPS], capture_output=True, text=True, timeout=15, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_that_comes_as_the_command_starts_reaches_it(name: str) -> None:
+    """It would end the launcher alone, and leave the command running."""
+    number = int(getattr(signal, name))
+    code = (
+        "import os, signal, subprocess, sys\n"
+        "from tracebraid.recorders.launcher import launch\n"
+        "start = subprocess.Popen\n"
+        "def started(*words, **options):\n"
+        f"    process = start(*words, **options)\n    os.kill(os.getpid(), {number})\n    return process\n"
+        "subprocess.Popen = started\n"
+        "sys.exit(-launch._run(['sleep', '20'], dict(os.environ)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=15, check=False
+    )
+    assert (done.returncode, done.stderr) == (number, "")

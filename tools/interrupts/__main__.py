@@ -82,12 +82,15 @@ def _run_share(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="interrupts-") as name:
         place = Place(Path(name))
         lay_out_inputs(place.inputs)
-        prepare_forks()
+        if any(subject.call or subject.is_forked for subject in subjects):
+            prepare_forks()
         takes_s: dict[str, float] = {}
         for number in range(options.share, options.interrupts + options.kills, options.jobs):
             rng = random.Random(f"{options.seed}:{number}")
             subject = rng.choices(subjects, [subject.weight for subject in subjects])[0]
-            kinds = _INTERRUPTS if number < options.interrupts else KILLS
+            # Both kinds in turn, so that a run that is stopped has some of both.
+            share = options.interrupts / (options.interrupts + options.kills)
+            kinds = _INTERRUPTS if int((number + 1) * share) > int(number * share) else KILLS
             subject = replace(subject, strokes=tuple(kind for kind in subject.strokes if kind in kinds))
             if subject.name not in takes_s:
                 if subject.is_forked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -115,6 +116,8 @@ def _in_child(work: Callable[[], None], folder: Path, environment: dict[str, str
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        # As the end of Python does, which closes generators that an exception holds.
+        gc.collect()
     return 0
 
 

@@ -8,9 +8,11 @@ without the working folder and without relative entries.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["child_environment", "module_path", "run_child", "start_child"]
@@ -21,7 +23,10 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 
 
 def run_child(
-    function: str, *arguments: str | Path, environment: Mapping[str, str] | None = None
+    function: str,
+    *arguments: str | Path,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Call a function in a process of its own, and wait for its end.
 
@@ -29,14 +34,16 @@ def run_child(
         function: `module:name`.
         arguments: what it is called with, as text; paths are made absolute.
         environment: the process's environment; `child_environment()` by default.
+        timeout_s: after so many seconds it is killed, with all processes that it started.
 
     Returns:
         How it ended; `stdout` has both its output streams.
 
     Raises:
         OSError: this interpreter cannot be started again.
+        TimeoutError: it was killed.
     """
-    return subprocess.run(
+    with subprocess.Popen(
         _command(function, arguments),
         cwd=_ENTRY.parent,
         env=child_environment() if environment is None else environment,
@@ -45,8 +52,24 @@ def run_child(
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        check=False,
-    )
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            _kill_group(process)
+            raise TimeoutError(f"it did not end within {timeout_s} s") from None
+        except BaseException:
+            # Ctrl-C, which the session of its own keeps from it.
+            _kill_group(process)
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, said)
+
+
+def _kill_group(process: subprocess.Popen[str]) -> None:
+    """Kill a process that leads its group, and what it started there."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def start_child(

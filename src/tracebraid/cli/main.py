@@ -17,10 +17,13 @@ __all__ = ["run"]
 
 _INTERRUPTED = 128 + signal.SIGINT
 """As shells say it."""
+_AGAIN_AFTER_S = 0.001
+"""So soon Ctrl-C is raised once more where it was dropped: the callback that dropped it is over by then."""
 
 
 def run() -> None:
     """Run the command line; errors become one message and exit code 1, wrong usage exit code 2, Ctrl-C 130."""
+    sys.unraisablehook = _not_lost
     try:
         _run()
     except KeyboardInterrupt:
@@ -35,6 +38,15 @@ def run() -> None:
         ):
             raise
         _end_interrupted()
+
+
+def _not_lost(unraisable: sys.UnraisableHookArgs) -> None:
+    """Raise Ctrl-C again that came where Python drops exceptions: in a finalizer, or a callback of an import."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_AFTER_S)
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def _end_interrupted() -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -66,12 +66,15 @@ def launch(command: Sequence[str], settings: Settings) -> CaptureOutcome:
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:
-    try:
-        process = subprocess.Popen(command, env=environment)
-    except OSError as error:
-        raise CaptureError(f"{command[0]} cannot be run ({error.strerror}). Is it a program?") from None
-    with process, _passing_on(process):
-        return process.wait()
+    # A signal between the start of the command and that of the handlers would end the launcher alone.
+    with _passing_on() as passes_to:
+        try:
+            process = subprocess.Popen(command, env=environment)
+        except OSError as error:
+            raise CaptureError(f"{command[0]} cannot be run ({error.strerror}). Is it a program?") from None
+        with process:
+            passes_to(process)
+            return process.wait()
 
 
 def _has_files(out_dir: Path, since_s: float) -> bool:
@@ -108,16 +111,29 @@ def _find(program: str) -> None:
 
 
 @contextmanager
-def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass signals on to the process. Ctrl-C reaches it from the terminal directly, so SIGINT is ignored here."""
+def _passing_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """Pass signals on to the process that is named within the block; those that come before are kept for it.
+
+    Ctrl-C reaches it from the terminal directly, so SIGINT is ignored here.
+    """
+    started: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        process.send_signal(number)
+        if started:
+            started[0].send_signal(number)
+        else:
+            early.append(number)
+
+    def passes_to(process: subprocess.Popen[bytes]) -> None:
+        started.append(process)
+        while early:
+            process.send_signal(early.pop(0))
 
     before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
     before[signal.SIGINT] = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
-        yield
+        yield passes_to
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -23,7 +23,7 @@ from tracebraid.child_process.start import child_environment, run_child
 from tracebraid.errors import CaptureError
 from tracebraid.files import write_whole, writing
 from tracebraid.recorders.native.build import DEBUG_FLAGS, FLAGS, NAME, SOURCES
-from tracebraid.recorders.native.trust import close_folder, is_as_built, note_built
+from tracebraid.recorders.native.trust import as_built, close_folder, is_as_built, note_built
 from tracebraid.recorders.needs_torch import torch
 
 __all__ = ["Counts", "build", "library_path", "load"]
@@ -36,6 +36,10 @@ _PASSING = r"(?i)killed|terminated|internal compiler error|no space left|cannot 
 """What a compiler says where it was not the source that stopped it."""
 _WAIT_AT_MOST_S, _SAY_AFTER_S, _POLL_S = 300.0, 1.0, 0.1
 """Waiting for another process that builds: a build takes 40 to 80 s on two cores."""
+_BUILD_AT_MOST_S = 600.0
+"""Ten times what it takes."""
+_BUILDING = "building-"
+"""How the names of folders begin in which it is built."""
 _BUILDER = "tracebraid.recorders.native.build:main"
 
 
@@ -105,10 +109,13 @@ def load() -> ctypes.CDLL:
         OutputError: the cache cannot be written.
     """
     path = build()
-    try:
-        library = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise _not_loaded(path, error) from None
+    with as_built(path) as name:
+        if name is None:
+            raise CaptureError(f"the native recorder in {path.parent} was replaced just now. {_AGAIN}")
+        try:
+            library = ctypes.CDLL(name)
+        except OSError as error:
+            raise _not_loaded(path, error) from None
     try:
         _declare(library)
     except AttributeError as error:
@@ -200,8 +207,16 @@ def _compile(path: Path) -> str:
     _LOG.warning(
         "tracebraid: building the native recorder for torch %s: once, about half a minute", torch.__version__
     )
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        ran = run_child(_BUILDER, Path(folder), *_flags(), environment=_environment())
+    for left in path.parent.glob(f"{_BUILDING}*"):
+        # Of a builder that was killed: whoever holds the lock is the only one.
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_BUILDING, dir=path.parent) as folder:
+        try:
+            ran = run_child(
+                _BUILDER, Path(folder), *_flags(), environment=_environment(), timeout_s=_BUILD_AT_MOST_S
+            )
+        except TimeoutError:
+            return f"the compiler was stopped, as it had not ended after {_BUILD_AT_MOST_S:.0f} s"
         built = Path(folder) / path.name
         if ran.returncode or not built.exists():
             return f"it ended with exit code {ran.returncode}: " + _complaints(ran.stdout)

@@ -6,17 +6,23 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from tracebraid.errors import CaptureError
 from tracebraid.files import write_whole
 
-__all__ = ["close_folder", "is_as_built", "note_built"]
+__all__ = ["as_built", "close_folder", "is_as_built", "note_built"]
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _MODE = 0o755
 """Of the folder and the library: a user's own umask may let a group write."""
 _ROOT = 0
+_DESCRIPTORS = "/proc/self/fd/../fd/"
+"""Where Linux shows the files that a process has open. The loader finds libraries again by their names: nobody else
+calls one so."""
 
 
 def close_folder(folder: Path) -> None:
@@ -47,17 +53,42 @@ def note_built(library: Path) -> None:
 
 def is_as_built(library: Path) -> bool:
     """Whether a library is there, whole as it was built, and in the hands of this user or of root alone."""
-    try:
-        if not all(_is_ours(path) for path in (library.parent, library, _note(library))):
-            return False
-        noted = json.loads(_note(library).read_bytes())
-        return isinstance(noted, dict) and noted.get("sha256") == _sha256(library)
-    except (OSError, ValueError, RecursionError):
-        return False
+    with as_built(library) as name:
+        return name is not None
 
 
-def _is_ours(path: Path) -> bool:
-    status = path.lstat()
+@contextmanager
+def as_built(library: Path) -> Iterator[str | None]:
+    """The name under which to load a library within the block; None where it is not there as it was built.
+
+    The name is that of the file that was checked, whatever is put in its place or in that of a folder above it.
+    """
+    with ExitStack() as stack:
+        name = None
+        with suppress(OSError, ValueError, RecursionError):
+            name = _checked(library, stack)
+        yield name
+
+
+def _checked(library: Path, stack: ExitStack) -> str | None:
+    if not _is_ours(library.parent.lstat()):
+        return None
+    files = [stack.enter_context(_opened(path)) for path in (library, _note(library))]
+    if not all(_is_ours(os.fstat(file.fileno())) for file in files):
+        return None
+    binary, note = files
+    noted = json.loads(note.read())
+    if not isinstance(noted, dict) or noted.get("sha256") != hashlib.sha256(binary.read()).hexdigest():
+        return None
+    return f"{_DESCRIPTORS}{binary.fileno()}" if Path(_DESCRIPTORS).exists() else str(library)
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file, no link; a pipe is not waited for."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+
+
+def _is_ours(status: os.stat_result) -> bool:
     of_kind = stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)
     return of_kind and status.st_uid in (os.geteuid(), _ROOT) and not status.st_mode & _OTHERS_WRITE
 

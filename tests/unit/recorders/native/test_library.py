@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch")
 from tracebraid.recorders.native import library  # noqa: E402
 from tracebraid.recorders.native.build import SOURCES  # noqa: E402
 from tracebraid.recorders.native.library import build, library_path  # noqa: E402
-from tracebraid.recorders.native.trust import note_built  # noqa: E402
+from tracebraid.recorders.native.trust import as_built, note_built  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -233,7 +233,9 @@ def test_a_library_without_its_symbols_is_one_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as one that is whole and of something else."""
-    monkeypatch.setattr(library, "build", lambda: Path(str(torch._C.__file__)))
+    whole = Path(shutil.copy(str(torch._C.__file__), tmp_path))
+    note_built(whole)
+    monkeypatch.setattr(library, "build", lambda: whole)
     with pytest.raises(CaptureError, match=r"cannot be loaded .*`tracebraid build-recorder` tries again"):
         library.load.__wrapped__()
 
@@ -333,3 +335,47 @@ def test_a_cache_that_cannot_be_written_is_one_clear_error(cache: Path) -> None:
     cache.write_text("no folder")
     with pytest.raises(OutputError, match=r"it cannot be written \(Not a directory\)"):
         build()
+
+
+def test_what_is_loaded_is_what_was_checked(builds: list[Path]) -> None:
+    """Whoever may rename the folders above puts another in their place between the check and the load."""
+    path = build()
+    with as_built(path) as name:
+        assert name is not None
+        path.parent.rename(path.parent.with_name("away"))
+        path.parent.mkdir()
+        path.write_text("planted")
+        assert Path(name).read_bytes() == b"a library of some length"
+    with as_built(path) as name:
+        assert name is None
+
+
+@pytest.mark.parametrize("planted", ["pipe", "folder"])
+def test_a_note_that_is_no_file_is_not_waited_for(builds: list[Path], planted: str) -> None:
+    path = build()
+    note = path.with_suffix(".json")
+    note.unlink()
+    os.mkfifo(note, 0o600) if planted == "pipe" else note.mkdir()
+    with as_built(path) as name:
+        assert name is None
+
+
+def test_what_a_killed_builder_left_goes_with_the_next_build(working: FakeCompiler) -> None:
+    left_behind = library_path().parent / "building-killed"
+    left_behind.mkdir(parents=True)
+    (left_behind / "recorder.o").touch()
+    build()
+    assert not left_behind.exists()
+
+
+def test_a_compiler_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all that it started, and it may do better the next time."""
+    compiler = FakeCompiler(tmp_path / "hanging", "sleep 1000")
+    monkeypatch.setenv("CXX", str(compiler.path))
+    monkeypatch.setattr(library, "_BUILD_AT_MOST_S", 4.0)
+    with pytest.raises(
+        CaptureError, match="the compiler was stopped, as it had not ended after 4 s"
+    ) as raised:
+        build()
+    assert len(str(raised.value).splitlines()) == 1
+    assert left() == {"lock"}
