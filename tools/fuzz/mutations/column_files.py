@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 import pyarrow as pa
@@ -39,8 +39,7 @@ def changed_arrow(data: bytes, rng: random.Random) -> bytes:
         frame.write_ipc(file, compression=compression, compat_level=level)
 
     def read(file: io.BytesIO) -> pl.DataFrame:
-        pa.ipc.open_file(file).read_all().validate(full=True)
-        return pl.read_ipc(file)
+        return _frame(pa.ipc.open_file(file).read_all())
 
     return _changed(data, rng, read, write)
 
@@ -54,10 +53,16 @@ def changed_parquet(data: bytes, rng: random.Random) -> bytes:
         frame.write_parquet(file, compression=compression, row_group_size=rows)
 
     def read(file: io.BytesIO) -> pl.DataFrame:
-        parquet.read_table(file).validate(full=True)
-        return pl.read_parquet(file)
+        return _frame(parquet.read_table(file))
 
     return _changed(data, rng, read, write)
+
+
+def _frame(table: Any) -> pl.DataFrame:
+    table.validate(full=True)
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
 
 
 def _changed(
@@ -68,7 +73,7 @@ def _changed(
 ) -> bytes:
     if rng.random() < 0.5:
         return _damaged(data, rng)
-    # Bytes that were damaged before are tried by another library first: polars may panic or abort on them.
+    # Bytes that were damaged before are read by another library: polars may panic or abort on them.
     try:
         frame = changed_frame(read(io.BytesIO(data)), rng)
         file = io.BytesIO()
