@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import tracebraid
 from tests.hostile.reading import refused
 from tracebraid.importers.et_plus.reader import read_et_plus
 from tracebraid.model.finding import Loss
@@ -28,6 +29,20 @@ def test_an_id_beyond_int64_costs_its_node(tmp_path: Path, odd: int) -> None:
     found = read_et_plus(written(tmp_path, {"id": odd}, {"id": 3}))
     assert found.nodes.get_column("node_id").to_list() == [2, 3]
     assert [(one.code, one.loss) for one in found.findings] == [(FindingCode.NODE_UNREADABLE, Loss(1, 1))]
+
+
+@pytest.mark.parametrize("count", [2**63 - 1, -(2**63)])
+def test_a_size_beyond_int64_is_unknown(tmp_path: Path, count: int) -> None:
+    attrs = [{"name": "in_msg_nelems", "value": count}, {"name": "dtype", "value": "Float"}]
+    found = read_et_plus(written(tmp_path, {"id": 3, "attrs": attrs}))
+    assert found.nodes.get_column("in_bytes").to_list() == [None, None]
+
+
+def test_durations_whose_sum_is_beyond_int64_are_converted(tmp_path: Path) -> None:
+    path = written(tmp_path, *({"id": number, "ts": number, "dur": 9e15} for number in range(3, 6)))
+    tracebraid.convert_chakra(path, tmp_path / "x.0.et")
+    durations = tracebraid.read_chakra(tmp_path / "x.0.et").nodes.get_column("duration_micros")
+    assert durations.to_list() == [2, 9 * 10**15, 9 * 10**15, 9 * 10**15]
 
 
 @pytest.mark.parametrize("member", ["ctrl_deps", "inter_thread_dep", "sync_dep"])

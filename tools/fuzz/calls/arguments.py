@@ -190,5 +190,5 @@ def _ask(folder: Path, rng: random.Random) -> None:
             raise FailureError(error.kind, f"{shlex.join(line)[:500]}: {error}") from error
 
 
-ARGUMENT_CALLS = (Call("arguments", _ask),)
+ARGUMENT_CALLS = (Call("arguments", _ask, names_others=True),)
 """A command with arguments that are drawn."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import polars as pl
 import pyarrow as pa
@@ -58,11 +58,10 @@ def changed_parquet(data: bytes, rng: random.Random) -> bytes:
     return _changed(data, rng, read, write)
 
 
-def _frame(table: Any) -> pl.DataFrame:
+def _frame(table: pa.Table) -> pl.DataFrame:
+    """What pyarrow read and checked: polars' own reader may panic or abort on bytes that were damaged before."""
     table.validate(full=True)
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
+    return pl.DataFrame(pl.from_arrow(table))
 
 
 def _changed(
@@ -73,12 +72,18 @@ def _changed(
 ) -> bytes:
     if rng.random() < 0.5:
         return _damaged(data, rng)
-    # Bytes that were damaged before are read by another library: polars may panic or abort on them.
     try:
         frame = changed_frame(read(io.BytesIO(data)), rng)
         file = io.BytesIO()
         write(frame, file)
-    except (pl.exceptions.PolarsError, pa.ArrowException, OSError, ValueError, TypeError):
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        TypeError,
+    ):
         return _damaged(data, rng)
     return file.getvalue() if rng.random() < 0.9 else _damaged(file.getvalue(), rng)
 

@@ -23,12 +23,14 @@ def rounded_micros(duration_ns: _Ints, lane: _Ints) -> _Ints:
         lane: of each node, any numbers: a thread, a stream, a chain.
     """
     order = np.argsort(lane, kind="stable")
-    lane, ended = lane[order], np.cumsum(duration_ns[order])
+    # Only what is below a microsecond is summed up: sums of whole durations could pass int64.
+    whole_us, rest_ns = np.divmod(duration_ns[order], _NS_PER_US)
+    lane, ended = lane[order], np.cumsum(rest_ns)
     starts = np.flatnonzero(np.r_[True, lane[1:] != lane[:-1]][: len(lane)])
-    before = np.repeat(ended[starts] - duration_ns[order][starts], np.diff(np.r_[starts, len(lane)]))
+    before = np.repeat(ended[starts] - rest_ns[starts], np.diff(np.r_[starts, len(lane)]))
     ended_us = (ended - before + _NS_PER_US // 2) // _NS_PER_US
     passed_us = np.r_[0, ended_us[:-1]][: len(lane)]
     passed_us[starts] = 0
     micros = np.empty(len(lane), dtype=np.int64)
-    micros[order] = ended_us - passed_us
+    micros[order] = whole_us + ended_us - passed_us
     return micros

@@ -113,7 +113,7 @@ def _bytes(node: EtPlusNode, attrs: dict[str, Any], inputs: bytes) -> tuple[int 
     element = _ELEMENT_BYTES.get(str(attrs.get("dtype", "")).lower())
     counts = _int(attrs.get("in_msg_nelems")), _int(attrs.get("out_msg_nelems"))
     if element is not None and any(counts):
-        given, got = (None if count is None else count * element for count in counts)
+        given, got = (None if count is None else _int(count * element) for count in counts)
         return given, got
     if node.name != _PARAM_COMMS and type_of(node.name) is None:
         return None, None

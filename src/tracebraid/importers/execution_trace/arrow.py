@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import struct
 import zipfile
 import zlib
@@ -34,6 +35,7 @@ _ANY_JSON = msgspec.json.Decoder(msgspec.Raw)
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
     EOFError,
     ValueError,  # names and texts in no encoding, offsets before the start of the file
     struct.error,
