@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import resource
 import sqlite3
+import zipfile
 from contextlib import closing
 from pathlib import Path
 
@@ -31,6 +32,17 @@ def test_an_archive_whose_members_unpack_to_more_than_the_limit_is_refused_unrea
     monkeypatch.setattr("tracebraid.filesystem.unpack._UNPACKED_UNCHECKED_BYTES", 50_000)
     monkeypatch.setattr("tracebraid.filesystem.unpack.RATIO_AT_MOST", 0)
     with pytest.raises(NotATraceError, match="unpack to more than 500 times its size"):
+        tracebraid.read_execution_trace(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_only_compressions_of_recorders_are_unpacked(tmp_path: Path, method: int) -> None:
+    """Each other raises errors of its own on damaged bytes."""
+    path = tmp_path / "torch_et_3.arrow.zip"
+    with zipfile.ZipFile(path, "w", method) as made:
+        for member, data in members().items():
+            made.writestr(member, data)
+    with pytest.raises(NotATraceError, match="compressed as no recorder"):
         tracebraid.read_execution_trace(path)
 
 

@@ -76,7 +76,14 @@ def _changed(
         frame = changed_frame(read(io.BytesIO(data)), rng)
         file = io.BytesIO()
         write(frame, file)
-    except (pl.exceptions.PolarsError, pa.ArrowException, OSError, ValueError, TypeError):
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        TypeError,
+    ):
         return _damaged(data, rng)
     return file.getvalue() if rng.random() < 0.9 else _damaged(file.getvalue(), rng)
 

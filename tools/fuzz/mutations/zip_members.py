@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import io
+import lzma
 import random
 import struct
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable
 
 __all__ = ["changed_zip"]
 
 _NAMES = ("../outside", "/absolute", "a\0b", "x" * 60_000, "\x1b[31m", "folder/", "..", "C:\\x", "\ud800")
 _LIES = (0, 1, 0x7FFFFFFF, 0xFFFFFFFF, 99)
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, OSError, EOFError, NotImplementedError, RuntimeError,
+)  # fmt: skip
 
 
 def changed_zip(
@@ -25,7 +30,7 @@ def changed_zip(
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [(name, archive.read(name)) for name in archive.namelist()]
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError, NotImplementedError, RuntimeError):
+    except _DAMAGE:
         return data
     if not members:
         return data

@@ -73,7 +73,10 @@ def read_et_arrow(path: str | Path) -> ExecutionTrace:
 def _refuse_expanding(archive: zipfile.ZipFile, path: str, size_bytes: int) -> None:
     """Refuse an archive whose members say that they take far more than it: no more than they say is read of them."""
     names = (HEADER, *map(member_of, RECORDED_TABLES))
-    whole_bytes = sum(archive.getinfo(name).file_size for name in names)
+    infos = [archive.getinfo(name) for name in names]
+    if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in infos):
+        raise NotATraceError(path, "its members are compressed as no recorder does it", _COPY_AGAIN)
+    whole_bytes = sum(info.file_size for info in infos)
     if whole_bytes > unpacked_at_most_bytes(size_bytes):
         problem = f"its members unpack to more than {RATIO_AT_MOST} times its size, to {whole_bytes:,} bytes"
         raise NotATraceError(path, problem, _COPY_AGAIN)
