@@ -121,11 +121,8 @@ def _repair(folder: Path, _: random.Random) -> None:
     copy = folder / "out" / "copy"
     shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("out"))
     tracebraid.repair(copy)
-    left = [
-        path.name
-        for path in copy.rglob("*")
-        if path.name.endswith((".part", ".tmp")) or "repaired" in path.name
-    ]
+    unfinished = {path.relative_to(copy) for path in copy.rglob("*") if path.suffix in (".part", ".tmp")}
+    left = sorted(str(path) for path in unfinished if not (folder / path).exists())
     if left:
         raise FailureError(FailureKind.INVALID_OUTPUT, f"a repair left {left}")
 
