@@ -79,6 +79,8 @@ def serve(connection: Connection, folder: Path, memory_bytes: int) -> None:
             return
         mutant = mutant_of(task.seed, samples)
         mutant = mutant if task.files is None else replace(mutant, files=task.files)
+        # What polars prints when a mutation panics in it is no answer of a call.
+        os.ftruncate(1, 0)
         for call in calls_of(mutant):
             if task.calls is None or call.name in task.calls:
                 connection.send(Begun(call.name))
