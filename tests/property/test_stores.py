@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date
+from string import Formatter
 from typing import Any
 
 import polars as pl
@@ -16,6 +17,7 @@ from tracebraid.model.finding import Finding, Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.matched import ChosenIterations
 from tracebraid.model.reason import ChoiceReason
+from tracebraid.model.sentences import FINDING_SENTENCES
 from tracebraid.store.findings import findings_of, stored_findings, to_builtin
 from tracebraid.store.manifest import StoredFinding
 from tracebraid.store.parquet import decoded, encoded
@@ -85,14 +87,25 @@ DETAILS = st.recursive(
     lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
     max_leaves=8,
 )
-FINDINGS = st.builds(
-    Finding,
-    st.sampled_from(FindingCode),
-    st.text(st.characters()),
-    st.text(),
-    INTS,
-    st.none() | st.builds(Loss, INTS, st.none() | INTS, INTS),
-    st.dictionaries(st.text(), DETAILS),
+
+
+def said(code: FindingCode) -> st.SearchStrategy[dict[str, Any]]:
+    """Details with which the sentence of a code can be said, and others."""
+    fields = [(name, spec) for _, name, spec, _ in Formatter().parse(FINDING_SENTENCES[code]) if name]
+    known = st.fixed_dictionaries({name: INTS if spec else DETAILS for name, spec in fields})
+    return st.tuples(st.dictionaries(st.text(), DETAILS), known).map(lambda both: both[0] | both[1])
+
+
+FINDINGS = st.sampled_from(FindingCode).flatmap(
+    lambda code: st.builds(
+        Finding,
+        st.just(code),
+        st.text(st.characters()),
+        st.text(),
+        INTS,
+        st.none() | st.builds(Loss, INTS, st.none() | INTS, INTS),
+        said(code),
+    )
 )
 
 
@@ -118,9 +131,9 @@ def test_what_a_store_has_no_form_for_is_refused_when_it_is_written(value: objec
     "value", [{"$kind": "Popen", "value": "ls"}, {"$kind": "tuple"}, {}, {"$kind": "FindingCase", "value": 3}]
 )
 def test_a_file_cannot_name_a_kind_that_is_not_known(value: dict[str, Any]) -> None:
-    stored = StoredFinding("not-a-trace", "", "", 1, None, {"detail": value})
+    stored = StoredFinding("not-a-trace", "", "", 1, None, {"problem": value})
     if value.get("$kind") == "tuple":
-        assert findings_of([stored])[0].details == {"detail": ()}
+        assert findings_of([stored])[0].details == {"problem": ()}
         return
     with pytest.raises(ValueError, match=r"."):
         findings_of([stored])

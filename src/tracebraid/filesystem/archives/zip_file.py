@@ -64,7 +64,7 @@ def packed_start(file: OpenFile, member: Member) -> int:
 
 def _listed(info: zipfile.ZipInfo, overlapping: set[int]) -> Listed:
     name = info.filename
-    if info.is_dir():
+    if not name or info.is_dir():
         return Listed(name.rstrip("/"), None)
     mode = info.external_attr >> 16
     refused = None

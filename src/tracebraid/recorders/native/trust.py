@@ -20,9 +20,8 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _MODE = 0o755
 """Of the folder and the library: a user's own umask may let a group write."""
 _ROOT = 0
-_DESCRIPTORS = "/proc/self/fd/../fd/"
-"""Where Linux shows the files that a process has open. The loader finds libraries again by their names: nobody else
-calls one so."""
+_DESCRIPTORS = "/proc/self/fd/"
+"""Where Linux shows the files that a process has open."""
 
 
 def close_folder(folder: Path) -> None:
@@ -77,10 +76,20 @@ def _checked(library: Path, stack: ExitStack) -> str | None:
     if not all(_is_ours(os.fstat(file.fileno())) for file in files):
         return None
     binary, note = files
-    noted = json.loads(note.read())
-    if not isinstance(noted, dict) or noted.get("sha256") != hashlib.sha256(binary.read()).hexdigest():
+    noted, digest = json.loads(note.read()), hashlib.sha256(binary.read())
+    if not isinstance(noted, dict) or noted.get("sha256") != digest.hexdigest():
         return None
-    return f"{_DESCRIPTORS}{binary.fileno()}" if Path(_DESCRIPTORS).exists() else str(library)
+    return _name_of(binary.fileno(), digest.digest()) if Path(_DESCRIPTORS).exists() else str(library)
+
+
+def _name_of(descriptor: int, digest: bytes) -> str:
+    """A path of an open file that no file of other content ever had.
+
+    The loader gives back what it loaded before under the same path, and numbers of descriptors are used again. So bits
+    of the content's digest are told in the path, in components that change nothing.
+    """
+    bits = f"{int.from_bytes(digest[:8], 'big'):064b}"
+    return _DESCRIPTORS + "".join("./" if bit == "1" else "/" for bit in bits) + str(descriptor)
 
 
 def _opened(path: Path) -> BinaryIO:
