@@ -29,8 +29,8 @@ def test_an_archive_whose_members_unpack_to_more_than_the_limit_is_refused_unrea
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = archive(tmp_path, members(nodes=bytes(100_000)))
-    monkeypatch.setattr("tracebraid.filesystem.unpack._UNPACKED_UNCHECKED_BYTES", 50_000)
-    monkeypatch.setattr("tracebraid.filesystem.unpack.RATIO_AT_MOST", 0)
+    limit = "tracebraid.importers.execution_trace.arrow.unpacked_at_most_bytes"
+    monkeypatch.setattr(limit, lambda size_bytes: 50_000)
     with pytest.raises(NotATraceError, match="unpack to more than 500 times its size"):
         tracebraid.read_execution_trace(path)
 
