@@ -19,15 +19,14 @@ def frame_of(table: Table, chunks: list[TableData]) -> pl.DataFrame:
     if rows == 0:
         return table.empty()
     schema = table.polars_schema()
-    series = [_series(column, schema[column.name], chunks, rows) for column in table.columns]
-    return pl.DataFrame(series)
+    # One query for all columns: that takes a small table a tenth of the time of a query for each.
+    return pl.select(_column(column, schema[column.name], chunks, rows) for column in table.columns)
 
 
-def _series(column: Column, dtype: pl.DataType, chunks: list[TableData], rows: int) -> pl.Series:
+def _column(column: Column, dtype: pl.DataType, chunks: list[TableData], rows: int) -> pl.Series | pl.Expr:
     present = [chunk.columns.get(column.name) for chunk in chunks]
     if all(data is None for data in present):
-        missing: pl.Series = pl.Series(column.name, [None], dtype=dtype).new_from_index(0, rows)
-        return missing
+        return pl.repeat(None, rows, dtype=dtype).alias(column.name)
     if column.kind in (Kind.INT, Kind.FLOAT):
         return _numbers(column, present, chunks)
     return _interned(column, dtype, present, chunks)
@@ -36,19 +35,22 @@ def _series(column: Column, dtype: pl.DataType, chunks: list[TableData], rows: i
 def _numbers(column: Column, present: list[ColumnData | None], chunks: list[TableData]) -> pl.Series:
     is_int = column.kind is Kind.INT
     null: Any = np.int64(INT64_NULL) if is_int else np.float64("nan")
-    parts: list[Any] = [
-        np.full(chunk.rows, null) if data is None else data
-        for data, chunk in zip(present, chunks, strict=True)
-    ]
-    numbers = pl.Series(column.name, np.concatenate(parts))
+    values = _joined(
+        [
+            np.full(chunk.rows, null) if data is None else data
+            for data, chunk in zip(present, chunks, strict=True)
+        ]
+    )
+    numbers = pl.Series(column.name, values)
     if not is_int:
         return numbers.fill_nan(None)
-    return numbers.set(numbers == INT64_NULL, None) if (numbers == INT64_NULL).any() else numbers
+    absent = values == INT64_NULL
+    return numbers.set(pl.Series(absent), None) if absent.any() else numbers
 
 
 def _interned(
     column: Column, dtype: pl.DataType, present: list[ColumnData | None], chunks: list[TableData]
-) -> pl.Series:
+) -> pl.Series | pl.Expr:
     number: dict[object, int] = {}
     parts = []
     for data, chunk in zip(present, chunks, strict=True):
@@ -58,11 +60,16 @@ def _interned(
         assert isinstance(data, Interned), f"{column.name} is an interned column"
         renumber = [number.setdefault(value, len(number)) for value in data.values]
         parts.append(np.array([*renumber, -1], dtype=np.int32)[data.codes])
-    values = _values(column, dtype, list(number))
-    codes = pl.Series(np.concatenate(parts))
-    if (codes < 0).any():
-        codes = codes.set(codes < 0, None)
-    return values.gather(codes).alias(column.name)
+    values, codes = _values(column, dtype, list(number)), _joined(parts)
+    rows = pl.Series(codes)
+    absent = codes < 0
+    if absent.any():
+        rows = rows.set(pl.Series(absent), None)
+    return pl.lit(values).gather(rows).alias(column.name)
+
+
+def _joined(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _values(column: Column, dtype: pl.DataType, values: list[Any]) -> pl.Series:

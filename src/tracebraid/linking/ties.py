@@ -48,9 +48,11 @@ def _claims(
     linked = host_links.filter(pl.col("node_id").is_not_null()).select("event_id", "node_id")
     claimed = linked.select(pl.col("event_id").alias("claimed"), pl.col("node_id").alias("parent_id"))
     lanes = timeline.events.select("event_id", "lane", "dur_ns")
+    without_length = linked.join(lanes.filter(pl.col("dur_ns") == 0), on="event_id")
+    if without_length.is_empty():
+        return without_length.select("event_id", claimed="node_id")
     return (
-        linked.join(lanes.filter(pl.col("dur_ns") == 0), on="event_id")
-        .join(et.nodes.select("node_id", "parent_id"), on="node_id")
+        without_length.join(et.nodes.select("node_id", "parent_id"), on="node_id")
         .join(claimed, on="parent_id")
         .join(tree.select("event_id", "op_event"), on="event_id")
         .join(lanes.select(claimed="event_id", claimed_lane="lane"), on="claimed")
