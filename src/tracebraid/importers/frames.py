@@ -12,6 +12,9 @@ from tracebraid.model.column import INT64_NULL, Column, Kind, Table
 
 __all__ = ["frame_of"]
 
+_FEW_ROWS = 256
+"""Up to so many rows, texts are put in place one by one: for more, polars does it faster than its query costs (35 µs)."""
+
 
 def frame_of(table: Table, chunks: list[TableData]) -> pl.DataFrame:
     """One frame with the table's schema from the rows of all chunks; columns that a chunk lacks are null there."""
@@ -19,14 +22,14 @@ def frame_of(table: Table, chunks: list[TableData]) -> pl.DataFrame:
     if rows == 0:
         return table.empty()
     schema = table.polars_schema()
-    # One query for all columns: that takes a small table a tenth of the time of a query for each.
-    return pl.select(_column(column, schema[column.name], chunks, rows) for column in table.columns)
+    return pl.DataFrame([_series(column, schema[column.name], chunks, rows) for column in table.columns])
 
 
-def _column(column: Column, dtype: pl.DataType, chunks: list[TableData], rows: int) -> pl.Series | pl.Expr:
+def _series(column: Column, dtype: pl.DataType, chunks: list[TableData], rows: int) -> pl.Series:
     present = [chunk.columns.get(column.name) for chunk in chunks]
     if all(data is None for data in present):
-        return pl.repeat(None, rows, dtype=dtype).alias(column.name)
+        missing: pl.Series = pl.Series(column.name, [None], dtype=dtype).new_from_index(0, rows)
+        return missing
     if column.kind in (Kind.INT, Kind.FLOAT):
         return _numbers(column, present, chunks)
     return _interned(column, dtype, present, chunks)
@@ -50,7 +53,7 @@ def _numbers(column: Column, present: list[ColumnData | None], chunks: list[Tabl
 
 def _interned(
     column: Column, dtype: pl.DataType, present: list[ColumnData | None], chunks: list[TableData]
-) -> pl.Series | pl.Expr:
+) -> pl.Series:
     number: dict[object, int] = {}
     parts = []
     for data, chunk in zip(present, chunks, strict=True):
@@ -60,18 +63,18 @@ def _interned(
         assert isinstance(data, Interned), f"{column.name} is an interned column"
         renumber = [number.setdefault(value, len(number)) for value in data.values]
         parts.append(np.array([*renumber, -1], dtype=np.int32)[data.codes])
-    values, codes = _values(column, dtype, list(number)), _joined(parts)
-    rows = pl.Series(codes)
+    texts = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in number]
+    codes = _joined(parts)
+    if len(codes) <= _FEW_ROWS:
+        of_codes = [*texts, None]
+        return pl.Series(column.name, [of_codes[code] for code in codes.tolist()], dtype=dtype)
+    values, rows = pl.Series(column.name, texts or [None], dtype=dtype), pl.Series(codes)
     absent = codes < 0
     if absent.any():
         rows = rows.set(pl.Series(absent), None)
-    return pl.lit(values).gather(rows).alias(column.name)
+    found: pl.Series = values.gather(rows)
+    return found
 
 
 def _joined(parts: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _values(column: Column, dtype: pl.DataType, values: list[Any]) -> pl.Series:
-    texts = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values]
-    return pl.Series(column.name, texts or [None], dtype=dtype)
