@@ -1,11 +1,11 @@
 """Measure what `check` takes for each of many small files.
 
-    python -m benchmarks.many_files [--files 1000] [--kilobytes 20] [--rounds 3] [--json]
+    python -m benchmarks.many_files [--files 1000] [--kilobytes 20] [--rounds 3] [--beside SRC] [--json]
 
 The files are pairs of traces, each a small part of the bundled pair: its first step's first ops, as many as fit. They
 lie as one job of many ranks, as many windows of one rank, and as many captures of two ranks, each a folder of its own.
 All folders are checked in one process, which has loaded its libraries and checked some before; processor time is that
-of all threads.
+of all threads. `--beside` names the `src` folder of another checkout, which is measured in turn with this one.
 """
 
 from __future__ import annotations
@@ -87,14 +87,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; with a folder, the task that one process has."""
     given = _parser().parse_args(arguments)
     if given.folder is not None:
+        if given.beside is not None:
+            sys.path.insert(0, str(given.beside.resolve()))
         print(json.dumps(asdict(_check_all(given.folder))))
         return
+    beside = [] if given.beside is None else ["--beside", str(given.beside)]
     with tempfile.TemporaryDirectory() as name:
         subjects: dict[str, Callable[[], Measured]] = {}
         for subject, places in _layouts(given.files // 2).items():
             folder = Path(name) / subject.split()[0]
             _write(small_pair(given.kilobytes * 1000), folder, places)
-            subjects[subject] = partial(task, ["-m", "benchmarks.many_files", str(folder)])
+            words = ["-m", "benchmarks.many_files", str(folder)]
+            subjects[subject] = partial(task, words)
+            if beside:
+                subjects[f"{subject}, beside"] = partial(task, [*words, *beside])
         rows = [
             _row(f"check, {subject}", typical(found), given.files)
             for subject, found in side_by_side(subjects, given.rounds).items()
@@ -163,6 +169,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--files", type=int, default=1000, metavar="N", help="how many files (1,000)")
     parser.add_argument("--kilobytes", type=int, default=20, metavar="KB", help="of each file, as JSON (20)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="how often each is measured (3)")
+    parser.add_argument("--beside", type=Path, metavar="SRC", help="the src folder of another checkout")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

@@ -21,6 +21,8 @@ def nest_as_execution_trace(
     An op without length may as well lie in any op that begins or ends at its moment, as long as no op is in between
     that was running both before and after it.
     """
+    if not (timeline.events.get_column("dur_ns") == 0).any():
+        return tree
     claims = _claims(tree, timeline, et, host_links)
     if claims.is_empty():
         return tree

@@ -93,6 +93,8 @@ def assemble(recorded: Recorded) -> ExecutionTrace:
 def _process_groups(nodes: pl.DataFrame, values: pl.DataFrame) -> pl.DataFrame:
     """The groups of the last `process_group:init` node: its list holds all groups so far."""
     inits = nodes.filter(as_text("name") == PROCESS_GROUP_INIT).get_column("node_id")
+    if inits.is_empty():
+        return PROCESS_GROUPS.empty()
     texts = values.filter(pl.col("node_id").is_in(inits.implode()) & ~pl.col("is_output")).get_column("value")
     if texts.is_empty():
         return PROCESS_GROUPS.empty()
