@@ -1,8 +1,8 @@
 """How much a Parquet file holds: known from its end and the heads of its pages, before anything is decoded.
 
 The end of the file is `FileMetaData` in Thrift's compact protocol (`src/main/thrift/parquet.thrift` of parquet-format),
-and so is the `PageHeader` before each page. A reader takes as much memory for a page as its head says, and one value may
-fill it.
+and so is the `PageHeader` before each page. A reader takes as much memory for a page as its head says, even for one
+value.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -73,7 +74,7 @@ def _dimension(part: str, text: str) -> Dimension:
 def _amount(text: str, units: Mapping[str, float], problem: str) -> float:
     # A unit of a rate holds a slash, which amounts do not know.
     match = re.fullmatch(NUMBER_AND_UNIT.pattern.replace("%]", "%/]"), text)
-    if match is None or match[2] not in units:
+    if match is None or match[2] not in units or not math.isfinite(float(match[1])):
         raise ArgumentError(f"{problem}; the units are {', '.join(filter(None, units))}")
     return float(match[1]) * units[match[2]]
 
