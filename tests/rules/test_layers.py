@@ -13,6 +13,8 @@ from tests.rules.imports import MODULES, PACKAGE, imports_of, imports_of_text, i
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
+    # It knows signals and Python, and nothing of ours.
+    "ctrl_c": set(),
     "files": {"errors"},
     "compiled": {"errors"},
     # The wire format of protobuf, for timelines of Perfetto and traces of Chakra alike.
@@ -46,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # It serves bytes: what a report is, and how a timeline is written, it is handed.
     "viewer": {"errors"},
     "api": {
-        *("model", "errors", "files", "filesystem"),
+        *("ctrl_c", "model", "errors", "files", "filesystem"),
         *("recorders", "importers", "linking", "analysis", "validation", "reports", "exporters"),
         # A store says which version wrote it: another may link otherwise.
         *("chakra", "engine", "graph", "queries", "simulation", "store", "version", "viewer"),
@@ -55,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compat": {"api", "errors", "model"},
     # The command line hands nouns of the model from api to reports, and names them in its types; the peers' options
     # and what they mean stand in compat.
-    "cli": {"api", "compat", "errors", "files", "model", "reports", "version"},
+    "cli": {"api", "compat", "ctrl_c", "errors", "files", "model", "reports", "version"},
     # Nouns that users name, apart from the package's own names, which are many.
     "workloads": {"model"},
     "__main__": {"cli"},
