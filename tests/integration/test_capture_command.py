@@ -10,6 +10,7 @@ import pytest
 
 import tracebraid
 from tests.integration.captured import (
+    SCRIPTS,
     TORCHRUN,
     TRAIN,
     assert_sound,
@@ -126,7 +127,7 @@ def test_a_sitecustomize_and_a_path_of_the_users_own_still_count(tmp_path: Path)
     (tmp_path / "theirs.py").write_text("print('found')\n")
     folder = tmp_path / "traces"
     code = "import sys, theirs; sys.argv = ['x', '10']; exec(open(%r).read())" % TRAIN  # noqa: UP031
-    done = capture_command(folder, sys.executable, "-c", code, PYTHONPATH=str(tmp_path))
+    done = capture_command(folder, sys.executable, "-c", code, PYTHONPATH=f"{tmp_path}:{SCRIPTS}")
     # The parent is a Python process with that path too.
     assert done.stdout.endswith("customised\nfound\ndone\n"), done.stderr
     assert_sound(folder)

@@ -78,3 +78,52 @@ def test_a_signal_that_comes_as_the_command_starts_reaches_it(name: str) -> None
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=15, check=False
     )
     assert (done.returncode, done.stderr) == (number, "")
+
+
+STRUCK = """
+import signal, time
+import numpy, polars
+from numpy.lib import NumpyVersion
+from tracebraid.ctrl_c import raised_outside_polars
+plain = NumpyVersion.__init__
+def struck(self, words):
+    print("struck", flush=True)
+    signal.raise_signal(signal.SIGINT)
+    plain(self, words)
+NumpyVersion.__init__ = struck
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    with raised_outside_polars():
+        print(polars.Series(numpy.zeros(1)).to_list())
+        time.sleep(10)
+except KeyboardInterrupt:
+    print("interrupted")
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+
+
+def test_ctrl_c_in_code_that_polars_runs_is_raised_when_polars_has_returned() -> None:
+    """It would panic, and write a backtrace."""
+    began_s = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", STRUCK], capture_output=True, text=True, timeout=15, check=False
+    )
+    assert (done.stdout.split(), done.stderr) == (["struck", "[0.0]", "interrupted"], "")
+    assert time.monotonic() - began_s < 10
+
+
+def test_a_worker_whose_parent_was_killed_ends_without_a_word() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    code = f"from tracebraid.engine.pool.worker import serve; serve({str(writing)!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        stdin=subprocess.DEVNULL,
+        pass_fds=[writing],
+        capture_output=True,
+        text=True,
+        timeout=15,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")

@@ -179,3 +179,10 @@ def test_answers_are_the_same_bytes_with_every_engine(devices: Path, tmp_path: P
         paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "index.json"]
         files.append({path.relative_to(folder): path.read_bytes() for path in paths})
     assert files[0] == files[1]
+
+
+def test_what_was_not_joined_to_the_end_leaves_nothing(devices: Path, tmp_path: Path) -> None:
+    where = "tracebraid.store.answers.joined._joined_table"
+    with mock.patch(where, side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        tracebraid.pack(devices, tmp_path / "job.tbstore", engine="in-process")
+    assert not list(tmp_path.rglob(".*.part"))

@@ -16,6 +16,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What is written to without being a file: the command line asks for it before it refuses what is there.
     "output_streams": {"errors"},
     "files": {"errors", "output_streams"},
+    # It knows signals and Python, and nothing of ours.
+    "ctrl_c": set(),
     "compiled": {"errors"},
     # The wire format of protobuf, for timelines of Perfetto and traces of Chakra alike.
     "wire_format": set(),
@@ -48,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # It serves bytes: what a report is, and how a timeline is written, it is handed.
     "viewer": {"errors"},
     "api": {
-        *("model", "errors", "files", "filesystem"),
+        *("ctrl_c", "model", "errors", "files", "filesystem"),
         *("recorders", "importers", "linking", "analysis", "validation", "reports", "exporters"),
         # A store says which version wrote it: another may link otherwise.
         *("chakra", "engine", "graph", "queries", "simulation", "store", "version", "viewer"),
@@ -57,7 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compat": {"api", "errors", "model"},
     # The command line hands nouns of the model from api to reports, and names them in its types; the peers' options
     # and what they mean stand in compat.
-    "cli": {"api", "compat", "errors", "files", "model", "output_streams", "reports", "version"},
+    "cli": {"api", "compat", "ctrl_c", "errors", "files", "model", "output_streams", "reports", "version"},
     # Nouns that users name, apart from the package's own names, which are many.
     "workloads": {"model"},
     "__main__": {"cli"},

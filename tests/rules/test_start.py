@@ -44,7 +44,7 @@ def test_the_help_loads_no_command_and_nothing_that_a_command_needs() -> None:
             "tracebraid.cli.commands",
             "tracebraid.cli.standard_output",
         ),
-        *("tracebraid._homes", "tracebraid.errors", "tracebraid.version"),
+        *("tracebraid._homes", "tracebraid.ctrl_c", "tracebraid.errors", "tracebraid.version"),
     }
     assert [name for name in COMMANDS if f"  {name} " not in text] == []
 

@@ -28,6 +28,7 @@ _HANGS_AFTER_S = 300.0
 """A run that nothing strikes."""
 _SECOND_WITHIN_S = 0.3
 _OURS = ("tracebraid", "error:", "warning:", "interrupted", "  File ")
+_REPORTS = "tracebraid: "
 _PLAIN_START = ("Fatal Python error", "init_import_site", "<frozen")
 """What Python says of Ctrl-C before it runs anything of ours."""
 _INTERRUPTED = 130
@@ -152,7 +153,10 @@ def _judge_processes(running: Running, trial: Trial) -> None:
 def _judge_end(place: Place, stroke: Stroke, trial: Trial, takes_s: float, subject: Subject) -> None:
     code, words = trial.returncode, place.words("stderr")
     ours = [line for line in words.splitlines() if line.startswith(_OURS)]
-    is_plain_start = any(word in words for word in _PLAIN_START) and "src/tracebraid" not in words
+    if trial.room == "capture":
+        # It says what it recorded, also where the signal came behind the window.
+        ours = [line for line in ours if not line.startswith(_REPORTS)]
+    is_plain_start = _is_plain_start(words)
     if not is_plain_start and (len(ours) > 1 or "Traceback" in words):
         trial.fault(Fault.WORDS, words)
     ends = (-stroke.number, *subject.ends_with)
@@ -168,6 +172,12 @@ def _judge_end(place: Place, stroke: Stroke, trial: Trial, takes_s: float, subje
         and takes_s - trial.moment_s > _LOST_AFTER_S / 2
     ):
         trial.fault(Fault.LOST, f"ended {trial.ended_s:.2f} s after it, of {takes_s:.2f} s\n{words}")
+
+
+def _is_plain_start(words: str) -> bool:
+    """Whether it came before the first function of ours ran: in Python's own start, or the import of the command."""
+    own = [line for line in words.splitlines() if "src/tracebraid" in line]
+    return any(word in words for word in _PLAIN_START) and all(line.endswith("in <module>") for line in own)
 
 
 def _judge_files(place: Place, stroke: Stroke, trial: Trial) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracebraid.api.checking import check as _check
+from tracebraid.ctrl_c import raised_outside_polars
 from tracebraid.errors import ArgumentError, CaptureWarning, InputError
 from tracebraid.importers.discovery.capture_folder import manifests_of
 from tracebraid.model.capture_outcome import CaptureOutcome, Recorded
@@ -157,7 +158,8 @@ def _check_own(capture: Capture) -> None:
     if not any(window["files"] for window in capture.windows):
         return
     try:
-        capture.checked = _check(capture.out_dir, only_rank=capture.rank)
+        with raised_outside_polars():
+            capture.checked = _check(capture.out_dir, only_rank=capture.rank)
     except InputError as error:
         warnings.warn(str(error), CaptureWarning, stacklevel=5)
         return

@@ -10,6 +10,7 @@ import signal
 import sys
 
 from tracebraid.cli.standard_output import drop_output, name_errors_of_output
+from tracebraid.ctrl_c import raised_outside_polars, send_again
 from tracebraid.errors import EngineError, OutputError, TracebraidError
 from tracebraid.version import __version__
 
@@ -17,15 +18,14 @@ __all__ = ["run"]
 
 _INTERRUPTED = 128 + signal.SIGINT
 """As shells say it."""
-_AGAIN_AFTER_S = 0.001
-"""So soon Ctrl-C is raised once more where it was dropped: the callback that dropped it is over by then."""
 
 
 def run() -> None:
     """Run the command line; errors become one message and exit code 1, wrong usage exit code 2, Ctrl-C 130."""
     sys.unraisablehook = _not_lost
     try:
-        _run()
+        with raised_outside_polars():
+            _run()
     except KeyboardInterrupt:
         _end_interrupted()
     except SystemExit as end:
@@ -43,8 +43,7 @@ def run() -> None:
 def _not_lost(unraisable: sys.UnraisableHookArgs) -> None:
     """Raise Ctrl-C again that came where Python drops exceptions: in a finalizer, or a callback of an import."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
-        signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN_AFTER_S)
+        send_again()
     else:
         sys.__unraisablehook__(unraisable)
 

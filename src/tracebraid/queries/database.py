@@ -59,14 +59,14 @@ def database(limits: QueryLimits, scratch: Path, readable: Iterable[Path]) -> It
     connection = duckdb.connect(":memory:", config=_CONFIG)
     try:
         folders = list_of_paths(path.resolve() for path in (*readable, *limits.folders))
-        for statement in (
+        settings = (
             f"SET memory_limit = '{max(1, limits.memory_bytes // _MIB)}MiB'",
             f"SET max_temp_directory_size = '{max(1, limits.spill_bytes // _MIB)}MiB'",
             f"SET temp_directory = {literal(str(scratch))}",
             f"SET allowed_directories = {folders}",
             "SET enable_external_access = false",
-        ):
-            connection.execute(statement)
+        )
+        _interruptibly(connection, lambda: [connection.execute(statement) for statement in settings])
         yield Database(connection, limits)
     finally:
         connection.close()
@@ -84,6 +84,9 @@ class Database:
         Raises:
             QueryError: a file that a view reads is none that can be read.
         """
+        _interruptibly(self._connection, partial(self._define, statements))
+
+    def _define(self, statements: Iterable[str]) -> None:
         for statement in statements:
             with self._errors(statement):
                 self._connection.execute(statement)
@@ -98,7 +101,7 @@ class Database:
         if not query.isascii() and any("\ud800" <= letter <= "\udfff" for letter in query):
             raise QueryError("it holds a byte that is no text", "Write the query in UTF-8")
         with self._errors(query):
-            rows = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
+            rows = self._rows("SELECT json_serialize_sql(?::VARCHAR)", [query])
         tree = msgspec.json.decode(rows[0][0])
         if not tree["error"]:
             return tree
@@ -116,7 +119,13 @@ class Database:
             QueryError: it is wrong.
         """
         with self._errors(query, lines_before=1):
-            self._connection.execute(_EXPLAIN + query).fetchall()
+            self._rows(_EXPLAIN + query)
+
+    def _rows(self, *words: Any) -> list[Any]:
+        found: list[Any] = _interruptibly(
+            self._connection, lambda: self._connection.execute(*words).fetchall()
+        )
+        return found
 
     def answer(self, query: str, limit: int | None = None) -> pl.DataFrame:
         """Run a query; Ctrl-C stops it.
@@ -197,7 +206,10 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _interruptibly(connection: Any, work: Callable[[], _T]) -> _T:
-    """Work in a thread, while this one waits for signals: DuckDB does not look at them at every moment of a query."""
+    """Work in a thread, while this one waits for signals.
+
+    DuckDB does not look at them at every moment of a query, and where it does, Ctrl-C becomes an error of its own.
+    """
     with ThreadPoolExecutor(1) as beside:
         running = beside.submit(work)
         try:

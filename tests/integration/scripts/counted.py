@@ -77,7 +77,7 @@ def short() -> None:
 def compiled_step() -> None:
     """Twelve steps of an optimizer, compiled."""
     model = tiny.make_model()
-    optimizer = tiny.make_optimizer(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     step = torch.compile(optimizer.step, backend="eager")
     for _ in range(12):
         model(torch.ones(3, 4)).sum().backward()

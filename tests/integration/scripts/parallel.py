@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 
 import torch
+from descent import SGD
 from ranks import shard
 from tiny import make_model
 from torch import distributed
@@ -23,7 +24,7 @@ Step = Callable[[], None]
 
 
 def trained(model: torch.nn.Module) -> Step:
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = SGD(model.parameters(), lr=0.1)
 
     def step() -> None:
         optimizer.zero_grad()
@@ -36,7 +37,7 @@ def trained(model: torch.nn.Module) -> Step:
 def pipeline(rank: int, world: int) -> Step:
     """All microbatches forward, then all backward; sends do not wait for their receiver."""
     layer = torch.nn.Linear(SHAPE[1], SHAPE[1])
-    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    optimizer = SGD(layer.parameters(), lr=0.1)
 
     def step() -> None:
         optimizer.zero_grad()

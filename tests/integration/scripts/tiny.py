@@ -1,6 +1,7 @@
 """A tiny model, and a step of its training."""
 
 import torch
+from descent import SGD
 
 torch.set_num_threads(1)
 
@@ -10,7 +11,7 @@ def make_model() -> torch.nn.Module:
 
 
 def make_optimizer(model: torch.nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.1)
+    return SGD(model.parameters(), lr=0.1)
 
 
 def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:

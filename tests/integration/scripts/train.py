@@ -5,6 +5,7 @@ import signal
 import sys
 
 import torch
+from descent import SGD
 from torch import nn
 from torch.profiler import record_function
 
@@ -57,9 +58,9 @@ def disturb(step: int) -> None:
 
 def train() -> None:
     model = make_model()
-    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1)]
+    optimizers = [SGD(model.parameters(), lr=0.1)]
     if "gan" in WORDS:
-        optimizers.append(torch.optim.Adam(model.parameters()))
+        optimizers = [torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model.parameters())]
     workers = 2 if WORDS & {"workers", "spawned-workers"} else 0
     context = "spawn" if "spawned-workers" in WORDS else "fork" if workers else None
     loader = torch.utils.data.DataLoader(

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tracebraid import api
+from tracebraid.cli.chakra.transformer_options import TransformerOptions
+from tracebraid.cli.option_members import with_option_members
 from tracebraid.cli.output import note, progress
 from tracebraid.errors import ArgumentError
 from tracebraid.model.amounts import bytes_of_text
-from tracebraid.model.chakra.workloads import (
-    Accelerator,
-    ChainJob,
-    MessageJob,
-    MessagePattern,
-    Parallelism,
-    TrainingSteps,
-    Transformer,
-    TransformerJob,
-    Workload,
-)
-from tracebraid.model.device_peaks import Precision
+from tracebraid.model.chakra.workloads import ChainJob, MessageJob, MessagePattern, Workload
 from tracebraid.reports.units import size
 
 __all__ = ["generate"]
@@ -34,22 +25,15 @@ _OF_ALL = {"workload", "output", "steps", "prefix"}
 _OF_KIND = {
     _CHAIN: {"chain", "ranks"},
     **{pattern.value: {"ranks", "size_text"} for pattern in MessagePattern},
+    _TRANSFORMER: {member.name for member in fields(TransformerOptions)},
 }
-"""Options of the kinds that are no transformer; all others are those of a transformer."""
+"""Options that mean something to one kind alone."""
 
 _GIVEN = "COMMANDLINE"
 """Of an option that was given: typer has click's enum of sources within."""
 
 
-class _Bits(str, Enum):
-    """`Precision`, of those that weights are trained in."""
-
-    FP32 = Precision.FP32.value
-    BF16 = Precision.BF16.value
-    FP16 = Precision.FP16.value
-    FP8 = Precision.FP8.value
-
-
+@with_option_members("transformer", TransformerOptions)
 def generate(
     context: typer.Context,
     workload: Annotated[
@@ -74,66 +58,11 @@ def generate(
     steps: Annotated[
         int, typer.Option("--steps", metavar="N", min=1, help="How often all of it is done.")
     ] = 1,
-    layers: Annotated[int, typer.Option("--layers", metavar="N", min=1, help="Of a transformer.")] = 4,
-    hidden: Annotated[
-        int, typer.Option("--hidden", metavar="N", min=1, help="Elements of a token between layers.")
-    ] = 1024,
-    heads: Annotated[int, typer.Option("--heads", metavar="N", min=1, help="Of attention.")] = 16,
-    sequence: Annotated[
-        int, typer.Option("--sequence", metavar="N", min=1, help="Tokens of a sequence.")
-    ] = 1024,
-    vocab: Annotated[
-        int, typer.Option("--vocab", metavar="N", min=1, help="Tokens in the vocabulary.")
-    ] = 32_000,
-    ffn: Annotated[
-        int | None,
-        typer.Option(
-            "--ffn", metavar="N", min=1, help="Inner elements of the feed-forward network: 4 x hidden."
-        ),
-    ] = None,
-    experts: Annotated[
-        int, typer.Option("--experts", metavar="N", min=0, help="Of each layer; 0: none.")
-    ] = 0,
-    top_k: Annotated[int, typer.Option("--top-k", metavar="N", min=1, help="Experts of a token.")] = 2,
-    data: Annotated[int, typer.Option("--data", metavar="N", min=1, help="Degree of data parallelism.")] = 1,
-    tensor: Annotated[int, typer.Option("--tensor", metavar="N", min=1, help="Of tensor parallelism.")] = 1,
-    pipeline: Annotated[
-        int, typer.Option("--pipeline", metavar="N", min=1, help="Of pipeline parallelism.")
-    ] = 1,
-    expert: Annotated[int, typer.Option("--expert", metavar="N", min=1, help="Of expert parallelism.")] = 1,
-    fully_sharded: Annotated[
-        bool,
-        typer.Option("--fully-sharded", help="Replicas share weights (FSDP), instead of having all (DDP)."),
-    ] = False,
-    micro_batches: Annotated[int, typer.Option("--micro-batches", metavar="N", min=1, help="Of a step.")] = 1,
-    sequences: Annotated[int, typer.Option("--sequences", metavar="N", min=1, help="Of a micro-batch.")] = 1,
-    recompute: Annotated[
-        bool, typer.Option("--recompute", help="The backward pass computes each layer's activations again.")
-    ] = False,
-    bucket: Annotated[
-        str, typer.Option("--bucket", metavar="BYTES", help="Gradients reduced at once.")
-    ] = "25MiB",
-    precision: Annotated[_Bits, typer.Option("--precision", help="Of weights and activations.")] = _Bits.BF16,
-    device: Annotated[
-        str,
-        typer.Option(
-            "--device", metavar="NAME", help="What computes, by its name in Tracebraid's table of peaks."
-        ),
-    ] = "H100 SXM",
-    tflops: Annotated[
-        float | None,
-        typer.Option("--tflops", metavar="X", help="Its dense peak in TFLOP/s, instead of the table's."),
-    ] = None,
-    gb_per_s: Annotated[
-        float | None,
-        typer.Option("--gb-per-s", metavar="X", help="Its memory bandwidth, instead of the table's."),
-    ] = None,
-    efficiency: Annotated[
-        float, typer.Option("--efficiency", metavar="X", help="The share of both peaks that is reached.")
-    ] = 1.0,
     prefix: Annotated[
         str, typer.Option("--prefix", metavar="TEXT", help="How the names of the files begin.")
     ] = "job",
+    *,
+    transformer: TransformerOptions,
 ) -> None:
     """Write a synthetic job as .et files: a chain of collectives, rings and trees of messages, or a transformer.
 
@@ -142,15 +71,7 @@ def generate(
     try:
         _refuse_strangers(context, workload)
         if workload == _TRANSFORMER:
-            model = Transformer(layers, hidden, heads, vocab, ffn, experts, top_k)
-            training = TrainingSteps(
-                sequence, sequences, micro_batches, steps, recompute, bytes_of_text(bucket)
-            )
-            parallelism = Parallelism(data, tensor, pipeline, expert, fully_sharded)
-            computes: Accelerator = api.accelerator(
-                device, Precision(precision.value), efficiency, tflops, gb_per_s
-            )
-            job: Workload = TransformerJob(model, training, computes, parallelism)
+            job: Workload = transformer.job(steps)
         else:
             job = _simple(workload, chain, ranks, (bytes_of_text(size_text), steps))
         with progress("generating") as update:
@@ -176,8 +97,7 @@ def _refuse_strangers(context: typer.Context, workload: str) -> None:
     """Refuse options that mean nothing to this workload."""
     if workload not in _KINDS:
         raise typer.BadParameter(f"there is no workload {workload!r}; there are {', '.join(_KINDS)}")
-    of_simple = set().union(*_OF_KIND.values())
-    known = _OF_ALL | (_OF_KIND[workload] if workload in _OF_KIND else set(context.params) - of_simple)
+    known = _OF_ALL | _OF_KIND[workload]
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if source is not None and source.name == _GIVEN and parameter.name not in known:

@@ -101,8 +101,16 @@ class _Outbox:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def send_bytes(self, data: bytes) -> None:
+        """Send, or end where nobody reads any more: the parent was killed."""
         with self.lock:
-            send(self.answers, data)
+            try:
+                send(self.answers, data)
+            except BrokenPipeError:
+                # What is still buffered goes nowhere: the last flush of the file says nothing.
+                nothing = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nothing, self.answers.fileno(), inheritable=False)
+                os.close(nothing)
+                raise SystemExit(1) from None
 
     def send(self, event: Event) -> None:
         self.send_bytes(event_bytes(event))

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 from msgspec import Struct
 
-from tracebraid.files import part_beside, write_whole, writing
+from tracebraid.files import whole_folder, write_whole, writing
 from tracebraid.store.answers.rank_answers import RankAnswers, RankFacts, read_answers
 from tracebraid.store.layout import ANSWERS
 from tracebraid.store.sealed_json import sealed, sha256_of
@@ -91,15 +91,14 @@ def join_answers(store: Path, descriptions: Mapping[int, str], version: tuple[in
     ranks = list(found.values())
     keys = dict.fromkeys(key for of_rank in ranks for key in of_rank.answers)
     folder, index_file = store / ANSWERS / _JOINED, store / ANSWERS / INDEX
-    part = part_beside(folder)
+    tables: dict[str, JoinedTable] = {}
+    values: dict[str, JoinedValues] = {}
     with writing(folder):
         # Without the index nobody reads the tables.
         index_file.unlink(missing_ok=True)
-        for old in (folder, part):
-            shutil.rmtree(old, ignore_errors=True)
-        part.mkdir(parents=True)
-        tables: dict[str, JoinedTable] = {}
-        values: dict[str, JoinedValues] = {}
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(exist_ok=True)
+    with whole_folder(folder) as part:
         for key in keys:
             if all(
                 isinstance(of_rank.answers[key][0], pl.DataFrame)
@@ -111,7 +110,6 @@ def join_answers(store: Path, descriptions: Mapping[int, str], version: tuple[in
                     tables[key] = table
             else:
                 values[key] = _joined_values(key, ranks)
-        part.rename(folder)
     index = Index(
         format=version[0],
         writer=version[1],

@@ -1,0 +1,108 @@
+"""The options of `tracebraid chakra generate transformer`, and the job that they describe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from tracebraid import api
+from tracebraid.model.amounts import bytes_of_text
+from tracebraid.model.chakra.workloads import Parallelism, TrainingSteps, Transformer, TransformerJob
+from tracebraid.model.device_peaks import Precision
+
+__all__ = ["TransformerOptions"]
+
+
+class _Bits(str, Enum):
+    """`Precision`, of those that weights are trained in."""
+
+    FP32 = Precision.FP32.value
+    BF16 = Precision.BF16.value
+    FP16 = Precision.FP16.value
+    FP8 = Precision.FP8.value
+
+
+@dataclass(frozen=True)
+class TransformerOptions:
+    """Its sizes, how it is trained, over how many ranks, and what computes: a member for each option."""
+
+    layers: Annotated[int, typer.Option("--layers", metavar="N", min=1, help="Of a transformer.")] = 4
+    hidden: Annotated[
+        int, typer.Option("--hidden", metavar="N", min=1, help="Elements of a token between layers.")
+    ] = 1024
+    heads: Annotated[int, typer.Option("--heads", metavar="N", min=1, help="Of attention.")] = 16
+    sequence: Annotated[int, typer.Option("--sequence", metavar="N", min=1, help="Tokens of a sequence.")] = (
+        1024
+    )
+    vocab: Annotated[int, typer.Option("--vocab", metavar="N", min=1, help="Tokens in the vocabulary.")] = (
+        32_000
+    )
+    ffn: Annotated[
+        int | None,
+        typer.Option(
+            "--ffn", metavar="N", min=1, help="Inner elements of the feed-forward network: 4 x hidden."
+        ),
+    ] = None
+    experts: Annotated[int, typer.Option("--experts", metavar="N", min=0, help="Of each layer; 0: none.")] = 0
+    top_k: Annotated[int, typer.Option("--top-k", metavar="N", min=1, help="Experts of a token.")] = 2
+    data: Annotated[int, typer.Option("--data", metavar="N", min=1, help="Degree of data parallelism.")] = 1
+    tensor: Annotated[int, typer.Option("--tensor", metavar="N", min=1, help="Of tensor parallelism.")] = 1
+    pipeline: Annotated[
+        int, typer.Option("--pipeline", metavar="N", min=1, help="Of pipeline parallelism.")
+    ] = 1
+    expert: Annotated[int, typer.Option("--expert", metavar="N", min=1, help="Of expert parallelism.")] = 1
+    fully_sharded: Annotated[
+        bool,
+        typer.Option("--fully-sharded", help="Replicas share weights (FSDP), instead of having all (DDP)."),
+    ] = False
+    micro_batches: Annotated[int, typer.Option("--micro-batches", metavar="N", min=1, help="Of a step.")] = 1
+    sequences: Annotated[int, typer.Option("--sequences", metavar="N", min=1, help="Of a micro-batch.")] = 1
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="The backward pass computes each layer's activations again.")
+    ] = False
+    bucket: Annotated[str, typer.Option("--bucket", metavar="BYTES", help="Gradients reduced at once.")] = (
+        "25MiB"
+    )
+    precision: Annotated[_Bits, typer.Option("--precision", help="Of weights and activations.")] = _Bits.BF16
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device", metavar="NAME", help="What computes, by its name in Tracebraid's table of peaks."
+        ),
+    ] = "H100 SXM"
+    tflops: Annotated[
+        float | None,
+        typer.Option("--tflops", metavar="X", help="Its dense peak in TFLOP/s, instead of the table's."),
+    ] = None
+    gb_per_s: Annotated[
+        float | None,
+        typer.Option("--gb-per-s", metavar="X", help="Its memory bandwidth, instead of the table's."),
+    ] = None
+    efficiency: Annotated[
+        float, typer.Option("--efficiency", metavar="X", help="The share of both peaks that is reached.")
+    ] = 1.0
+
+    def job(self, steps: int) -> TransformerJob:
+        """The job.
+
+        Raises:
+            ArgumentError: sizes that do not fit each other, or a device without known peaks.
+        """
+        model = Transformer(
+            self.layers, self.hidden, self.heads, self.vocab, self.ffn, self.experts, self.top_k
+        )
+        training = TrainingSteps(
+            self.sequence,
+            self.sequences,
+            self.micro_batches,
+            steps,
+            self.recompute,
+            bytes_of_text(self.bucket),
+        )
+        parallelism = Parallelism(self.data, self.tensor, self.pipeline, self.expert, self.fully_sharded)
+        precision = Precision(self.precision.value)
+        computes = api.accelerator(self.device, precision, self.efficiency, self.tflops, self.gb_per_s)
+        return TransformerJob(model, training, computes, parallelism)
