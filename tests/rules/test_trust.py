@@ -78,6 +78,10 @@ IMPORTERS: dict[str, tuple[set[str], str]] = {
     "recorders/observer.py": ({"multiprocessing"}, "hooks of the program that is captured"),
     "recorders/launcher/launch.py": ({"subprocess"}, "runs the command that the user names"),
     "recorders/launcher/nsys_command.py": ({"subprocess"}, "runs nsys around it"),
+    "recorders/backends/grace_period.py": (
+        {"ctypes"},
+        "removes the callbacks of PyTorch's session before it ends",
+    ),
     "recorders/launcher/torch_import.py": ({"importlib"}, "waits until the program imports torch"),
     "recorders/native/build.py": ({"importlib"}, "imports torch's builder"),
     "recorders/native/library.py": ({"ctypes"}, "loads the recorder that it built, see trust.py"),

@@ -14,6 +14,7 @@ from typing import Any
 
 from tracebraid.files import keep_broken, part_beside, write_whole, writing
 from tracebraid.model.finding import Finding
+from tracebraid.recorders.backends.grace_period import remove_callbacks, wait_for_threads
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.observer import ExecutionTraceObserver
 from tracebraid.recorders.postprocess.escape_names import Edit, apply_edits, escape_names, first_error
@@ -41,6 +42,7 @@ class KinetoRecorder:
     def __init__(self, target: Path, settings: Settings, observer: ExecutionTraceObserver) -> None:
         self._target = target
         self._overwrite = settings.overwrite
+        self._observer = observer
         self._stacks = settings.stacks
         self._state = "prepared"
         self._profiler = torch.profiler._KinetoProfile(
@@ -61,6 +63,10 @@ class KinetoRecorder:
         """Record no longer."""
         if self._state == "running":
             self._state = "over"
+            # First, as in `stop_trace`: it records nothing that Kineto does not.
+            self._observer.stop()
+            if remove_callbacks():
+                wait_for_threads()
             self._profiler.stop_trace()
 
     def discard(self) -> None:

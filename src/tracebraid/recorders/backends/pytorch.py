@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tracebraid.errors import CaptureError, OutputError
+from tracebraid.recorders.backends.grace_period import wait_for_threads
 from tracebraid.recorders.needs_torch import torch
 
 __all__ = ["TorchRecorder"]
@@ -61,6 +62,8 @@ class TorchRecorder:
     def close(self) -> None:
         """Finish the file, and release PyTorch's recorder."""
         if self.is_open:
+            # It frees what other threads may still be writing to.
+            wait_for_threads()
             _profiler._remove_execution_trace_observer()
             _PROCESS.holder = None
 
