@@ -120,8 +120,11 @@ def _number(digits: str) -> float:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The members of an object; refused where one that is judged by comes twice."""
+    """The members of an object; refused where one that is judged by comes twice.
+
+    What is metadata by one of two phases may be read as such, or not: it is not asked for.
+    """
     keys = [key for key, _ in pairs]
-    if any(keys.count(key) > 1 for key in ("ph", "id", "traceEvents", "nodes")):
+    if any(keys.count(key) > 1 for key in ("id", "traceEvents", "nodes")):
         raise ValueError("a key comes twice")
-    return dict(pairs)
+    return {**dict(pairs), "ph": "M"} if ("ph", "M") in pairs else dict(pairs)
