@@ -30,6 +30,7 @@ __all__ = [
     "refuse_existing",
     "refuse_inputs",
     "refuse_target",
+    "user_cache",
     "whole_file",
     "whole_folder",
     "write_whole",
@@ -67,6 +68,18 @@ def _known(ask: Callable[[], bool]) -> bool:
         return ask()
     except (OSError, ValueError):
         return False
+
+
+def user_cache() -> Path | None:
+    """Where this user's programs keep what can be made anew; None where the user has no home.
+
+    A relative path is none: the working folder may hold anything.
+    """
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - of a user without a home it stays as it is.
+    for folder in (Path(os.environ.get("XDG_CACHE_HOME", "")), home / ".cache"):
+        if folder.is_absolute():
+            return folder
+    return None
 
 
 def make_folder(folder: Path) -> None:
@@ -259,8 +272,12 @@ def keep_broken(target: Path, chunks: Iterable[bytes | memoryview], problem: str
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path, advice: str = _CHOOSE) -> Iterator[None]:
     """Convert an OSError of the block into an error that names the path.
+
+    Args:
+        path: what is written.
+        advice: what to do next, where the disk is not full.
 
     Raises:
         OutputError: instead of an OSError.
@@ -268,8 +285,9 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        advice = "Free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else _CHOOSE
-        raise OutputError(str(path), f"it cannot be written ({error.strerror or error})", advice) from None
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        problem = f"it cannot be written ({error.strerror or error})"
+        raise OutputError(str(path), problem, "Free some space" if is_full else advice) from None
 
 
 @contextmanager
