@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import BinaryIO
 from isal import igzip
 
 from tracebraid.errors import OutputError
+from tracebraid.output_streams import is_stream, open_stream
 
 __all__ = [
     "is_file",
@@ -30,6 +33,7 @@ __all__ = [
     "refuse_existing",
     "refuse_inputs",
     "refuse_target",
+    "temporary_folder",
     "user_cache",
     "whole_file",
     "whole_folder",
@@ -38,6 +42,9 @@ __all__ = [
 ]
 
 _CHOOSE = "Choose another path"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_SYSTEM_ERROR = re.compile(r"\(os error (\d{1,9})\)")
+"""How libraries in Rust name an error of the system."""
 _TOKEN_BYTES = 4
 _COMPRESS_LEVEL = 2
 """igzip's level, of 0 (fastest) to 3 (smallest); 2 is its default."""
@@ -94,14 +101,19 @@ def make_folder(folder: Path) -> None:
 
 
 def refuse_existing(paths: Iterable[Path]) -> None:
-    """Refuse where a file is there already.
+    """Refuse where a file of a capture is there already.
 
     Raises:
         OutputError: a file is there.
     """
     for path in paths:
         if is_there(path):
-            raise _exists(path)
+            raise OutputError(
+                str(path),
+                "this file is there already, from another run or another process of the same rank",
+                "Choose another folder; or have a new one made inside (--new, new=True); or replace what is there "
+                "(--overwrite, overwrite=True)",
+            )
 
 
 def refuse_inputs(target: Path, inputs: Iterable[str | Path]) -> None:
@@ -205,10 +217,40 @@ def parts_folder(target: Path) -> Iterator[Path]:
         with writing(target):
             folder.mkdir()
         whole = folder.resolve()
-        with _named(whole, target):
+        try:
             yield whole
+        except OutputError as error:
+            if whole not in (path := Path(error.path), *path.parents):
+                raise
+            raise OutputError(str(target), error.problem, error.advice) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """A new folder among the system's temporary files, which is removed when the block ends.
+
+    Raises:
+        OutputError: it cannot be made, or there is no space in it: the error names the folder of temporary files.
+    """
+    try:
+        made = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+    except OSError as error:
+        problem = f"no temporary folder can be made ({error.strerror or error})"
+        raise OutputError(_temporary_root(), problem, "Set TMPDIR to a folder that can be written") from None
+    with made as name:
+        try:
+            yield Path(name)
+        except OutputError as error:
+            if Path(name) not in (path := Path(error.path), *path.parents):
+                raise
+            advice = "Free some space there, or set TMPDIR to another folder"
+            raise OutputError(_temporary_root(), error.problem, advice) from None
+
+
+def _temporary_root() -> str:
+    return tempfile.tempdir or os.environ.get("TMPDIR") or "temporary folder"
 
 
 def part_beside(target: Path, label: str = "whole") -> Path:
@@ -227,7 +269,7 @@ def part_beside(target: Path, label: str = "whole") -> Path:
 def write_whole(target: Path, chunks: Iterable[bytes | memoryview], overwrite: bool) -> int:
     """Write chunks to a file, as gzip where its name ends in `.gz`; the same chunks give the same bytes.
 
-    A target that is not a regular file, such as a terminal or a pipe, is written to directly.
+    A target that is no file, such as a terminal, a pipe or `/dev/stdout`, is written to directly.
 
     Args:
         target: the file.
@@ -241,8 +283,8 @@ def write_whole(target: Path, chunks: Iterable[bytes | memoryview], overwrite: b
         OutputError: it cannot be written, or is there already. Then nothing has changed.
     """
     with writing(target):
-        if target.exists() and not target.is_file():
-            with target.open("wb") as file:
+        if is_stream(target):
+            with open_stream(target) as file:
                 return _write_chunks(file, chunks, target.suffix == ".gz")
         part = part_beside(target)
         try:
@@ -285,9 +327,18 @@ def writing(path: Path, advice: str = _CHOOSE) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        problem = f"it cannot be written ({error.strerror or error})"
-        raise OutputError(str(path), problem, "Free some space" if is_full else advice) from None
+        raise _unwritable(path, error, advice) from None
+
+
+def _unwritable(path: Path, error: OSError, advice: str) -> OutputError:
+    text = error.strerror or str(error)
+    stated = _SYSTEM_ERROR.search(text)
+    number = int(stated[1]) if error.errno is None and stated else error.errno
+    if number == errno.ENOENT and not is_folder(path.parent):
+        return OutputError(str(path), "its folder is not there", "Create it, or name another path")
+    cause = os.strerror(number) if stated and number is not None else text
+    problem = f"it cannot be written ({cause})"
+    return OutputError(str(path), problem, "Free some space" if number in _FULL else advice)
 
 
 @contextmanager
@@ -336,9 +387,4 @@ def _take_name(part: Path, target: Path, overwrite: bool) -> None:
 
 
 def _exists(path: Path) -> OutputError:
-    return OutputError(
-        str(path),
-        "this file is there already, from another run or another process of the same rank",
-        "Choose another folder; or have a new one made inside (--new, new=True); or replace what is there "
-        "(--overwrite, overwrite=True)",
-    )
+    return OutputError(str(path), "this file is there already", "Name another, or delete it first")

@@ -143,7 +143,7 @@ def test_a_rank_that_is_not_there_is_one_clear_error(job: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("no/such/folder/x.json", "cannot be written"),
+        ("no/such/folder/x.json", "its folder is not there"),
         ("a_file/x.json", "cannot be written"),
         ("a_folder", "cannot be written"),
     ],

@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 
 from tools.sanitize_recorder import why_not
 
-SECONDS = 3
+SECONDS = 2
 LIMIT_S = 600.0
 
 

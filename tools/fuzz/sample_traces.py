@@ -119,28 +119,36 @@ def gpu_rank(rank: int, steps: int = 2) -> RankTraces:
 
 
 def _step(made: _Rank, step: int) -> None:
-    traces, begin = made.traces, made.now
+    begin = made.now
     whole = made.op(f"ProfilerStep#{step}", 2, 90, scope=1)
-    traces.events[-1]["cat"] = "user_annotation"
-    traces.events += [
-        complete(f"ProfilerStep#{step}", "gpu_user_annotation", begin + 5, 80, 0, 7, {"External id": whole}),
-        complete(
-            "train.py(1): step", "python_function", begin + 1, 80, 1, 1, {"Python id": 1, "Python thread": 0}
-        ),
-        complete(
-            "nn.Module: Linear_0",
-            "python_function",
-            begin + 2,
-            9,
-            1,
-            1,
-            {"Python parent id": 1, "Python module id": 0},
-        ),
-    ]
+    _python(made, step, whole)
     made.now += 2
+    _computes(made, step, whole)
+    made.op("aten::copy_", whole, 6)
+    made.launch("cudaMemcpyAsync", "Memcpy HtoD (Pageable -> Device)", 3, "gpu_memcpy", bytes=4096)
+    made.now += 15
+    _communicates(made, step, whole)
+    _waits(made, step)
+    made.now = begin + 100
+
+
+def _python(made: _Rank, step: int, whole: int) -> None:
+    """Its annotations, and Python's own frames."""
+    begin = made.now
+    made.traces.events[-1]["cat"] = "user_annotation"
+    python, module = {"Python id": 1, "Python thread": 0}, {"Python parent id": 1, "Python module id": 0}
+    made.traces.events += [
+        complete(f"ProfilerStep#{step}", "gpu_user_annotation", begin + 5, 80, 0, 7, {"External id": whole}),
+        complete("train.py(1): step", "python_function", begin + 1, 80, 1, 1, python),
+        complete("nn.Module: Linear_0", "python_function", begin + 2, 9, 1, 1, module),
+    ]
+
+
+def _computes(made: _Rank, step: int, whole: int) -> None:
+    """A product on the device, and memory taken or given back."""
     made.op("aten::mm", whole, 10, seq_id=step, op_schema=_ADD_)
     made.launch("cudaLaunchKernel", "sgemm_128x64", 8, grid=[1, 2, 3], block=[32, 1, 1], **_PER_SM)
-    traces.events.append(flow("s", step + 1, made.now, cat="fwdbwd"))
+    made.traces.events.append(flow("s", step + 1, made.now, cat="fwdbwd"))
     memory = {
         "Total Allocated": 1024,
         "Addr": 4096,
@@ -149,11 +157,12 @@ def _step(made: _Rank, step: int) -> None:
         "Device Type": 1,
     }
     instant = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "s": "t", "pid": 1, "tid": 1}
-    traces.events.append({**instant, "ts": made.now + 3, "args": memory})
+    made.traces.events.append({**instant, "ts": made.now + 3, "args": memory})
     made.now += 15
-    made.op("aten::copy_", whole, 6)
-    made.launch("cudaMemcpyAsync", "Memcpy HtoD (Pageable -> Device)", 3, "gpu_memcpy", bytes=4096)
-    made.now += 15
+
+
+def _communicates(made: _Rank, step: int, whole: int) -> None:
+    """A collective on the host and on the device."""
     comms = {
         "pg_name": "0",
         "pg_size": 2,
@@ -171,21 +180,17 @@ def _step(made: _Rank, step: int) -> None:
     sizes: Json = {"In msg nelems": 64, "Out msg nelems": 64, "dtype": "Float", "Seq": step}
     made.launch("cudaLaunchKernelExC", "ncclDevKernel_AllReduce_Sum_f32", 20, stream=20, **known, **sizes)
     made.now += 40
-    traces.events += [
+
+
+def _waits(made: _Rank, step: int) -> None:
+    """The host waits for the device."""
+    waited = {"stream": 7, "correlation": 5000 + step, "device": 0}
+    made.traces.events += [
         call("cudaDeviceSynchronize", made.now, 8, 5000 + step),
-        complete(
-            "Context Sync",
-            "cuda_sync",
-            made.now,
-            8,
-            0,
-            7,
-            {"stream": 7, "correlation": 5000 + step, "device": 0},
-        ),
+        complete("Context Sync", "cuda_sync", made.now, 8, 0, 7, waited),
         {"ph": "C", "name": "GPU 0 Utilization", "ts": made.now, "pid": 0, "tid": 0, "args": {"util": 5}},
         flow("f", step + 1, made.now, cat="fwdbwd"),
     ]
-    made.now = begin + 100
 
 
 def demo_rank(rank: int, nodes: int = 40) -> RankTraces:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tracebraid.api.exports.export import export
 from tracebraid.api.exports.options import ExportOptions
+from tracebraid.files import temporary_folder
 from tracebraid.model.export_format import ExportFormat
 from tracebraid.model.job import Job
 from tracebraid.model.report.parts import Report
@@ -42,7 +42,7 @@ def report_server(job: Job, report: Report, *, annotation: str, port: int = 0) -
     def write_timeline(path: Path) -> None:
         export(job, path, ExportFormat.PERFETTO, ExportOptions(annotation=annotation))
 
-    with tempfile.TemporaryDirectory(prefix="tracebraid-") as folder:
-        served = Served(text.encode("utf-8"), nonce, write_timeline, Path(folder))
+    with temporary_folder("tracebraid-") as folder:
+        served = Served(text.encode("utf-8"), nonce, write_timeline, folder)
         with ReportServer(served, port) as server:
             yield server

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +14,7 @@ from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.ranks import ask_ranks_silently
 from tracebraid.cli.summary import RankSummary, Summary, show_tables, summarise_rank
 from tracebraid.errors import OutputError
+from tracebraid.files import write_whole, writing
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -66,15 +66,11 @@ def _link_and_summarise(
 
 def _copy(traces: Path, folder: Path) -> None:
     """Copy the traces into the folder; a file of the same name that is another one is never overwritten."""
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         pairs = [(source, folder / source.name) for source in sorted(traces.iterdir())]
         for source, target in pairs:
             if target.exists() and target.read_bytes() != source.read_bytes():
                 raise OutputError(str(target), "there is another file of this name", "Choose an empty folder")
-        for source, target in pairs:
-            shutil.copyfile(source, target)
-    except OSError as error:
-        raise OutputError(
-            str(folder), f"it cannot be written ({error.strerror})", "Choose another path"
-        ) from None
+    for source, target in pairs:
+        write_whole(target, [source.read_bytes()], overwrite=True)

@@ -17,6 +17,7 @@ from tracebraid.cli.output import json_bytes, say_json
 from tracebraid.errors import OutputError
 from tracebraid.files import is_file, is_folder, write_whole
 from tracebraid.model.spreadsheet import guarded
+from tracebraid.output_streams import is_stream
 from tracebraid.reports.machine import rows_json
 
 __all__ = ["Format", "Target", "target_of", "write_json", "write_table"]
@@ -48,7 +49,7 @@ class Target:
         Raises:
             OutputError: the file is there already, or its folder is not.
         """
-        if self.out is None:
+        if self.out is None or is_stream(self.out):
             return
         if is_folder(self.out):
             raise OutputError(str(self.out), "this is a folder", "Name a new file in it")

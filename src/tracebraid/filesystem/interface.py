@@ -24,10 +24,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Entry:
-    """Something in a folder: its name, and what it is."""
+    """Something in a folder: its name, what it is, and whether a link leads there."""
 
     name: str
     kind: Kind
+    is_link: bool = False
 
 
 class OpenFile(Protocol):
@@ -90,6 +91,14 @@ class FileSystem(Protocol):
 
         Raises:
             InputError: it is no folder, or cannot be listed.
+        """
+        ...
+
+    def real_path(self, path: str) -> str:
+        """The path without links: two paths of one folder have the same.
+
+        Raises:
+            InputError: that cannot be found out.
         """
         ...
 

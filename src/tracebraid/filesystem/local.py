@@ -36,8 +36,13 @@ class LocalFiles:
     def entries(self, folder: str) -> list[Entry]:
         """See `FileSystem`."""
         with reading(folder), os.scandir(folder) as inside:
-            found = [Entry(entry.name, _kind(entry)) for entry in inside]
+            found = [Entry(entry.name, _kind(entry), entry.is_symlink()) for entry in inside]
         return sorted(found, key=lambda entry: entry.name)
+
+    def real_path(self, path: str) -> str:
+        """See `FileSystem`."""
+        with reading(path):
+            return os.path.realpath(path)
 
     def size_bytes(self, path: str) -> int:
         """See `FileSystem`."""
@@ -134,9 +139,13 @@ def read_range(path: str, start: int, stop: int) -> bytes:
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
-    if entry.is_dir():
-        return Kind.FOLDER
-    return Kind.FILE if entry.is_file() else Kind.OTHER
+    try:
+        if entry.is_dir():
+            return Kind.FOLDER
+        return Kind.FILE if entry.is_file() else Kind.OTHER
+    except OSError:
+        # Links in a circle, or through a folder without rights: they lead to nothing that can be read.
+        return Kind.OTHER
 
 
 def _read(descriptor: int, start: int, stop: int) -> bytes:

@@ -21,7 +21,7 @@ def link_forward_backward(timeline: Timeline) -> pl.DataFrame:
     seq = timeline.host_ops.filter(pl.col("sequence_number") >= 0).select(
         "event_id", "sequence_number", pl.col("fwd_thread_id").fill_null(0)
     )
-    if seq.is_empty():
+    if not (seq.get_column("fwd_thread_id") > 0).any():
         return FORWARD_BACKWARD.empty()
     seq = seq.join(timeline.events.select("event_id", "lane", "ts_ns"), on="event_id")
     forward = (

@@ -20,11 +20,11 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
     innermost op or annotation that encloses that call on its thread. Where no such call is in the trace, an
     `External id` that is not just the correlation again names the op, if that op started before the event.
     """
+    if timeline.device_work.is_empty():
+        return LAUNCHES.empty()
     work = timeline.device_work.select("event_id", "correlation", "external_id").join(
         timeline.events.select("event_id", "ts_ns"), on="event_id"
     )
-    if work.is_empty():
-        return LAUNCHES.empty()
     found = (
         work.with_columns(pl.when(pl.col("correlation") != 0).then("correlation"))
         .join(_calls(timeline, tree), on="correlation", how="left")
@@ -58,6 +58,8 @@ def link_launches(timeline: Timeline, tree: pl.DataFrame) -> pl.DataFrame:
 
 def with_nodes(launches: pl.DataFrame, tree: pl.DataFrame, host_links: pl.DataFrame) -> pl.DataFrame:
     """The table `device_links`: the launches, each with the node of its op, or of the nearest op that encloses it."""
+    if launches.is_empty():
+        return DEVICE_LINKS.empty()
     nodes = _enclosing_nodes(launches.get_column("op_event"), tree, host_links)
     return DEVICE_LINKS.conform(launches.with_columns(nodes))
 

@@ -56,6 +56,8 @@ def late_frame_findings(timeline: Timeline, tree: pl.DataFrame) -> list[Finding]
         timeline: the Kineto trace.
         tree: its `host_tree`.
     """
+    if not timeline.has_role(Role.PYTHON):
+        return []
     events = timeline.events.select("event_id", "name", "category", "ts_ns", "dur_ns")
     frames = events.filter(as_text("category").is_in(categories_of(Role.PYTHON)))
     table = timeline.tables.get("python_functions", pl.DataFrame(schema=_TABLE_SCHEMA))

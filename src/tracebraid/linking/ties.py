@@ -21,6 +21,8 @@ def nest_as_execution_trace(
     An op without length may as well lie in any op that begins or ends at its moment, as long as no op is in between
     that was running both before and after it.
     """
+    if not (timeline.events.get_column("dur_ns") == 0).any():
+        return tree
     claims = _claims(tree, timeline, et, host_links)
     if claims.is_empty():
         return tree
@@ -48,9 +50,11 @@ def _claims(
     linked = host_links.filter(pl.col("node_id").is_not_null()).select("event_id", "node_id")
     claimed = linked.select(pl.col("event_id").alias("claimed"), pl.col("node_id").alias("parent_id"))
     lanes = timeline.events.select("event_id", "lane", "dur_ns")
+    without_length = linked.join(lanes.filter(pl.col("dur_ns") == 0), on="event_id")
+    if without_length.is_empty():
+        return without_length.select("event_id", claimed="node_id")
     return (
-        linked.join(lanes.filter(pl.col("dur_ns") == 0), on="event_id")
-        .join(et.nodes.select("node_id", "parent_id"), on="node_id")
+        without_length.join(et.nodes.select("node_id", "parent_id"), on="node_id")
         .join(claimed, on="parent_id")
         .join(tree.select("event_id", "op_event"), on="event_id")
         .join(lanes.select(claimed="event_id", claimed_lane="lane"), on="claimed")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ class Table:
 
     def polars_schema(self) -> dict[str, pl.DataType]:
         """Column names and polars dtypes, in order."""
+        return dict(self._dtypes)
+
+    @cached_property
+    def _dtypes(self) -> dict[str, pl.DataType]:
         import polars as pl
 
         dtypes: dict[Kind, pl.DataType] = {
@@ -92,15 +97,24 @@ class Table:
         """
         import polars as pl
 
-        schema = self.polars_schema()
         if fill_missing:
             frame = frame.with_columns(
-                pl.lit(None).alias(name) for name in schema if name not in frame.columns
+                pl.lit(None).alias(name) for name in self._dtypes if name not in frame.columns
             )
-        return frame.select(list(schema)).cast(pl.Schema(schema))
+        present = frame.schema
+        if list(present.items()) == list(self._dtypes.items()):
+            return frame
+        return frame.select(
+            pl.col(name) if present.get(name) == dtype else pl.col(name).cast(dtype)
+            for name, dtype in self._dtypes.items()
+        )
 
     def empty(self) -> pl.DataFrame:
         """A frame of this table with no rows."""
+        return self._no_rows.clone()
+
+    @cached_property
+    def _no_rows(self) -> pl.DataFrame:
         import polars as pl
 
-        return pl.DataFrame(schema=self.polars_schema())
+        return pl.DataFrame(schema=self._dtypes)

@@ -53,11 +53,15 @@ def trimmed(et: ExecutionTrace, iteration: int, annotation: str) -> ExecutionTra
     first, last = found.select("first_node", "last_node").row(iteration)
     nodes = _under_roots(et.nodes.filter(pl.col("is_root") | pl.col("node_id").is_between(first, last)))
     kept = nodes.get_column("node_id").implode()
+    graph = Stage(lambda: _graph_of(et.tensor_graph(), kept))
     return replace(
         et,
         nodes=nodes,
         values=et.values.filter(pl.col("node_id").is_in(kept)),
-        tensor_graph=Stage(lambda: _graph_of(et.tensor_graph(), kept)),
+        tensor_graph=graph,
+        tensor_devices=Stage(
+            lambda: frozenset(graph().tensors.get_column("device").drop_nulls().cast(pl.String))
+        ),
         collectives=et.collectives.filter(pl.col("node_id").is_in(kept)),
         extra_attrs=et.extra_attrs.filter(pl.col("node_id").is_in(kept)),
     )

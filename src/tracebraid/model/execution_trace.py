@@ -32,6 +32,7 @@ class ExecutionTrace:
         values: inputs and outputs, see `model.schema.ET_VALUES`.
         tensor_graph: tensor nodes and the edges through them, computed when first asked for; read them as `tensors`,
             `tensor_uses` and `tensor_edges`.
+        tensor_devices: names of the devices that tensors lie on, which need no graph.
         collectives: see `model.schema.ET_COLLECTIVES`.
         extra_attrs: see `model.schema.ET_EXTRA_ATTRS`.
         process_groups: see `model.schema.PROCESS_GROUPS`.
@@ -47,6 +48,7 @@ class ExecutionTrace:
     nodes: pl.DataFrame
     values: pl.DataFrame
     tensor_graph: Stage[TensorGraph]
+    tensor_devices: Stage[frozenset[str]]
     collectives: pl.DataFrame
     extra_attrs: pl.DataFrame
     process_groups: pl.DataFrame

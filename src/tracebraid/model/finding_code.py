@@ -12,6 +12,7 @@ class FindingCode(str, Enum):
 
     # Files
     NOT_A_TRACE = "not-a-trace"
+    FOLDER_UNREADABLE = "folder-unreadable"
     RANK_UNREADABLE = "rank-unreadable"
     COMPRESSION_DAMAGED = "compression-damaged"
     ARCHIVE_DAMAGED = "archive-damaged"

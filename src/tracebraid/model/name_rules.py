@@ -21,6 +21,8 @@ def by_name(names: pl.Series, rule: Callable[[pl.Series], pl.Series]) -> pl.Seri
         rule: takes the distinct names as text, null among them where one is, and returns a value for each.
     """
     names = names.cast(pl.Categorical)
+    if names.is_empty():
+        return rule(names.cast(pl.String)).alias(names.name)
     distinct = names.unique()
     said = rule(distinct.cast(pl.String))
     # A null takes the slot behind all codes.
@@ -66,5 +68,6 @@ def _numbers(distinct: pl.Series) -> pl.Series:
 
 
 def _codes(names: pl.Series) -> _Ints:
-    codes: _Ints = names.to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+    physical = names.to_physical().cast(pl.Int64)
+    codes: _Ints = (physical.fill_null(-1) if physical.null_count() else physical).to_numpy()
     return codes

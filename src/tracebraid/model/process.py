@@ -77,7 +77,6 @@ class Process:
 def process_of_et(et: ExecutionTrace) -> Process:
     """What an Execution Trace says: its header's process id and times, its process groups, collectives and tensors."""
     pid = et.header.get("pid")
-    text = et.tensors.get_column("device").cast(pl.String).drop_nulls().unique()
     return Process(
         pids=frozenset({pid} if isinstance(pid, int) and _is_pid(pid) else ()),
         span_ns=_local_span(et.header),
@@ -86,7 +85,9 @@ def process_of_et(et: ExecutionTrace) -> Process:
         world_size=_default_group_size(et.process_groups),
         groups=_groups(et.process_groups),
         devices=frozenset(
-            int(name.removeprefix("cuda:")) for name in text if re.fullmatch(r"cuda:\d{1,4}", name)
+            int(name.removeprefix("cuda:"))
+            for name in et.tensor_devices()
+            if re.fullmatch(r"cuda:\d{1,4}", name)
         ),
     )
 
@@ -167,8 +168,8 @@ def _local_span(header: dict[str, object]) -> tuple[int, int] | None:
 
 def _ids_of_hosts(timeline: Timeline) -> tuple[frozenset[int], frozenset[int]]:
     """Numbers of the processes and of the threads that ran ops."""
-    lanes = timeline.events.get_column("lane").gather(timeline.host_ops.get_column("event_id")).unique()
-    rows = timeline.lanes.filter(pl.col("lane").is_in(lanes.implode())).select("pid", "tid").rows()
+    lanes = set(timeline.events.get_column("lane").gather(timeline.host_ops.get_column("event_id")).unique())
+    rows = [row for lane, *row in timeline.lanes.select("lane", "pid", "tid").iter_rows() if lane in lanes]
     if not all(_is_pid(pid) for pid, _ in rows):
         return frozenset(), frozenset()
     return frozenset(pid for pid, _ in rows), frozenset(tid for _, tid in rows if _is_pid(tid))
@@ -207,12 +208,16 @@ def _rank_of_collectives(et: ExecutionTrace) -> int | None:
 
 
 def _default_group_size(groups: pl.DataFrame) -> int | None:
+    if groups.is_empty():
+        return None
     size = groups.filter(as_text("pg_desc") == _DEFAULT_GROUP).get_column("group_size")
     return int(size[0]) if len(size) == 1 and size[0] else None
 
 
 def _groups(groups: pl.DataFrame) -> dict[str, tuple[int, ...]]:
     """Ranks by group; where none are listed (all ranks), or a name recurs, the group is left out."""
+    if groups.is_empty():
+        return {}
     listed = groups.filter(
         pl.col("pg_name").is_not_null() & pl.col("pg_name").is_unique() & (pl.col("ranks").list.len() > 0)
     )

@@ -72,6 +72,7 @@ _CODE = FindingCode
 FINDING_SENTENCES: dict[FindingCode, str] = {
     # Files
     _CODE.NOT_A_TRACE: "left out: {problem}",
+    _CODE.FOLDER_UNREADABLE: "left out, with what may lie in it: {problem}",
     _CODE.RANK_UNREADABLE: "rank {rank} cannot be read: {problem}",
     _CODE.COMPRESSION_DAMAGED: "the {compression} stream was cut off",
     _CODE.ARCHIVE_DAMAGED: "the archive was cut off or is damaged here; the members before are read",

@@ -97,8 +97,19 @@ class Timeline:
         """Ends of arrows, see `model.schema.FLOWS`."""
         return self.tables["flows"]
 
+    @cached_property
+    def categories(self) -> frozenset[str]:
+        """The categories that its events have."""
+        return frozenset(self.events.get_column("category").unique().drop_nulls().cast(pl.String))
+
+    def has_role(self, *roles: Role) -> bool:
+        """Whether the category of any event plays one of these roles."""
+        return not self.categories.isdisjoint(categories_of(*roles))
+
     def of_role(self, *roles: Role) -> pl.DataFrame:
         """The events whose category plays one of these roles, in the order of the file."""
+        if not self.has_role(*roles):
+            return self.events.clear()
         return self.events.filter(pl.col("category").is_in(categories_of(*roles)))
 
     @cached_property
@@ -115,7 +126,7 @@ class Timeline:
     @cached_property
     def has_device(self) -> bool:
         """Whether any work ran on a device."""
-        return not self.of_role(Role.DEVICE_WORK).is_empty()
+        return self.has_role(Role.DEVICE_WORK)
 
     @cached_property
     def device_names(self) -> list[str]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracebraid.errors import InputError
-from tracebraid.files import write_whole, writing
+from tracebraid.files import probe_folder, write_whole, writing
 from tracebraid.model.finding_code import FindingCase
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.store.layout import table_file
@@ -221,9 +221,7 @@ def open_cache(folder: Path, limit_bytes: int, make: bool = True) -> Cache | Non
         if make:
             for name in (_ENTRIES, _SIZES):
                 (folder / name).mkdir(mode=0o700, exist_ok=True)
-            probe = folder / _ENTRIES / f"{_PART}probe.{os.getpid()}"
-            probe.write_bytes(b"1")
-            probe.unlink()
+            probe_folder(folder / _ENTRIES)
             if _TAG not in inside:
                 write_whole(folder / _TAG, [_TAG_CONTENT], overwrite=True)
         for name in (_ENTRIES, _SIZES):

@@ -20,6 +20,10 @@ _CODE = FindingCode
 
 ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     # Files
+    _CODE.FOLDER_UNREADABLE: (
+        _NOTE,
+        "If there are traces in it, get the right to read it, or name another folder",
+    ),
     _CODE.NOT_A_TRACE: (_WARNING, "Remove it from the folder, or capture it again if it should be a trace"),
     _CODE.RANK_UNREADABLE: (_ERROR, _CAPTURE_AGAIN),
     _CODE.COMPRESSION_DAMAGED: (

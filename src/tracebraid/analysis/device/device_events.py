@@ -13,6 +13,18 @@ from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["device_events", "device_events_by_step"]
 
+_COLUMNS = {
+    "event_id": pl.Int64(),
+    "name": pl.String(),
+    "kind": pl.String(),
+    "device": pl.String(),
+    "lane": pl.Int64(),
+    "ts_ns": pl.Int64(),
+    "dur_ns": pl.Int64(),
+    "call_event": pl.Int64(),
+    "op_event": pl.Int64(),
+}
+
 
 def device_events(linked: LinkedTrace) -> pl.DataFrame:
     """Columns: event_id, name, kind, device, lane, ts_ns, dur_ns, call_event, op_event.
@@ -24,6 +36,8 @@ def device_events(linked: LinkedTrace) -> pl.DataFrame:
 
 def _device_events(linked: LinkedTrace) -> pl.DataFrame:
     timeline = linked.timeline
+    if not timeline.has_device:
+        return pl.DataFrame(schema=_COLUMNS)
     device = pl.coalesce(as_text("pid"), pl.col("pid_text"), pl.lit("unknown"))
     work = timeline.of_role(Role.DEVICE_WORK)
     event = work.get_column("event_id")
@@ -37,17 +51,7 @@ def _device_events(linked: LinkedTrace) -> pl.DataFrame:
     ).join(
         timeline.lanes.select("lane", device.alias("device")), on="lane", how="left", maintain_order="left"
     )
-    return work.select(
-        "event_id",
-        as_text("name"),
-        kind_of_device_event(work),
-        "device",
-        "lane",
-        "ts_ns",
-        "dur_ns",
-        "call_event",
-        "op_event",
-    )
+    return work.with_columns(as_text("name"), kind_of_device_event(work)).select(list(_COLUMNS))
 
 
 def device_events_by_step(linked: LinkedTrace, annotation: str) -> pl.DataFrame:

@@ -78,8 +78,10 @@ def host_ranges(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _host_ranges(linked: LinkedTrace) -> pl.DataFrame:
+    if not linked.timeline.has_device:
+        return pl.DataFrame(schema=_DESCRIBED)
     host = linked.timeline.of_role(Role.OP, Role.ANNOTATION).with_columns(as_text("name"))
-    ranges = host.filter(pl.col("name").str.contains(_HOST_RANGE) & linked.timeline.has_device)
+    ranges = host.filter(pl.col("name").str.contains(_HOST_RANGE))
     return _described(
         ranges.select(
             "event_id",

@@ -13,7 +13,7 @@ from tracebraid.exporters.chakra_graphs.dot import dot_lines
 from tracebraid.exporters.chakra_graphs.graphml import graphml_lines
 from tracebraid.exporters.chakra_graphs.svg import svg_lines
 from tracebraid.exporters.chakra_graphs.visualizer_form import visualizer_dot, visualizer_graphml
-from tracebraid.files import refuse_existing, refuse_inputs, write_whole
+from tracebraid.files import refuse_inputs, refuse_target, write_whole
 from tracebraid.filesystem.paths import name_of, text_of
 from tracebraid.model.chakra.part import ChakraPart, PartChoice
 from tracebraid.model.finding import Finding
@@ -63,7 +63,7 @@ def show_chakra(path: str | Path, output: str | Path, choice: PartChoice | None 
     """
     target = Path(output)
     most, lines = _writer(target, _WRITERS)
-    refuse_existing([target])
+    refuse_target(target)
     part = _checked(chosen_part(read_rank(path), choice or PartChoice()), target, most)
     write_whole(target, lines(part, name_of(text_of(path))), overwrite=False)
     return ShownChakra(target, part.nodes.height, part.nodes_of_file, part.findings)

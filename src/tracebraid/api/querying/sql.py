@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from tracebraid.api.querying.files import OfRank, TablesOfRank, WrittenFiles, wr
 from tracebraid.api.querying.stored import StoredFiles, damaged_ranks, stored_files
 from tracebraid.api.querying.tables import CATALOG
 from tracebraid.errors import ArgumentError, QueryError
-from tracebraid.files import is_folder
+from tracebraid.files import is_folder, temporary_folder
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
@@ -92,11 +91,11 @@ def answer_query(
         InputError: a file cannot be read.
         MissingLibraryError: duckdb is not installed.
     """
-    with tempfile.TemporaryDirectory(prefix="tracebraid-sql-") as name:
-        scratch = Path(name) / "scratch"
+    with temporary_folder("tracebraid-sql-") as folder:
+        scratch = folder / "scratch"
         checked = check(query, CATALOG, options.limits, scratch)
         stored = stored_files(traces, checked.named.tables)
-        asking = _Asking(traces, Path(name) / "tables", options.progress, findings)
+        asking = _Asking(traces, folder / "tables", options.progress, findings)
         files = asking.files(checked.named.tables, stored)
         try:
             return answer(checked, files, scratch, options.limit)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,14 +13,16 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from tracebraid.errors import OutputError
 from tracebraid.exporters.tables.catalog import write_catalog
 from tracebraid.exporters.tables.exported_table import ExportedTable, columns_data, file_of
+from tracebraid.files import writing
 
 __all__ = ["ARROW", "PARQUET", "ColumnFiles", "ColumnForm", "rows_of"]
 
 _METADATA_KEY = "tracebraid"
 """Of Parquet's metadata: holds a table's name, meaning, and columns as JSON."""
+_NEARLY_FULL_BYTES = 1 << 20
+"""A disk with less is full for a table: the writer of Parquet does not always say why it failed."""
 _PARQUET_NOTES = (
     f"Each file's metadata has the key `{_METADATA_KEY}`: the table's entry of `schema.json`, as JSON text."
 )
@@ -49,12 +54,14 @@ def _errors_named(path: Path) -> Iterator[None]:
     Raises:
         OutputError: instead of that.
     """
-    try:
-        yield
-    except pl.exceptions.ComputeError as error:
-        raise OutputError(
-            str(path), f"it cannot be written ({error})", "Is the disk full? Free some space"
-        ) from None
+    with writing(path):
+        try:
+            yield
+        except pl.exceptions.ComputeError as error:
+            full = shutil.disk_usage(path.parent).free < _NEARLY_FULL_BYTES
+            raise (
+                OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if full else OSError(str(error))
+            ) from None
 
 
 def _write_parquet(table: ExportedTable, frame: pl.DataFrame, path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -16,6 +18,8 @@ from tracebraid.model.column import Kind
 
 __all__ = ["SqliteTables", "sqlite_tables"]
 
+_FULL = "database or disk is full"
+"""SQLite's words for a disk that is full."""
 _ROWS_AT_ONCE = 16_384
 """So many rows are Python objects at a time."""
 _AFFINITY = {Kind.INT: "INTEGER", Kind.BOOL: "INTEGER", Kind.FLOAT: "REAL"}
@@ -48,6 +52,8 @@ def sqlite_tables(path: Path, tables: Sequence[ExportedTable]) -> Iterator[Sqlit
             yield SqliteTables(connection, tables)
             connection.execute("COMMIT")
     except sqlite3.OperationalError as error:
+        if str(error) == _FULL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         raise OSError(None, str(error)) from error
 
 

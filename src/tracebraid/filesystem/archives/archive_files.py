@@ -67,6 +67,10 @@ class ArchiveFiles:
         """A file as it is listed; None where there is none."""
         return self.index.members.get(self._inside(path) or "")
 
+    def real_path(self, path: str) -> str:
+        """See `FileSystem`. There are no links."""
+        return path
+
     def size_bytes(self, path: str) -> int:
         """See `FileSystem`."""
         return self.open(path).size_bytes

@@ -7,6 +7,7 @@ space is about that of the archive. Worker processes open the file through this 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -109,13 +110,19 @@ def spool_tar(archive: OpenFile, compression: Compression) -> Spooled:
         listed = [_written(file, entry, forward, archive.path) for entry in tar_entries(forward.read, end)]
         file.flush()
     except OSError as error:
-        file.close()
+        _discard(file)
         problem = f"there is no space for its members in {tempfile.gettempdir()} ({error.strerror or error})"
         raise InputError(archive.path, problem, _UNPACK_FIRST) from None
     except BaseException:
-        file.close()
+        _discard(file)
         raise
     return Spooled(file, index_of(listed, end.damaged_at), damage)
+
+
+def _discard(file: BinaryIO) -> None:
+    """Close a file; what is not written yet may not fit on a disk that is full."""
+    with contextlib.suppress(OSError):
+        file.close()
 
 
 def _temporary(path: str) -> BinaryIO:

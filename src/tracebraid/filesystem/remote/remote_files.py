@@ -69,6 +69,10 @@ class RemoteFiles:
             found = _tried(lambda: self.backend.entries(folder))
         return sorted(found, key=lambda entry: (entry.name, entry.kind.value))
 
+    def real_path(self, path: str) -> str:
+        """See `FileSystem`. There are no links."""
+        return path
+
     def size_bytes(self, path: str) -> int:
         """See `FileSystem`."""
         return self.open(path).size_bytes

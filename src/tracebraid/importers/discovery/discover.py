@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from tracebraid.errors import InputError
 from tracebraid.filesystem.choose import file_system_of, with_files
@@ -14,6 +12,7 @@ from tracebraid.filesystem.interface import Entry, FileSystem, Kind
 from tracebraid.filesystem.paths import joined, name_of, shown, within
 from tracebraid.importers.discovery.archive_findings import archive_findings, with_text_path
 from tracebraid.importers.discovery.capture_folder import choose_window
+from tracebraid.importers.discovery.folders_below import each_path, folders_below
 from tracebraid.importers.discovery.pairing import pair_by_number, pair_the_only_two
 from tracebraid.importers.discovery.sniff import (
     ET,
@@ -32,11 +31,6 @@ from tracebraid.model.rank_files import RankFiles
 
 __all__ = ["find_rank_files", "trace_files"]
 
-T = TypeVar("T")
-A = TypeVar("A")
-
-_DEPTH = 2
-"""Levels of folders below a folder without traces that are searched: `<run>/<kind>/`."""
 _REPORT = ".nsys-rep"
 _SHOWN = 5
 """Names in a message."""
@@ -116,7 +110,9 @@ def trace_files(paths: Sequence[str | Path]) -> list[str]:
         entries = files.entries(path)
         inside = _candidates(path, entries)
         if not inside:
-            below = _folders_below(path, entries, files)
+            below, errors = folders_below(path, entries, files)
+            if errors:
+                raise errors[0]
             inside = [file for folder, entries in below for file in _candidates(folder, entries)]
         if not inside:
             raise InputError(
@@ -147,32 +143,8 @@ def _candidates(folder: str, inside: Iterable[Entry]) -> list[str]:
     ]
 
 
-def _folders_below(
-    folder: str, inside: Iterable[Entry], files: FileSystem, depth: int = _DEPTH
-) -> list[tuple[str, list[Entry]]]:
-    """The folders inside a folder and inside those, each with what lies in it."""
-    below = [
-        joined(folder, entry.name)
-        for entry in inside
-        if entry.kind is Kind.FOLDER and not entry.name.startswith(".")
-    ]
-    found = []
-    for path, entries in zip(below, _each(files.entries, below, files), strict=True):
-        found.append((path, entries))
-        found += _folders_below(path, entries, files, depth - 1) if depth > 1 else []
-    return found
-
-
-def _each(question: Callable[[A], T], paths: Sequence[A], files: FileSystem) -> list[T]:
-    """The answer for each path, in their order; several are asked at the same time where each has to be waited for."""
-    if files.requests_at_once == 1 or len(paths) < 2:
-        return [question(path) for path in paths]
-    with ThreadPoolExecutor(files.requests_at_once) as executor:
-        return list(executor.map(question, paths))
-
-
 def _traces_in(paths: Sequence[str], files: FileSystem) -> tuple[list[Found], list[Finding]]:
-    sniffed = _each(sniff, paths, files)
+    sniffed = each_path(sniff, paths, files)
     return [found for found, _ in sniffed if found], [
         finding for _, findings in sniffed for finding in findings
     ]
@@ -182,10 +154,8 @@ def _traces_below(
     folder: str, entries: Iterable[Entry], files: FileSystem
 ) -> tuple[list[Found], list[Finding]]:
     """The traces of the folders inside a folder, where they are those of one run."""
-    inside = [
-        (below, *_traces_in(_candidates(below, entries), files))
-        for below, entries in _folders_below(folder, entries, files)
-    ]
+    below, errors = folders_below(folder, entries, files)
+    inside = [(path, *_traces_in(_candidates(path, entries), files)) for path, entries in below]
     with_kineto = [below for below, traces, _ in inside if any(trace.kind == KINETO for trace in traces)]
     with_et = [below for below, traces, _ in inside if any(trace.kind == ET for trace in traces)]
     if len(with_kineto) > 1:
@@ -196,9 +166,15 @@ def _traces_below(
     if len(with_et) > 1:
         with_et = [below for below in with_et if below in with_kineto]
     used = {*with_kineto, *with_et}
+    if errors and not used:
+        raise errors[0]
+    unread = [
+        Finding.of(FindingCode.FOLDER_UNREADABLE, shown(error.path), problem=error.problem)
+        for error in errors
+    ]
     return (
         [trace for below, traces, _ in inside if below in used for trace in traces],
-        [finding for below, _, findings in inside if below in used for finding in findings],
+        [*(finding for below, _, findings in inside if below in used for finding in findings), *unread],
     )
 
 
@@ -207,7 +183,7 @@ def _with_ranks_of_tails(traces: list[Found], files: FileSystem) -> list[Found]:
     unknown = [trace for trace in traces if trace.kind == KINETO and trace.rank is None]
     if len(unknown) < 2:
         return traces
-    ranks = dict(zip(unknown, _each(lambda trace: rank_in_tail(trace.path), unknown, files), strict=True))
+    ranks = dict(zip(unknown, each_path(lambda trace: rank_in_tail(trace.path), unknown, files), strict=True))
     return [trace.of_rank(ranks[trace]) if trace in ranks else trace for trace in traces]
 
 

@@ -9,7 +9,7 @@ import polars as pl
 from tracebraid.importers.discovery.rank import rank_from_name
 from tracebraid.importers.execution_trace.node_tree import last_inside, tidy_nodes
 from tracebraid.importers.execution_trace.tensor_graph import tensor_graph
-from tracebraid.importers.execution_trace.tensors import tensor_uses
+from tracebraid.importers.execution_trace.tensors import devices_of_uses, devices_of_values, tensor_uses
 from tracebraid.importers.process_groups import groups_of_text
 from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import ExecutionTrace
@@ -71,6 +71,9 @@ def assemble(recorded: Recorded) -> ExecutionTrace:
     def graph() -> TensorGraph:
         return tensor_graph(nodes, tensor_uses(values) if uses is None else uses, last_inside(nodes))
 
+    def devices() -> frozenset[str]:
+        return devices_of_values(values) if uses is None else devices_of_uses(uses)
+
     return ExecutionTrace(
         path=path,
         schema=schema,
@@ -79,6 +82,7 @@ def assemble(recorded: Recorded) -> ExecutionTrace:
         nodes=nodes,
         values=recorded.values,
         tensor_graph=Stage(graph),
+        tensor_devices=Stage(devices),
         collectives=recorded.collectives,
         extra_attrs=recorded.extra_attrs,
         process_groups=_process_groups(nodes, recorded.values),
@@ -89,6 +93,8 @@ def assemble(recorded: Recorded) -> ExecutionTrace:
 def _process_groups(nodes: pl.DataFrame, values: pl.DataFrame) -> pl.DataFrame:
     """The groups of the last `process_group:init` node: its list holds all groups so far."""
     inits = nodes.filter(as_text("name") == PROCESS_GROUP_INIT).get_column("node_id")
+    if inits.is_empty():
+        return PROCESS_GROUPS.empty()
     texts = values.filter(pl.col("node_id").is_in(inits.implode()) & ~pl.col("is_output")).get_column("value")
     if texts.is_empty():
         return PROCESS_GROUPS.empty()

@@ -12,8 +12,9 @@ import polars as pl
 from tracebraid.importers.columns import int_column
 from tracebraid.model.column import INT64_NULL
 from tracebraid.model.et_arrow import RECORDED_TENSOR_USES
+from tracebraid.model.expressions import as_text
 
-__all__ = ["tensor_uses"]
+__all__ = ["devices_of_uses", "devices_of_values", "tensor_uses"]
 
 _TUPLE = tuple[int, int, int, int, int, str]
 """tensor_id, storage_id, storage_offset (elements), numel, itemsize (bytes), device."""
@@ -37,6 +38,27 @@ def tensor_uses(values: pl.DataFrame) -> pl.DataFrame:
     )
     both = pl.concat([alone, inside]) if inside.height else alone
     return both.sort("row", "item", nulls_last=False).select(list(RECORDED_TENSOR_USES.polars_schema()))
+
+
+def devices_of_values(values: pl.DataFrame) -> frozenset[str]:
+    """The devices of `tensor_uses`: each distinct value is parsed once, and nothing is made of it."""
+    kind = as_text("type")
+    tensors = values.filter(kind.str.contains(_ALONE) | kind.str.contains(_IN_LIST))
+    distinct = tensors.select("value", kind.str.contains(_ALONE).alias("alone")).drop_nulls().unique()
+    texts, alone = distinct.get_column("value").cast(pl.String).to_list(), distinct.get_column("alone")
+    found = {
+        members[-1]
+        for members in _parsed([text for text, is_alone in zip(texts, alone, strict=True) if is_alone])
+        if members is not None
+    }
+    for text in (text for text, is_alone in zip(texts, alone, strict=True) if not is_alone):
+        found.update(members[-1] for members, _, _ in _inside(text, None, []))
+    return frozenset(found)
+
+
+def devices_of_uses(uses: pl.DataFrame) -> frozenset[str]:
+    """The devices in a table of `RECORDED_TENSOR_USES`, or of tensors."""
+    return frozenset(uses.get_column("device").unique().drop_nulls().cast(pl.String))
 
 
 def _alone(rows: pl.DataFrame) -> pl.DataFrame:

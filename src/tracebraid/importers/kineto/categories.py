@@ -36,13 +36,19 @@ def category_findings(
         chunks: the decoded columns, with the old names that were found.
         tables: the tables of the trace, see `model.schema.KINETO_TABLES`.
     """
-    events = tables["events"].with_columns(as_text("category"))
-    return [
-        *_renamed(path, chunks),
-        *_unknown(path, events, tables["extra_args"]),
-        *_without_host(path, events),
-        *_without_device(path, events),
-    ]
+    events = tables["events"]
+    present = set(events.get_column("category").unique().cast(pl.String))
+    of_work, of_calls = categories_of(Role.DEVICE_WORK), categories_of(Role.CALL)
+    found = _renamed(path, chunks)
+    if not present <= ROLE_BY_CATEGORY.keys():
+        found += _unknown(path, events.with_columns(as_text("category")), tables["extra_args"])
+    if present.isdisjoint(categories_of(Role.OP, Role.ANNOTATION)):
+        work = events.filter(pl.col("category").is_in(of_work))
+        if not work.is_empty():
+            found.append(Finding(FindingCode.HOST_OPS_MISSING, path, _first(work), work.height))
+    if not present.isdisjoint(of_calls) and present.isdisjoint(of_work):
+        found += _without_device(path, events.filter(pl.col("category").is_in(of_calls)))
+    return found
 
 
 def _renamed(path: str, chunks: Sequence[EventColumns]) -> list[Finding]:
@@ -83,17 +89,9 @@ def _first(events: pl.DataFrame) -> str:
     return f"event{'' if events.height == 1 else 's'} {', '.join(map(str, numbers))}{more}"
 
 
-def _without_host(path: str, events: pl.DataFrame) -> list[Finding]:
-    work = events.filter(pl.col("category").is_in(categories_of(Role.DEVICE_WORK)))
-    if work.is_empty() or events.get_column("category").is_in(categories_of(Role.OP, Role.ANNOTATION)).any():
-        return []
-    return [Finding(FindingCode.HOST_OPS_MISSING, path, _first(work), work.height)]
-
-
-def _without_device(path: str, events: pl.DataFrame) -> list[Finding]:
+def _without_device(path: str, calls: pl.DataFrame) -> list[Finding]:
     """Calls that launch by their name, of whatever API, where no event of a device is of any category."""
-    is_call = pl.col("category").is_in(categories_of(Role.CALL))
-    launches = events.filter(is_call & as_text("name").str.contains(_LAUNCH))
-    if launches.is_empty() or events.get_column("category").is_in(categories_of(Role.DEVICE_WORK)).any():
+    launches = calls.filter(as_text("name").str.contains(_LAUNCH))
+    if launches.is_empty():
         return []
     return [Finding(FindingCode.DEVICE_WORK_MISSING, path, _first(launches), launches.height)]

@@ -33,6 +33,8 @@ def blocking_calls(
     them that ended last: which stream it named is not in the trace. Where clocks of host and device differ, the last
     work of a device seems to outlast the call that waited for it: the last that did end inside it stands for it.
     """
+    if timeline.device_work.is_empty() or timeline.host_calls.is_empty():
+        return no_edges()
     calls = _unrecorded(timeline)
     if calls.is_empty() or (issued := issued_work()).is_empty():
         return no_edges()

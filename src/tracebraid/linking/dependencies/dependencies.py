@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracebraid.linking.dependencies.blocking import blocking_calls, blocking_copies
-from tracebraid.linking.dependencies.edges import ASSERTED, END_TO_START, START_TO_START, edges
+from tracebraid.linking.dependencies.edges import ASSERTED, END_TO_START, START_TO_START, edges, no_edges
 from tracebraid.linking.dependencies.event_waits import event_waits
 from tracebraid.linking.dependencies.issue_times import issued_work
 from tracebraid.linking.dependencies.moments import Moments, moments_of
@@ -41,18 +41,19 @@ def find_dependencies(
     """
     moments = moments_of(timeline)
     issued = Stage(lambda: issued_work(timeline, device_links))
-    found = pl.concat(
-        [
-            _launches(timeline, device_links),
-            stream_order(timeline, moments),
-            event_waits(timeline, issued),
-            recorded_syncs(timeline, issued),
-            blocking_calls(timeline, issued, moments),
-            blocking_copies(timeline, device_links),
-            thread_order(timeline, tree, forward_backward, moments),
-            _forward_backward(forward_backward),
-        ]
-    )
+    of_kinds = [
+        _launches(timeline, device_links),
+        stream_order(timeline, moments),
+        event_waits(timeline, issued),
+        recorded_syncs(timeline, issued),
+        blocking_calls(timeline, issued, moments),
+        blocking_copies(timeline, device_links),
+        thread_order(timeline, tree, forward_backward, moments),
+        _forward_backward(forward_backward),
+    ]
+    if all(of_kind.is_empty() for of_kind in of_kinds):
+        return Dependencies(DEPENDENCIES.empty(), ())
+    found = pl.concat(of_kinds)
     before = moments.positions(found.get_column("before_event"), found.get_column("before_moment"))
     after = moments.positions(found.get_column("after_event"), found.get_column("after_moment"))
     forward = pl.Series((before < after) & (before >= 0))
@@ -88,6 +89,8 @@ def _contradicted(against: pl.DataFrame, timeline: Timeline) -> tuple[Finding, .
 
 def _launches(timeline: Timeline, device_links: pl.DataFrame) -> pl.DataFrame:
     """From the start of a call to the start of the work that it launched: a call may return after that."""
+    if device_links.is_empty():
+        return no_edges()
     pairs = (
         device_links.select(
             pl.col("event_id").alias("after_event"), pl.col("call_event").alias("before_event")
@@ -102,6 +105,8 @@ def _launches(timeline: Timeline, device_links: pl.DataFrame) -> pl.DataFrame:
 
 
 def _forward_backward(forward_backward: pl.DataFrame) -> pl.DataFrame:
+    if forward_backward.is_empty():
+        return no_edges()
     pairs = forward_backward.rename({"forward_event": "before_event", "backward_event": "after_event"})
     text = pl.format("sequence number {}", "sequence_number")
     return edges(pairs, "forward_backward", END_TO_START, text)

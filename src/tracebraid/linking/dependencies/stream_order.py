@@ -18,11 +18,11 @@ def stream_order(timeline: Timeline, moments: Moments) -> pl.DataFrame:
 
     Where events of one stream overlap (branches of a graph's launch), none waits for the other.
     """
+    if timeline.device_work.is_empty():
+        return no_edges()
     work = timeline.device_work.select("event_id").join(
         timeline.events.select("event_id", "lane"), on="event_id"
     )
-    if work.is_empty():
-        return no_edges()
     event, lane = work.get_column("event_id").to_numpy(), work.get_column("lane").to_numpy()
     count = len(event)
     position = np.concatenate([moments.start_position[event], moments.end_position[event]])

@@ -61,6 +61,8 @@ def thread_order(
     Proof is one of these: it runs the backward ops of that other one; or that one runs its backward ops and stays
     silent until its burst is over; or all other threads do so, and the two alternate.
     """
+    if timeline.of_role(Role.OP).get_column("lane").n_unique() < 2:
+        return no_edges()
     signs = _signs(timeline, tree, moments)
     if signs.is_empty() or signs.get_column("lane").n_unique() < 2:
         return no_edges()

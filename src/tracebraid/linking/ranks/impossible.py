@@ -28,6 +28,8 @@ def without_impossible(
         collectives: `MATCHED_COLLECTIVES`.
         clocks: `CLOCKS`.
     """
+    if collectives.is_empty():
+        return members, collectives
     known = clocks.filter(pl.col("method") != ClockMethod.UNKNOWN.value).select(
         "rank", (pl.col("offset_high_ns") - pl.col("offset_low_ns")).fill_null(0).alias("_width")
     )

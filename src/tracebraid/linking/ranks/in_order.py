@@ -17,6 +17,8 @@ def in_order(members: pl.DataFrame, collectives: pl.DataFrame) -> tuple[pl.DataF
         members: `MEMBERS`, on aligned clocks.
         collectives: `MATCHED_COLLECTIVES`.
     """
+    if collectives.is_empty():
+        return members, collectives
     starts = (
         members.drop_nulls("collective").group_by("collective").agg(pl.col("start_ns").min().alias("_start"))
     )

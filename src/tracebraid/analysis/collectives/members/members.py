@@ -36,7 +36,9 @@ def members(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFram
 
 
 def _members(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    found = pl.concat([collective_events(linked), host_ranges(linked)]).filter("counts")
+    found = pl.concat([collective_events(linked), host_ranges(linked)])
+    if not found.is_empty():
+        found = found.filter("counts")
     if found.is_empty():
         return MEMBERS.empty()
     found = found.with_columns(_issued(linked, found), pl.col("ts_ns").alias("start_ns"))

@@ -32,13 +32,13 @@ def clocks_of(members: pl.DataFrame, collectives: pl.DataFrame, ranks: pl.DataFr
     evidence = evidence_of(members, collectives, ranks)
     unit_of = units_of(ranks, evidence)
     reference = int(ranks.get_column("rank").min())  # type: ignore[arg-type]
-    units = of_units(evidence, unit_of)
-    found = clocks_from(reference, units)
-    compared = set(
-        evidence.filter(pl.col("collective").is_in(units.get_column("collective").implode()))
-        .get_column("rank")
-        .unique()
-    )
+    found: dict[int, KnownClock] = {}
+    compared: set[int] = set()
+    if not evidence.is_empty():
+        units = of_units(evidence, unit_of)
+        found = clocks_from(reference, units)
+        shared = pl.col("collective").is_in(units.get_column("collective").implode())
+        compared = set(evidence.filter(shared).get_column("rank").unique())
     rows = [
         _row((rank, host, start), reference, int(unit), found.get(unit), rank in compared)
         for rank, host, start, unit in ranks.join(unit_of, on="rank", maintain_order="left")

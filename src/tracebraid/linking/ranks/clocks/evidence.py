@@ -20,6 +20,14 @@ _WAIT_FOR_ALL = (
     _TYPE.ALL_TO_ALL,
     _TYPE.BARRIER,
 )
+_EVIDENCE = {
+    "rank": pl.Int64(),
+    "collective": pl.Int64(),
+    "ends": pl.Int32(),
+    "gives_ns": pl.Int64(),
+    "awaits_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+}
 _NOTHING = r"(^|[\[, ])0+([,\] ]|$)"
 """A split that has nothing for some rank, which then is not waited for."""
 
@@ -38,6 +46,8 @@ def evidence_of(members: pl.DataFrame, collectives: pl.DataFrame, ranks: pl.Data
         collectives: `MATCHED_COLLECTIVES`.
         ranks: `RANKS`.
     """
+    if collectives.is_empty():
+        return pl.DataFrame(schema=_EVIDENCE)
     kinds = collectives.select("collective", pl.col("type").alias("matched_type"), "agrees")
     grouped = pl.any_horizontal(pl.col("communicator", "process_group", "group_ranks").is_not_null())
     groups = ranks.select("rank", pl.col("groups").fill_null(0))

@@ -23,6 +23,8 @@ def units_of(ranks: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:
     """
     unit = pl.when(pl.col("host").is_null()).then("rank").otherwise(pl.col("rank").min().over("host"))
     by_host = ranks.select("rank", unit.alias("unit"))
+    if evidence.is_empty():
+        return by_host
     split = [_by_clock(evidence, host) for host in _contradicted(by_host, evidence)]
     if not split:
         return by_host

@@ -21,6 +21,7 @@ from tracebraid.linking.ranks.matching.signatures import (
 )
 from tracebraid.model.collectives.codes import CollectiveType
 from tracebraid.model.finding import Finding
+from tracebraid.model.schema.ranks import MATCHED_COLLECTIVES
 
 __all__ = ["MatchedMembers", "match_members"]
 
@@ -58,6 +59,8 @@ def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
         ranks: `RANKS`.
     """
     strangers = of_another_run(ranks, members)
+    if members.is_empty():
+        return MatchedMembers(members, MATCHED_COLLECTIVES.empty(), rank_findings(members, ranks, strangers))
     prepared = _prepared(members)
     usable = prepared.filter(~pl.col("rank").is_in(list(strangers)))
     by_sequence = match_by_sequence(usable)
