@@ -147,7 +147,7 @@ class _Recovery:
             self.texts.append((begin + len(whole), stop))
         elif first.length:
             self._skip(begin, after, stop, FindingCode.TEXT_BETWEEN)
-        elif head_bytes := self._head_of_trace(text):
+        elif error == _CUT_OFF and (head_bytes := self._head_of_trace(text)):
             self.in_damage = False
             loss = Loss(0, None, head_bytes)
             self.issues.append(Issue(FindingCode.TEXT_BETWEEN, self.start + begin, loss))
