@@ -17,6 +17,8 @@ from tests.et_archives import archive, members
 from tests.unit.importers.nsys.nsys_file import nvtx, whole, write_export
 from tracebraid.errors import InputError, NotATraceError
 from tracebraid.model.et_arrow import RECORDED_TABLES, member_of
+from tracebraid.store.parquet import frame_of
+from tracebraid.store.parquet_size import pages_bytes
 
 GIB = 1 << 30
 
@@ -70,6 +72,29 @@ def test_texts_that_many_rows_share_are_read_up_to_a_limit(
     monkeypatch.setattr("tracebraid.importers.nsys.tables.unpacked_at_most_bytes", lambda size_bytes: 50_000)
     with pytest.raises(InputError, match="more than 500 times its size"):
         tracebraid.read_timeline(path)
+
+
+def test_a_parquet_file_of_one_long_value_is_refused_by_the_heads_of_its_pages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = io.BytesIO()
+    pl.DataFrame({"a": ["x" * 1_000_000]}).write_parquet(content, compression="zstd")
+    assert 1_000_000 <= pages_bytes(content.getvalue()) < 1_001_000
+    assert frame_of(content.getvalue()).height == 1
+    monkeypatch.setattr("tracebraid.store.parquet.unpacked_at_most_bytes", lambda size_bytes: 900_000)
+    with pytest.raises(ValueError, match="more than 500 times its size"):
+        frame_of(content.getvalue())
+
+
+def test_columns_of_a_parquet_file_that_lie_in_the_same_pages_are_refused() -> None:
+    """Each of them is decoded, so that a few pages would fill memory."""
+    file = io.BytesIO()
+    pl.DataFrame({name: [name * 1_000] for name in "abcd"}).write_parquet(file, compression="uncompressed")
+    content = file.getvalue()
+    assert pages_bytes(content) > 4_000
+    end_bytes = int.from_bytes(content[-8:-4], "little") + 8
+    with pytest.raises(ValueError, match="each for itself"):
+        pages_bytes(b"PAR1" + content[-end_bytes:])
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import tracebraid
 from tests.builders import Json, call, complete, kernel, kineto_text, op, write
 from tests.planted import Scene
 from tests.unit.linking.made import linked_of
-from tracebraid.errors import InputError
+from tracebraid.api.reporting.options import chosen_steps
+from tracebraid.errors import ArgumentError, InputError
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.linking.nesting import host_tree
+from tracebraid.model.chakra.network_text import network_of_text
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.timeline import Timeline
 from tracebraid.reports.terminal import kernels_table
@@ -53,6 +56,27 @@ def test_two_traces_of_one_rank_are_no_job(tmp_path: Path, ask: object) -> None:
         write(tmp_path / f"kineto_trace_{number}.json", scene.text())
     with pytest.raises(InputError, match=r"kineto_trace_1\.json: it is of rank 0, as is another file here"):
         ask(tracebraid.open(tmp_path))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "1" + "0" * 5_000])
+def test_numbers_of_thousands_of_digits_are_none(tmp_path: Path, number: str) -> None:
+    """Python converts no text of so many digits, and says so with an error of its own."""
+    for rank in (0, 1):
+        groups = [{"pg_name": name, "pg_desc": "x", "ranks": []} for name in (number, "7")]
+        info = {"rank": number, "world_size": number, "pg_config": groups}
+        events = [op("gloo:all_reduce", 1, 2), op(f"ProfilerStep#{number}", 0, 9)]
+        write(tmp_path / f"kineto_trace_{rank}.json", kineto_text(events, {"distributedInfo": info}))
+    found = tracebraid.check(tmp_path)
+    assert [checked.rank for checked in found.ranks] == [0, 1]
+    assert tracebraid.open(tmp_path)[1].rank == 1
+    with pytest.raises(ArgumentError, match="there is no step"):
+        chosen_steps(pl.DataFrame({"step": [f"ProfilerStep#{number}"]}), "1-3")
+
+
+@pytest.mark.parametrize("part", ["ring:" + "9" * 5_000, "ring:2," + "9" * 5_000])
+def test_networks_of_thousands_of_digits_are_refused(part: str) -> None:
+    with pytest.raises(ArgumentError):
+        network_of_text(part)
 
 
 def test_an_event_centuries_behind_the_base_keeps_its_own_time(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_folder_that_holds_a_run_is_refused_before_the_command_starts(tmp_path
 
 
 def test_a_python_that_ignores_its_environment_is_not_captured(tmp_path: Path) -> None:
-    done = capture_command(tmp_path, sys.executable, "-I", TRAIN, "10", options=("--require",))
+    done = capture_command(tmp_path, sys.executable, "-E", TRAIN, "10", options=("--require",))
     assert (done.returncode, done.stdout) == (1, "done\n")
     assert files_of(tmp_path) == []
 

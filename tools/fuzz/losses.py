@@ -60,12 +60,15 @@ def with_count(path: str, count: int) -> str:
     return path[: len(path) - len(name)] + _COUNT.sub(str(count), name)
 
 
-def objects_of(text: bytes) -> tuple[Kind, list[Any]] | None:
-    """The elements of the array of a trace, and their kind; None where the text is no strict JSON of one array."""
+def objects_of(text: bytes, is_strict: bool = True) -> tuple[Kind, list[Any]] | None:
+    """The elements of the array of a trace, and their kind; None where the text is no JSON of one array.
+
+    Strict JSON has no `NaN` and no `Infinity`.
+    """
     try:
         root = json.loads(
             text.decode("utf-8-sig"),
-            parse_constant=_refuse,
+            parse_constant=_refuse if is_strict else None,
             parse_int=_number,
             object_pairs_hook=_members,
         )
@@ -120,8 +123,11 @@ def _number(digits: str) -> float:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The members of an object; refused where one that is judged by comes twice."""
+    """The members of an object; refused where one that is judged by comes twice.
+
+    What is metadata by one of two phases may be read as such, or not: it is not asked for.
+    """
     keys = [key for key, _ in pairs]
-    if any(keys.count(key) > 1 for key in ("ph", "id", "traceEvents", "nodes")):
+    if any(keys.count(key) > 1 for key in ("id", "traceEvents", "nodes")):
         raise ValueError("a key comes twice")
-    return dict(pairs)
+    return {**dict(pairs), "ph": "M"} if ("ph", "M") in pairs else dict(pairs)

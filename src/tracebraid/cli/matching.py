@@ -20,6 +20,9 @@ Match = Annotated[
     ),
 ]
 
+_DIGITS = 18
+"""Digits of an iteration's number at most: those of 64 bits."""
+
 
 def matching_of(match: str, annotation: str | None = None, iteration: str = BEST) -> Matching:
     """What the options ask for.
@@ -28,6 +31,10 @@ def matching_of(match: str, annotation: str | None = None, iteration: str = BEST
         BadParameter: there is no such match or iteration.
     """
     try:
-        return Matching(match, annotation, int(iteration) if iteration.isdecimal() else iteration)
+        return Matching(
+            match,
+            annotation,
+            int(iteration) if iteration.isdecimal() and len(iteration) <= _DIGITS else iteration,
+        )
     except ArgumentError as error:
         raise typer.BadParameter(str(error)) from None

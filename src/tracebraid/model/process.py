@@ -28,6 +28,8 @@ _ZONE_STEP_NS = 15 * _MINUTE_S * NS_PER_S
 """Time zones lie a multiple of a quarter of an hour from UTC."""
 _ZONES_NS = range(-12 * 60 * _MINUTE_S * NS_PER_S, 14 * 60 * _MINUTE_S * NS_PER_S + 1, _ZONE_STEP_NS)
 """Offsets of local time from UTC: -12 h to +14 h, in quarters of an hour (Nepal has +5:45)."""
+_DIGITS = 9
+"""Digits of a rank, or of a number of ranks, at most: Python refuses to convert texts of thousands."""
 _DEFAULT_GROUP = "default_pg"
 _UNROOTED = re.compile(r"^(wait|barrier|_?all_?reduce|_?all_?gather|_?reduce_scatter|_?all_?to_?all)")
 """Collectives whose node has the rank of its process; others have that of the root instead."""
@@ -225,7 +227,7 @@ def _groups(groups: pl.DataFrame) -> dict[str, tuple[int, ...]]:
 
 
 def _number(value: object) -> int | None:
-    if isinstance(value, str) and value.isdecimal():
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _DIGITS:
         return int(value)
     return value if type(value) is int and value >= 0 else None
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from tracebraid.filesystem.unpack import RATIO_AT_MOST, unpacked_at_most_bytes
 from tracebraid.model.column import Table
-from tracebraid.store.parquet_size import values_of
+from tracebraid.store.parquet_size import pages_bytes, values_of
 
 __all__ = ["decoded", "encoded", "frame_of", "refuse_expanding"]
 
@@ -61,12 +61,13 @@ def frame_of(content: bytes) -> pl.DataFrame:
 
 
 def refuse_expanding(content: bytes) -> None:
-    """Refuse a Parquet file that says that it holds far more than its size lets expect.
+    """Refuse a Parquet file of more values, or of longer ones, than its size lets expect.
 
     Raises:
         ValueError: it does, or is none.
     """
-    if values_of(content) * _BYTES_OF_VALUE > unpacked_at_most_bytes(len(content)):
+    size_bytes = max(values_of(content) * _BYTES_OF_VALUE, pages_bytes(content))
+    if size_bytes > unpacked_at_most_bytes(len(content)):
         raise ValueError(f"it holds more than {RATIO_AT_MOST} times its size")
 
 

@@ -200,7 +200,7 @@ def _parsed(text: str | None) -> list[object] | None:
         return None
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnknownOperandError(text) from error
     if not isinstance(found, list):
         raise UnknownOperandError(text)

@@ -12,6 +12,9 @@ from tracebraid.model.step import PROFILER_STEP, some_steps
 
 __all__ = ["ReportOptions", "chosen_steps"]
 
+_DIGITS = 18
+"""Digits of a step's number at most: those of 64 bits."""
+
 
 @dataclass(frozen=True)
 class ReportOptions:
@@ -74,5 +77,8 @@ def _is_meant(name: str, text: str, annotation: str) -> bool:
     number = name.removeprefix(f"{annotation}#")
     first, dash, last = text.partition("-")
     if dash and first.isdecimal() and last.isdecimal():
-        return number.isdecimal() and int(first) <= int(number) <= int(last)
+        # Python refuses to convert texts of thousands of digits, which a name may have.
+        if max(map(len, (first, number, last))) > _DIGITS or not number.isdecimal():
+            return False
+        return int(first) <= int(number) <= int(last)
     return text == number

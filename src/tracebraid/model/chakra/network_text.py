@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -29,6 +30,10 @@ _BANDWIDTH_UNITS = {
 }
 """Units of bandwidth in bytes per ns; a number without a unit is as in ASTRA-sim's files."""
 _LATENCY_UNITS = {"": 1.0, **TIME_UNITS_NS}
+_DIGITS = 9
+"""Digits of a number of ranks at most: Python refuses to convert texts of thousands."""
+_MOST = 1 << 62
+"""What a number of a system file is at most: times are 64 bits."""
 _EXAMPLE_GIB_S, _EXAMPLE_LATENCY_NS = "50", "500"
 """Of a link in ASTRA-sim's own examples (examples/network/analytical/Ring_4npus.yml)."""
 _LIST = re.compile(r"^\s*(?P<key>\w+)\s*:\s*\[(?P<values>[^\]]*)\]\s*(#.*)?$")
@@ -56,7 +61,7 @@ def _dimension(part: str, text: str) -> Dimension:
     if named not in topologies or len(fields) > len(("topology", "bandwidth", "latency")):
         known = ", ".join(topologies)
         raise ArgumentError(f"{text!r} is no network: name one of {known}, {_EXPECTED}")
-    if ranks and (not ranks.isdecimal() or int(ranks) < LEAST_RANKS):
+    if ranks and not (ranks.isdecimal() and len(ranks) <= _DIGITS and int(ranks) >= LEAST_RANKS):
         raise ArgumentError(f"{text!r}: {ranks!r} is no number of ranks from {LEAST_RANKS} on")
     bandwidth, latency = [*fields[1:], *(_EXAMPLE_GIB_S, _EXAMPLE_LATENCY_NS)[len(fields) - 1 :]]
     per_ns = _amount(bandwidth, _BANDWIDTH_UNITS, f"{text!r}: {bandwidth!r} is no bandwidth")
@@ -69,7 +74,7 @@ def _dimension(part: str, text: str) -> Dimension:
 def _amount(text: str, units: Mapping[str, float], problem: str) -> float:
     # A unit of a rate holds a slash, which amounts do not know.
     match = re.fullmatch(NUMBER_AND_UNIT.pattern.replace("%]", "%/]"), text)
-    if match is None or match[2] not in units:
+    if match is None or match[2] not in units or not math.isfinite(float(match[1])):
         raise ArgumentError(f"{problem}; the units are {', '.join(filter(None, units))}")
     return float(match[1]) * units[match[2]]
 
@@ -150,8 +155,8 @@ def settings_of_file(text: str | bytes, path: str) -> CollectiveSettings:
 
 def _number(found: Mapping[str, object], key: str, default: float, least: float, path: str) -> float:
     value = found.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < float("inf"):
-        raise _no_system(path, f"its {key} is {value!r}, and not a number from {least:g} on")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < _MOST:
+        raise _no_system(path, f"its {key} is {value!r}, and not a number from {least:g} to {_MOST:,}")
     return value
 
 

@@ -19,6 +19,7 @@ from tracebraid.store.answers.touched import Touched
 from tracebraid.store.findings import stored_findings
 from tracebraid.store.layout import ANSWERS, RANKS
 from tracebraid.store.manifest import StoredFinding
+from tracebraid.store.parquet import refuse_expanding
 
 __all__ = [
     "Answered",
@@ -125,6 +126,7 @@ def read_answers(store: Path, rank: int) -> RankAnswers | None:
     """The answers of a rank; None where there are none that can be read."""
     try:
         content = answers_file(store, rank).read_bytes()
+        refuse_expanding(content)
         frame = pl.read_parquet(io.BytesIO(content), schema=pl.Schema(_SCHEMA))
         return _decoded(frame)
     except (

@@ -147,7 +147,7 @@ def scores_of(dims: str | None, first: int | None) -> tuple[int | None, ...]:
     unknown = (None, None, None, None, None)
     try:
         shapes = json.loads(dims or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return unknown
     at = first or 0
     if not isinstance(shapes, list) or len(shapes) <= at + (first is not None):

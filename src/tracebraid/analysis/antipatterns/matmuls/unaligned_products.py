@@ -101,7 +101,7 @@ def is_unaligned(name: str, dims: str | None, strides: str | None, precision: st
 def _lists(text: str | None) -> list[object]:
     try:
         found = json.loads(text or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return found if isinstance(found, list) else []
 

@@ -98,6 +98,6 @@ def _moving(shape: list[object], strides: object) -> list[object]:
 def _list(text: str | None) -> list[object]:
     try:
         found = json.loads(text or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return found if isinstance(found, list) else []

@@ -144,13 +144,19 @@ def _join_equal_ranks(same: list[_Local], sets: DisjointSets, shared: bool) -> N
         ordered = {
             item.row: (number, item.kinds)
             for of_rank in by_rank.values()
-            for number, item in enumerate(sorted(of_rank, key=lambda item: int(item.name or 0)))
+            for number, item in enumerate(sorted(of_rank, key=_counted))
         }
         if _distinguishes(by_rank, ordered):
             _join_labelled(same, ordered, sets, shared)
             return
     named = {item.row: (item.name, item.description) for item in same}
     _join_labelled([item for item in same if item.name is not None], named, sets, shared)
+
+
+def _counted(item: _Local) -> tuple[int, str]:
+    """The order of the numbers that are groups' names, which may have more digits than Python converts."""
+    digits = (item.name or "").lstrip("0")
+    return len(digits), digits
 
 
 def _distinguishes(by_rank: Mapping[int, list[_Local]], labels: Mapping[int, Hashable]) -> bool:
