@@ -26,6 +26,7 @@ from tracebraid.store.references import check_table
 from tracebraid.store.sealed_json import read_sealed, sha256_of
 from tracebraid.store.soundness import check_rank
 from tracebraid.store.stored_execution_trace import StoredExecutionTrace
+from tracebraid.store.stored_file import stored_bytes
 from tracebraid.store.tables import ET_TABLES, STORED_TABLES, TIMELINE_TABLES
 
 __all__ = ["AGAIN", "StoredTables", "linked_trace_of", "read_content"]
@@ -86,7 +87,7 @@ class StoredTables:
         """
         path, stated = table_file(self.store, name, self.content.rank), self.content.tables[name]
         try:
-            content = path.read_bytes()
+            content = stored_bytes(path)
         except FileNotFoundError:
             raise InputError(str(path), "this file of the store is not there", AGAIN) from None
         except OSError as error:
@@ -232,9 +233,14 @@ def _execution_trace(tables: StoredTables) -> StoredExecutionTrace:
             "recorder": facts.recorder,
             "size_bytes": None if content.et is None else content.et.size_bytes,
             "tensor_graph": Stage(partial(_tensor_graph, tables)),
+            "tensor_devices": Stage(partial(_tensor_devices, tables)),
         },
         {name.removeprefix("et_"): Stage(partial(tables.read, name)) for name in ET_TABLES},
     )
+
+
+def _tensor_devices(tables: StoredTables) -> frozenset[str]:
+    return frozenset(tables.read("tensors").get_column("device").drop_nulls().unique().cast(pl.String))
 
 
 def _tensor_graph(tables: StoredTables) -> TensorGraph:
