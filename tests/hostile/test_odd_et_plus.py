@@ -58,3 +58,10 @@ def test_the_first_of_nodes_that_share_an_id_counts(tmp_path: Path) -> None:
         json.dumps({"nodes": [{"id": 2, "name": "a"}, {"id": 2, "name": "b", "ts": 1, "dur": 1}]})
     )
     assert "no node has a time" in refused(lambda: read_et_plus(path), path).problem
+
+
+def test_inputs_that_are_no_text_list_no_group(tmp_path: Path) -> None:
+    path = written(tmp_path, {"id": 3, "name": "## process_group:init ##", "inputs": {"values": ["[]"]}})
+    path.write_bytes(path.read_bytes().replace(b'"values"', b'"value\xe4s"'))
+    found = read_et_plus(path)
+    assert (found.nodes.height, found.groups) == (2, {})

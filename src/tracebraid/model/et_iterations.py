@@ -11,7 +11,7 @@ from tracebraid.errors import ArgumentError
 from tracebraid.model.expressions import as_text
 from tracebraid.model.schema import ET_ITERATIONS
 from tracebraid.model.stage import Stage
-from tracebraid.model.tensor_graph import TensorGraph
+from tracebraid.model.tensor_graph import TensorGraph, devices_of
 
 if TYPE_CHECKING:
     from tracebraid.model.execution_trace import ExecutionTrace
@@ -59,9 +59,7 @@ def trimmed(et: ExecutionTrace, iteration: int, annotation: str) -> ExecutionTra
         nodes=nodes,
         values=et.values.filter(pl.col("node_id").is_in(kept)),
         tensor_graph=graph,
-        tensor_devices=Stage(
-            lambda: frozenset(graph().tensors.get_column("device").drop_nulls().cast(pl.String))
-        ),
+        tensor_devices=Stage(lambda: devices_of(graph().tensors)),
         collectives=et.collectives.filter(pl.col("node_id").is_in(kept)),
         extra_attrs=et.extra_attrs.filter(pl.col("node_id").is_in(kept)),
     )

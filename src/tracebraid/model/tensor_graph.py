@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-__all__ = ["TensorGraph"]
+__all__ = ["TensorGraph", "devices_of"]
 
 
 @dataclass(frozen=True)
@@ -22,3 +22,8 @@ class TensorGraph:
     tensors: pl.DataFrame
     uses: pl.DataFrame
     edges: pl.DataFrame
+
+
+def devices_of(tensors: pl.DataFrame) -> frozenset[str]:
+    """The names of the devices that tensors, or their uses, lie on: the column `device`."""
+    return frozenset(tensors.get_column("device").unique().drop_nulls().cast(pl.String))

@@ -16,7 +16,7 @@ from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.linked_trace import LinkedTrace, LinkStages, StageFindings
 from tracebraid.model.matched import Matched
 from tracebraid.model.stage import Stage
-from tracebraid.model.tensor_graph import TensorGraph
+from tracebraid.model.tensor_graph import TensorGraph, devices_of
 from tracebraid.model.timeline import Timeline
 from tracebraid.store.findings import error_of, findings_of, from_builtin
 from tracebraid.store.layout import rank_file, table_file
@@ -233,14 +233,10 @@ def _execution_trace(tables: StoredTables) -> StoredExecutionTrace:
             "recorder": facts.recorder,
             "size_bytes": None if content.et is None else content.et.size_bytes,
             "tensor_graph": Stage(partial(_tensor_graph, tables)),
-            "tensor_devices": Stage(partial(_tensor_devices, tables)),
+            "tensor_devices": Stage(lambda: devices_of(tables.read("tensors"))),
         },
         {name.removeprefix("et_"): Stage(partial(tables.read, name)) for name in ET_TABLES},
     )
-
-
-def _tensor_devices(tables: StoredTables) -> frozenset[str]:
-    return frozenset(tables.read("tensors").get_column("device").drop_nulls().unique().cast(pl.String))
 
 
 def _tensor_graph(tables: StoredTables) -> TensorGraph:

@@ -87,7 +87,7 @@ def _groups(node: EtPlusNode) -> dict[str, tuple[int, ...]]:
     """The process groups that a node lists."""
     try:
         inputs = msgspec.json.decode(bytes(node.inputs))
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
     values = inputs.get("values") if isinstance(inputs, dict) else inputs
     texts = [value for value in values if isinstance(value, str)] if isinstance(values, list) else []

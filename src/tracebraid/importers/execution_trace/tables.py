@@ -9,7 +9,7 @@ import polars as pl
 from tracebraid.importers.discovery.rank import rank_from_name
 from tracebraid.importers.execution_trace.node_tree import last_inside, tidy_nodes
 from tracebraid.importers.execution_trace.tensor_graph import tensor_graph
-from tracebraid.importers.execution_trace.tensors import devices_of_uses, devices_of_values, tensor_uses
+from tracebraid.importers.execution_trace.tensors import devices_of_values, tensor_uses
 from tracebraid.importers.process_groups import groups_of_text
 from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import ExecutionTrace
@@ -18,7 +18,7 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.schema import PROCESS_GROUPS
 from tracebraid.model.stage import Stage
-from tracebraid.model.tensor_graph import TensorGraph
+from tracebraid.model.tensor_graph import TensorGraph, devices_of
 
 __all__ = ["KNOWN_SCHEMAS", "Recorded", "assemble"]
 
@@ -72,7 +72,7 @@ def assemble(recorded: Recorded) -> ExecutionTrace:
         return tensor_graph(nodes, tensor_uses(values) if uses is None else uses, last_inside(nodes))
 
     def devices() -> frozenset[str]:
-        return devices_of_values(values) if uses is None else devices_of_uses(uses)
+        return devices_of_values(values) if uses is None else devices_of(uses)
 
     return ExecutionTrace(
         path=path,

@@ -14,7 +14,7 @@ from tracebraid.model.column import INT64_NULL
 from tracebraid.model.et_arrow import RECORDED_TENSOR_USES
 from tracebraid.model.expressions import as_text
 
-__all__ = ["devices_of_uses", "devices_of_values", "tensor_uses"]
+__all__ = ["devices_of_values", "tensor_uses"]
 
 _TUPLE = tuple[int, int, int, int, int, str]
 """tensor_id, storage_id, storage_offset (elements), numel, itemsize (bytes), device."""
@@ -54,11 +54,6 @@ def devices_of_values(values: pl.DataFrame) -> frozenset[str]:
     for text in (text for text, is_alone in zip(texts, alone, strict=True) if not is_alone):
         found.update(members[-1] for members, _, _ in _inside(text, None, []))
     return frozenset(found)
-
-
-def devices_of_uses(uses: pl.DataFrame) -> frozenset[str]:
-    """The devices in a table of `RECORDED_TENSOR_USES`, or of tensors."""
-    return frozenset(uses.get_column("device").unique().drop_nulls().cast(pl.String))
 
 
 def _alone(rows: pl.DataFrame) -> pl.DataFrame:
