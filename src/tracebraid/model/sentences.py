@@ -281,7 +281,7 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     _CASE.CACHE_OF_OTHER_KIND: "the cache is not used: its folder is no cache that Tracebraid made",
     _CASE.ARCHIVE_INSIDE: "left out: an archive in an archive is not opened",
     _CASE.MEMBER_ENCRYPTED: "left out: encrypted members are not read",
-    _CASE.MEMBER_OUTSIDE: "left out: the name leads out of the archive, or is too long",
+    _CASE.MEMBER_OUTSIDE: "left out: the name leads out of the archive, or is too long or too deep",
     _CASE.MEMBER_OVERLAPS: "left out: the members share bytes of the archive",
     _CASE.MEMBER_PACKING: "left out: members may be stored as they are, or compressed by deflate or zstd",
     _CASE.MEMBER_SPARSE: "left out: a sparse file",
