@@ -83,7 +83,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.BESIDE_WINDOWS: "there are traces beside folders of windows",
     _CODE.WINDOW_UNREADABLE: "{problem}",
     _CODE.WINDOW_EMPTY: "the program ended before the first step of this window was recorded",
-    _CODE.HEADER_UNREADABLE: "what stands before the array is no valid JSON and was left out",
+    _CODE.HEADER_UNREADABLE: "what stands beside the array is no valid JSON and was left out",
     _CODE.EVENT_UNREADABLE: "an object is no valid JSON and was left out ({error})",
     _CODE.NODE_UNREADABLE: "an object is no valid JSON and was left out ({error})",
     _CODE.EVENT_MENDED: "text with unescaped characters was mended",
