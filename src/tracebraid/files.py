@@ -34,6 +34,7 @@ __all__ = [
     "refuse_inputs",
     "refuse_target",
     "temporary_folder",
+    "user_cache",
     "whole_file",
     "whole_folder",
     "write_whole",
@@ -76,6 +77,18 @@ def _known(ask: Callable[[], bool]) -> bool:
         return ask()
     except (OSError, ValueError):
         return False
+
+
+def user_cache() -> Path | None:
+    """Where this user's programs keep what can be made anew; None where the user has no home.
+
+    A relative path is none: the working folder may hold anything.
+    """
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - of a user without a home it stays as it is.
+    for folder in (Path(os.environ.get("XDG_CACHE_HOME", "")), home / ".cache"):
+        if folder.is_absolute():
+            return folder
+    return None
 
 
 def make_folder(folder: Path) -> None:
@@ -304,8 +317,12 @@ def keep_broken(target: Path, chunks: Iterable[bytes | memoryview], problem: str
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path, advice: str = _CHOOSE) -> Iterator[None]:
     """Convert an OSError of the block into an error that names the path.
+
+    Args:
+        path: what is written.
+        advice: what to do next, where the disk is not full.
 
     Raises:
         OutputError: instead of an OSError.
@@ -313,18 +330,18 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _unwritable(path, error) from None
+        raise _unwritable(path, error, advice) from None
 
 
-def _unwritable(path: Path, error: OSError) -> OutputError:
+def _unwritable(path: Path, error: OSError, advice: str) -> OutputError:
     text = error.strerror or str(error)
     stated = _SYSTEM_ERROR.search(text)
     number = int(stated[1]) if error.errno is None and stated else error.errno
     if number == errno.ENOENT and not is_folder(path.parent):
         return OutputError(str(path), "its folder is not there", "Create it, or name another path")
     cause = os.strerror(number) if stated and number is not None else text
-    advice = "Free some space" if number in _FULL else _CHOOSE
-    return OutputError(str(path), f"it cannot be written ({cause})", advice)
+    problem = f"it cannot be written ({cause})"
+    return OutputError(str(path), problem, "Free some space" if number in _FULL else advice)
 
 
 @contextmanager

@@ -60,12 +60,15 @@ def with_count(path: str, count: int) -> str:
     return path[: len(path) - len(name)] + _COUNT.sub(str(count), name)
 
 
-def objects_of(text: bytes) -> tuple[Kind, list[Any]] | None:
-    """The elements of the array of a trace, and their kind; None where the text is no strict JSON of one array."""
+def objects_of(text: bytes, is_strict: bool = True) -> tuple[Kind, list[Any]] | None:
+    """The elements of the array of a trace, and their kind; None where the text is no JSON of one array.
+
+    Strict JSON has no `NaN` and no `Infinity`.
+    """
     try:
         root = json.loads(
             text.decode("utf-8-sig"),
-            parse_constant=_refuse,
+            parse_constant=_refuse if is_strict else None,
             parse_int=_number,
             object_pairs_hook=_members,
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from tracebraid.errors import ArgumentError, InputError, OutputError
-from tracebraid.files import is_folder
+from tracebraid.files import is_folder, user_cache
 from tracebraid.filesystem.archives.archive_files import ArchiveFiles
 from tracebraid.filesystem.choose import archive_of, in_archive, with_files
 from tracebraid.filesystem.paths import is_url, text_of
@@ -146,8 +146,9 @@ def cache_for(path: str) -> tuple[Cache | None, bool, list[Finding]]:
         path: as `with_files` gives it.
     """
     limit_bytes, findings = _limit_bytes(), []
-    problem = None
-    for folder in _folders(path):
+    folders = _folders(path)
+    problem = None if folders else (path, "this user has no home folder")
+    for folder in folders:
         try:
             cache = open_cache(folder, limit_bytes)
         except UntrustedCacheError as error:
@@ -226,20 +227,19 @@ def _caches(path: str | Path) -> list[Cache]:
 
 def _folders(path: str) -> list[Path]:
     """Where a cache of a path's traces may lie, in the order of preference."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
+    users = user_cache()
     archive = archive_of(path)
     lies_in = archive.path if archive is not None else text_of(path)
     if is_url(lies_in):
-        return [_of_user(home, lies_in)]
+        return [] if users is None else [_of_user(users, lies_in)]
     folder = Path(lies_in).absolute()
     beside = folder if is_folder(folder) else folder.parent
-    return [beside / _FOLDER, _of_user(home, str(beside.resolve()))]
+    return [beside / _FOLDER, *([] if users is None else [_of_user(users, str(beside.resolve()))])]
 
 
-def _of_user(home: Path, path: str) -> Path:
+def _of_user(users: Path, path: str) -> Path:
     """A folder of its own for each place of traces, below the user's cache folder."""
-    return home / "tracebraid" / hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return users / "tracebraid" / hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _limit_bytes() -> int:

@@ -91,6 +91,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.TEXT_BETWEEN: "text that belongs to no object was left out",
     _CODE.EVENT_DURATION: "an event without a usable dur (missing, negative or huge) counts as 0 ns long",
     _CODE.EVENT_WITHOUT_TIME: "an event without a usable ts was put among other_events",
+    _CODE.ARGUMENT_UNFIT: "an argument of another type, or too large, counts as missing ({keys}); extra_args has it",
     _CODE.FLOW_UNREADABLE: "an end of a flow without a usable id or ts was put among other_events",
     _CODE.BASE_TIME: (
         "baseTimeNanoseconds is {value!r}, which is no time; the events' times are taken as they stand"

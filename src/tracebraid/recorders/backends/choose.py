@@ -15,6 +15,9 @@ from tracebraid.recorders.session.settings import BACKENDS
 
 __all__ = ["Recorder", "check_backend", "choose", "recorder"]
 
+_MAX_REASON = 400
+"""Characters of why it is PyTorch's recorder: a compiler's command has thousands."""
+
 
 class Recorder(Protocol):
     """What both recorders can do, in this order; `discard` at any time instead of `close`."""
@@ -69,10 +72,19 @@ def choose(backend: str, warn: Callable[[str], None]) -> str:
     except (CaptureError, OutputError) as error:
         if backend == "native":
             raise
-        first = str(error).splitlines()[0]
-        warn(f"PyTorch's recorder takes the place of the native one, which costs a tenth: {first}")
+        warn(
+            f"PyTorch's recorder takes the place of the native one, which costs a tenth: {_in_a_line(error)}"
+        )
         return "torch"
     return "native"
+
+
+def _in_a_line(error: Exception) -> str:
+    whole = str(error)
+    first = whole.splitlines()[0]
+    if first == whole and len(whole) <= _MAX_REASON:
+        return whole
+    return f"{first[:_MAX_REASON]} ... (`tracebraid build-recorder` shows all)"
 
 
 def recorder(backend: str, path: Path, in_columns: bool = False) -> Recorder:

@@ -16,20 +16,28 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tracebraid.child_process.start import child_environment, run_child
-from tracebraid.errors import CaptureError
-from tracebraid.files import write_whole, writing
+from tracebraid.errors import CaptureError, OutputError
+from tracebraid.files import user_cache, writing
 from tracebraid.recorders.native.build import DEBUG_FLAGS, FLAGS, NAME, SOURCES
-from tracebraid.recorders.native.trust import as_built, close_folder, is_as_built, note_built
+from tracebraid.recorders.native.trust import (
+    as_built,
+    close_folder,
+    is_as_built,
+    keep_text,
+    kept_text,
+    note_built,
+)
 from tracebraid.recorders.needs_torch import torch
 
 __all__ = ["Counts", "build", "library_path", "load"]
 
 _LOG = logging.getLogger("tracebraid")
 _AGAIN = "`tracebraid build-recorder` tries again and shows more"
+_ELSEWHERE = "Name another folder in TRACEBRAID_CACHE"
 _MAX_COMPLAINT_LINES = 30
 """Lines of a compiler's output in an error."""
 _PASSING = r"(?i)killed|terminated|internal compiler error|no space left|cannot allocate|out of memory"
@@ -61,12 +69,25 @@ class Counts(ctypes.Structure):
 
 
 def library_path() -> Path:
-    """The path of the library for this torch, this machine and these sources; `TRACEBRAID_CACHE` moves the cache."""
-    chosen = os.environ.get("TRACEBRAID_CACHE")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tracebraid"
+    """The path of the library for this torch, this machine and these sources; `TRACEBRAID_CACHE` moves the cache.
+
+    Raises:
+        CaptureError: this user has no home folder.
+    """
     abi = "cxx11" if torch.compiled_with_cxx11_abi() else "precxx11"
     key = f"recorder-{torch.__version__}-{abi}-{platform.machine()}-{_fingerprint()}"
-    return (Path(chosen) if chosen else cache) / key / f"{NAME}.so"
+    return _cache() / key / f"{NAME}.so"
+
+
+def _cache() -> Path:
+    if chosen := os.environ.get("TRACEBRAID_CACHE"):
+        return Path(chosen)
+    cache = user_cache()
+    if cache is None:
+        raise CaptureError(
+            "the native recorder is not built: this user has no home folder; name a folder in TRACEBRAID_CACHE"
+        )
+    return cache / "tracebraid"
 
 
 def build(anew: bool = False) -> Path:
@@ -84,18 +105,19 @@ def build(anew: bool = False) -> Path:
     path = library_path()
     if not anew and is_as_built(path):
         return path
-    with writing(path), _locked(path.parent):
+    with writing(path.parent, _ELSEWHERE), _locked(path.parent):
         failure = path.with_name("failure.txt")
         if anew:
             failure.unlink(missing_ok=True)
         elif is_as_built(path):
             return path
-        elif failure.exists():
-            raise CaptureError(f"the native recorder could not be built: {failure.read_text()}. {_AGAIN}")
+        elif said := kept_text(failure):
+            raise CaptureError(f"the native recorder could not be built: {said}. {_AGAIN}")
         problem = _missing_tool() or _compile(path)
         if problem:
             if _is_the_source_s(problem):
-                write_whole(failure, [problem.encode()], overwrite=True)
+                with suppress(OutputError, OSError):  # Then the next process tries again.
+                    keep_text(failure, problem)
             raise CaptureError(f"the native recorder cannot be built: {problem}")
     return path
 
@@ -114,17 +136,13 @@ def load() -> ctypes.CDLL:
             raise CaptureError(f"the native recorder in {path.parent} was replaced just now. {_AGAIN}")
         try:
             library = ctypes.CDLL(name)
-        except OSError as error:
-            raise _not_loaded(path, error) from None
-    try:
-        _declare(library)
-    except AttributeError as error:
-        raise _not_loaded(path, error) from None
+            _declare(library)
+        except (OSError, AttributeError) as error:
+            why = str(error).replace(name, path.name)
+            raise CaptureError(
+                f"the native recorder in {path.parent} cannot be loaded ({why}). {_AGAIN}"
+            ) from None
     return library
-
-
-def _not_loaded(path: Path, error: Exception) -> CaptureError:
-    return CaptureError(f"the native recorder in {path.parent} cannot be loaded ({error}). {_AGAIN}")
 
 
 def _declare(library: ctypes.CDLL) -> None:
@@ -175,7 +193,8 @@ def _wait_for(descriptor: int, folder: Path) -> None:
             waited_s = time.monotonic() - began_s
         if waited_s > _WAIT_AT_MOST_S:
             raise CaptureError(
-                f"the native recorder is not built: another process holds {folder / 'lock'} for {waited_s:.0f} s"
+                f"the native recorder is not built: another process holds {folder / 'lock'} for {waited_s:.0f} s. "
+                f"End it, or name another folder in TRACEBRAID_CACHE"
             )
         if waited_s > _SAY_AFTER_S and not is_said:
             is_said = True
@@ -193,10 +212,14 @@ def _environment() -> dict[str, str]:
 
 def _missing_tool() -> str:
     path = _environment()["PATH"]
-    # As the builder takes it: a launcher such as ccache may come first.
-    compiler = shlex.split(os.environ.get("CXX") or "c++")[0]
+    named = os.environ.get("CXX") or "c++"
+    try:
+        # As the builder takes it: a launcher such as ccache may come first.
+        compiler = next(iter(shlex.split(named)), "")
+    except ValueError:  # A quote is not closed.
+        compiler = ""
     if shutil.which(compiler, path=path) is None:
-        return f"there is no C++ compiler ({compiler}); install one, such as g++, or name one in CXX"
+        return f"there is no C++ compiler ({compiler or named}); install one, such as g++, or name one in CXX"
     if shutil.which("ninja", path=path) is None:
         return "there is no ninja; install it with: pip install ninja"
     return ""

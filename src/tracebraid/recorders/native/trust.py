@@ -14,12 +14,14 @@ from typing import BinaryIO
 from tracebraid.errors import CaptureError
 from tracebraid.files import write_whole
 
-__all__ = ["as_built", "close_folder", "is_as_built", "note_built"]
+__all__ = ["as_built", "close_folder", "is_as_built", "keep_text", "kept_text", "note_built"]
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _MODE = 0o755
 """Of the folder and the library: a user's own umask may let a group write."""
 _ROOT = 0
+_TEXT_BYTES = 1 << 16
+"""Of a text in the cache that is read: 30 lines of a compiler."""
 _DESCRIPTORS = "/proc/self/fd/"
 """Where Linux shows the files that a process has open."""
 
@@ -28,15 +30,16 @@ def close_folder(folder: Path) -> None:
     """Make a folder of the cache that only this user writes.
 
     Raises:
-        CaptureError: it belongs to another user, or is none.
+        CaptureError: it belongs to another user, or is a link.
         OSError: it cannot be made.
     """
     folder.mkdir(parents=True, exist_ok=True)
     status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+    is_folder = stat.S_ISDIR(status.st_mode)
+    if not is_folder or status.st_uid != os.geteuid():
+        why = "belongs to another user" if is_folder else "is a link"
         raise CaptureError(
-            f"the native recorder is not built: {folder} belongs to another user; name a folder of your own in "
-            "TRACEBRAID_CACHE"
+            f"the native recorder is not built: {folder} {why}; name a folder of your own in TRACEBRAID_CACHE"
         )
     if status.st_mode & _OTHERS_WRITE:
         folder.chmod(_MODE)
@@ -46,8 +49,26 @@ def note_built(library: Path) -> None:
     """Keep what a library that was just built consists of; nobody else may write it from now on."""
     library.chmod(_MODE)
     content = {"sha256": _sha256(library), "size_bytes": library.stat().st_size}
-    write_whole(_note(library), [json.dumps(content).encode() + b"\n"], overwrite=True)
-    _note(library).chmod(_MODE)
+    keep_text(_note(library), json.dumps(content) + "\n")
+
+
+def keep_text(path: Path, text: str) -> None:
+    """Write a text that nobody else may write.
+
+    Raises:
+        OutputError: it cannot be written.
+        OSError: it is in other hands already.
+    """
+    write_whole(path, [text.encode()], overwrite=True)
+    path.chmod(_MODE)
+
+
+def kept_text(path: Path) -> str:
+    """The text of a file that this user or root wrote; "" for a link, a pipe or another's file, or without any."""
+    with suppress(OSError), _opened(path) as file:
+        if _is_ours(os.fstat(file.fileno())):
+            return file.read(_TEXT_BYTES).decode(errors="replace")
+    return ""
 
 
 def is_as_built(library: Path) -> bool:

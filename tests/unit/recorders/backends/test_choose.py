@@ -17,6 +17,7 @@ pytestmark = pytest.mark.torch
 
 ERRORS = [
     CaptureError("no compiler\nand more"),
+    CaptureError("c++ " + "-isystem folder " * 1000),
     OutputError("/cache", "it cannot be written", "Choose another"),
 ]
 
@@ -58,7 +59,9 @@ def test_where_it_cannot_auto_is_pytorchs_with_one_line_that_says_why(
     (line,) = said
     assert "\n" not in line
     assert line.startswith("PyTorch's recorder takes the place of the native one")
-    assert line.endswith(str(error).splitlines()[0])
+    assert str(error)[:11] in line
+    assert len(line) < 600
+    assert line.endswith("shows all)") == isinstance(error, CaptureError)
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)

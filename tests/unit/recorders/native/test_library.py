@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import re
 import shutil
-import subprocess
-import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +24,6 @@ from tracebraid.recorders.native.library import build, library_path  # noqa: E40
 from tracebraid.recorders.native.trust import as_built, note_built  # noqa: E402
 
 pytestmark = pytest.mark.torch
-
-BUILD = "from tracebraid.recorders.native.library import build; print(build())"
 
 
 @pytest.fixture(autouse=True)
@@ -134,13 +133,33 @@ def test_it_is_built_once_and_again_when_that_is_asked_for(working: FakeCompiler
     assert links(working) == 2
 
 
-def test_processes_that_ask_at_the_same_time_build_it_once(working: FakeCompiler) -> None:
-    processes = [
-        subprocess.Popen([sys.executable, "-c", BUILD], stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    said = [process.communicate(timeout=60)[0].strip() for process in processes]
-    assert said == [str(library_path())] * 2
-    assert links(working) == 1
+def test_ten_processes_that_ask_at_the_same_time_build_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = tmp_path / "built"
+
+    def compiled(path: Path) -> str:
+        time.sleep(0.2)
+        path.write_bytes(b"a library of some length")
+        note_built(path)
+        with built.open("a") as file:
+            file.write("once\n")
+        return ""
+
+    monkeypatch.setattr(library, "_compile", compiled)
+    monkeypatch.setattr(library, "_missing_tool", lambda: "")
+    children = []
+    for _ in range(10):
+        if (pid := os.fork()) == 0:
+            status = 1
+            try:
+                with as_built(build()) as name:
+                    status = 0 if name and Path(name).read_bytes() == b"a library of some length" else 2
+            finally:
+                os._exit(status)
+        children.append(pid)
+    assert [os.waitpid(pid, 0)[1] for pid in children] == [0] * 10
+    assert built.read_text() == "once\n"
 
 
 def test_what_is_there_needs_no_compiler(working: FakeCompiler, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,6 +339,52 @@ def test_what_the_compiler_said_is_told_and_remembered(failing: FakeCompiler) ->
     assert len(failing.calls) > calls
 
 
+def another_s(path: Path) -> None:
+    path.write_text("do as I say")
+    os.chown(path, 12345, -1)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        os.mkfifo,
+        Path.mkdir,
+        Path.touch,
+        lambda path: path.symlink_to(FakeCompiler(path.parent / "of", "").path),
+        lambda path: (path.write_text("do as I say"), path.chmod(0o666)),
+        pytest.param(
+            another_s,
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others"),
+        ),
+    ],
+    ids=["pipe", "folder", "empty", "link", "writable", "another's"],
+)
+def test_a_failure_that_another_may_have_written_is_none(
+    builds: list[Path], planted: Callable[[Path], object]
+) -> None:
+    path = library_path()
+    path.parent.mkdir(parents=True)
+    planted(path.with_name("failure.txt"))
+    assert build() == path
+    assert len(builds) == 1
+
+
+def test_a_failure_that_is_no_text_is_told(builds: list[Path]) -> None:
+    path = library_path()
+    path.parent.mkdir(parents=True)
+    path.with_name("failure.txt").write_bytes(b"error: \xff" + b"x" * (1 << 20))
+    with pytest.raises(CaptureError, match="could not be built: error: \ufffdx") as raised:
+        build()
+    assert len(str(raised.value)) < 1 << 17
+
+
+@pytest.mark.parametrize("named", ['g++ "', "  ", "/tmp"])
+def test_a_compiler_that_is_none_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    monkeypatch.setenv("CXX", named)
+    with pytest.raises(CaptureError, match=rf"no C\+\+ compiler \({re.escape(named)}\); install one"):
+        build()
+
+
 def test_a_failure_is_forgotten_once_it_could_be_built(
     tmp_path: Path, failing: FakeCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,9 +396,71 @@ def test_a_failure_is_forgotten_once_it_could_be_built(
     assert left() == {path.name, path.with_suffix(".json").name, "lock"}
 
 
-def test_a_cache_that_cannot_be_written_is_one_clear_error(cache: Path) -> None:
-    cache.write_text("no folder")
-    with pytest.raises(OutputError, match=r"it cannot be written \(Not a directory\)"):
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda cache, _: cache.write_text("no folder"), r"cannot be written \(Not a directory\)"),
+        (lambda cache, _: cache.symlink_to(cache), r"cannot be written \(Too many levels"),
+        (lambda cache, _: cache.symlink_to("gone"), r"cannot be written \(File exists\)"),
+        (
+            lambda cache, folder: (cache.mkdir(), folder.symlink_to("gone")),
+            r"cannot be written \(File exists\)",
+        ),
+        (lambda cache, folder: (cache.mkdir(), folder.symlink_to(cache)), "is a link; name a folder"),
+        (lambda _, folder: (folder / "lock").mkdir(parents=True), r"cannot be written \(Is a directory\)"),
+    ],
+    ids=[
+        "a file",
+        "a loop",
+        "a dangling link",
+        "with a dangling link",
+        "with a link",
+        "a lock that is a folder",
+    ],
+)
+def test_a_cache_that_cannot_be_used_is_one_clear_error(
+    builds: list[Path], cache: Path, make: Callable[[Path, Path], object], said: str
+) -> None:
+    make(cache, library_path().parent)
+    with pytest.raises((CaptureError, OutputError), match=said) as raised:
+        build()
+    assert "TRACEBRAID_CACHE" in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+    assert not builds
+
+
+def test_a_full_disk_is_one_clear_error(builds: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(path: Path) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "_compile", fill)
+        with pytest.raises(OutputError, match=r"\(No space left on device\)\. Free some space"):
+            build()
+    assert build() == library_path()
+
+
+def test_nothing_is_loaded_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a folder of traces that somebody sent, whose files belong to who unpacked it."""
+    monkeypatch.delenv("TRACEBRAID_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert library_path().parent.parent == tmp_path / ".cache" / "tracebraid"
+    monkeypatch.setenv("HOME", "relative")
+    with pytest.raises(CaptureError, match="has no home folder; name a folder in TRACEBRAID_CACHE"):
+        build()
+
+
+def test_a_user_without_a_home_names_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of a container whose number no list of users has."""
+    for name in ("TRACEBRAID_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(CaptureError, match="has no home folder; name a folder in TRACEBRAID_CACHE"):
         build()
 
 
