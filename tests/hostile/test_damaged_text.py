@@ -136,6 +136,14 @@ def test_damage_after_the_events_costs_no_event(tmp_path: Path, tail: str) -> No
     assert codes(found) != []
 
 
+@pytest.mark.parametrize("between", ["", "\n", ",", "\x1e"])
+def test_a_trace_behind_a_trace_costs_no_event(tmp_path: Path, between: str) -> None:
+    """Two files that were written one behind the other: the head of the second is no part of its first event."""
+    found = timeline(tmp_path, between.join([kineto_text(EVENTS), kineto_text(EVENTS)]))
+    assert names(found) == ["first", "second", "third"] * 2
+    assert set(codes(found)) == {"text-between"}
+
+
 @pytest.mark.parametrize(
     "info",
     [

@@ -44,8 +44,10 @@ def memory(size: int, total: int, reserved: int, ts: int = 1) -> Json:
         lambda job: tracebraid.diff(job, job),
         lambda job: job.sql("select count(*) from events"),
         lambda job: list(job.take({"rank": lambda linked: linked.rank})),
+        list,
+        lambda job: [job[rank] for rank in job.ranks],
     ],
-    ids=["steps", "collectives", "metrics", "diff", "sql", "take"],
+    ids=["steps", "collectives", "metrics", "diff", "sql", "take", "iteration", "ranks"],
 )
 def test_two_traces_of_one_rank_are_no_job(tmp_path: Path, ask: object) -> None:
     """Each would count twice: the second trace is named, whatever is asked."""

@@ -31,6 +31,7 @@ class FindingCode(str, Enum):
     TEXT_BETWEEN = "text-between"
     EVENT_DURATION = "event-duration"
     EVENT_WITHOUT_TIME = "event-without-time"
+    ARGUMENT_UNFIT = "argument-unfit"
     FLOW_UNREADABLE = "flow-unreadable"
     BASE_TIME = "base-time"
     SCHEMA_UNKNOWN = "schema-unknown"

@@ -146,20 +146,33 @@ class Job:
 
         Raises:
             ArgumentError: there is no Kineto trace of that rank.
-            InputError: its files cannot be read.
+            InputError: its files cannot be read, or its trace says that it is of a rank that was opened before.
         """
         if rank not in self._kept:
             opened = Stage(partial(self.load, self._files_of(rank), None))
             self._kept.setdefault(rank, opened)
-        return self._kept[rank]()
+        linked = self._kept[rank]()
+        path = linked.timeline.path
+        others = [stage() for other, stage in [*self._kept.items()] if other != rank and stage.is_computed]
+        if any(other.rank == linked.rank and other.timeline.path != path for other in others):
+            raise claimed_twice(path, linked.rank)
+        return linked
 
     def __iter__(self) -> Iterator[LinkedTrace]:
         """The linked traces of all ranks, one after the other; those not opened before are not kept.
 
         A loop's variable holds one rank until the next one is read; `each` and `ask` release it before.
+
+        Raises:
+            InputError: a file cannot be read, or two traces say that they are of one rank.
         """
+        seen: dict[int, str] = {}
         for rank in self.ranks:
-            yield self._linked(rank)
+            linked = self._linked(rank)
+            path = linked.timeline.path
+            if seen.setdefault(linked.rank, path) != path:
+                raise claimed_twice(path, linked.rank)
+            yield linked
 
     def ask(self, *questions: Callable[[LinkedTrace], pl.DataFrame]) -> tuple[pl.DataFrame, ...]:
         """Answer several questions in one pass: each rank is read once, and released before the next one is.

@@ -91,6 +91,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.TEXT_BETWEEN: "text that belongs to no object was left out",
     _CODE.EVENT_DURATION: "an event without a usable dur (missing, negative or huge) counts as 0 ns long",
     _CODE.EVENT_WITHOUT_TIME: "an event without a usable ts was put among other_events",
+    _CODE.ARGUMENT_UNFIT: "an argument of another type, or too large, counts as missing ({keys}); extra_args has it",
     _CODE.FLOW_UNREADABLE: "an end of a flow without a usable id or ts was put among other_events",
     _CODE.BASE_TIME: (
         "baseTimeNanoseconds is {value!r}, which is no time; the events' times are taken as they stand"
@@ -281,7 +282,7 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     _CASE.CACHE_OF_OTHER_KIND: "the cache is not used: its folder is no cache that Tracebraid made",
     _CASE.ARCHIVE_INSIDE: "left out: an archive in an archive is not opened",
     _CASE.MEMBER_ENCRYPTED: "left out: encrypted members are not read",
-    _CASE.MEMBER_OUTSIDE: "left out: the name leads out of the archive, or is too long",
+    _CASE.MEMBER_OUTSIDE: "left out: the name leads out of the archive, or is too long or too deep",
     _CASE.MEMBER_OVERLAPS: "left out: the members share bytes of the archive",
     _CASE.MEMBER_PACKING: "left out: members may be stored as they are, or compressed by deflate or zstd",
     _CASE.MEMBER_SPARSE: "left out: a sparse file",

@@ -46,6 +46,10 @@ ADVICE: dict[FindingCode, tuple[Severity, str]] = {
     _CODE.TEXT_BETWEEN: (_WARNING, _CAPTURE_AGAIN),
     _CODE.EVENT_DURATION: (_WARNING, "Distrust the times of these events"),
     _CODE.EVENT_WITHOUT_TIME: (_WARNING, "These events are left out of all answers"),
+    _CODE.ARGUMENT_UNFIT: (
+        _WARNING,
+        "Distrust what is answered from these arguments, such as bytes and links",
+    ),
     _CODE.FLOW_UNREADABLE: (_NOTE, "Arrows are not needed for links"),
     _CODE.BASE_TIME: (
         _WARNING,

@@ -13,7 +13,8 @@ from tests.chakra_jobs import random_job
 from tests.chakra_ranks import rank_of
 from tools.fuzz.calls.made_files import new_file
 from tools.fuzz.model import Call, FailureError, FailureKind, Format, Sample
-from tools.fuzz.mutations.chosen_files import whole_files
+from tools.fuzz.mutations.chosen_files import among_files, whole_files
+from tools.fuzz.mutations.json_values import JSON_VALUES
 from tools.fuzz.mutations.protobuf_fields import messages_of, protobuf_fields
 from tools.fuzz.mutations.raw_bytes import RAW_BYTES
 
@@ -108,7 +109,12 @@ def _show(folder: Path, rng: random.Random) -> None:
 FORMAT = Format(
     "chakra_et",
     _samples,
-    (*protobuf_fields(".et") * 3, *RAW_BYTES, whole_files),
+    (
+        *protobuf_fields(".et") * 3,
+        *(among_files((".json", ".yml"), change) for change in JSON_VALUES),
+        *RAW_BYTES,
+        whole_files,
+    ),
     (Call("tracebraid.read_chakra", _read),),
     (
         Call("tracebraid.Feeder", _feed),

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.builders import Json, et_text, node, tensor
 from tests.planted import Scene
 from tests.planted.nodes import node_id_of, nodes_of
+from tools.fuzz.calls.cached_jobs import CACHED
 from tools.fuzz.calls.linked_jobs import CHOSEN, LINKED
 from tools.fuzz.formats.made_jobs import MADE
 from tools.fuzz.model import Files, Format, Sample
@@ -73,4 +74,4 @@ def _manifest(scene: Scene) -> Json:
     }
 
 
-FORMAT = Format("job", _samples, TRACE_MUTATIONS, LINKED, CHOSEN)
+FORMAT = Format("job", _samples, TRACE_MUTATIONS, LINKED, (*CHOSEN, CACHED))

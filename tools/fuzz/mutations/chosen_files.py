@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tools.fuzz.model import Files, Mutation
 
-__all__ = ["in_files", "whole_files"]
+__all__ = ["among_files", "in_files", "whole_files"]
 
 
 def in_files(suffix: str, change: Callable[[bytes, random.Random], bytes]) -> Mutation:
@@ -21,6 +21,18 @@ def in_files(suffix: str, change: Callable[[bytes, random.Random], bytes]) -> Mu
         return {**files, path: change(files[path], rng)}
 
     mutate.__name__ = f"{change.__name__} of {suffix}"
+    return mutate
+
+
+def among_files(suffixes: tuple[str, ...], change: Mutation) -> Mutation:
+    """A mutation that sees only the files whose names end so."""
+
+    def mutate(files: Files, rng: random.Random) -> Files:
+        seen = {path: data for path, data in files.items() if path.endswith(suffixes)}
+        others = {path: data for path, data in files.items() if path not in seen}
+        return {**others, **change(seen, rng)} if seen else files
+
+    mutate.__name__ = f"{change.__name__} of {', '.join(suffixes)}"
     return mutate
 
 

@@ -30,6 +30,8 @@ _MAY_SPAN = re.compile(r'(?<!\\)"\s*,')
 """In a name with quotes that are not escaped: so a name can go on, or another object in which bytes are missing."""
 _ZEROED = b"\0" * 8
 """So many zero bytes in a row are not text but a file system block that was never written."""
+_ARRAY_STARTS = re.compile(rb'"(?:traceEvents|nodes)"\s*:\s*\[')
+"""Where the array of another trace begins, that was appended to the file."""
 _BLANKS = b" \t\r\n,"
 _NOT_BLANK = re.compile(rb"[^ \t\r\n,]")
 _CUT_OFF = "Input data was truncated"
@@ -145,8 +147,21 @@ class _Recovery:
             self.texts.append((begin + len(whole), stop))
         elif first.length:
             self._skip(begin, after, stop, FindingCode.TEXT_BETWEEN)
+        elif head_bytes := self._head_of_trace(text):
+            self.in_damage = False
+            loss = Loss(0, None, head_bytes)
+            self.issues.append(Issue(FindingCode.TEXT_BETWEEN, self.start + begin, loss))
+            self.texts.append((begin + head_bytes, stop))
         else:
             self._skip(begin, max(begin + 1, first.failed), stop, FindingCode.EVENT_UNREADABLE, error)
+
+    def _head_of_trace(self, text: bytes) -> int:
+        """The length of what a text starts with up to the array of another trace; 0 where it does not start so."""
+        array = _ARRAY_STARTS.search(text)
+        if array is None:
+            return 0
+        head, _ = _parse(text[: array.start()] + b'"_":0}')
+        return 0 if head is None or self.shape.member in head else array.end()
 
     def _keep(self, value: dict[str, object], text: bytes, begin: int) -> bool:
         """Keep an object unless it may be part of a damaged one; returns whether it was kept."""

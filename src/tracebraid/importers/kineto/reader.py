@@ -20,6 +20,7 @@ from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.categories import category_findings
 from tracebraid.importers.kineto.clock import BASE_LIMIT_NS, after_base
 from tracebraid.importers.kineto.decode import EventColumns
+from tracebraid.importers.kineto.unfit_arguments import unfit_findings
 from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
 from tracebraid.importers.process_groups import groups_of_kineto
 from tracebraid.model.finding import Finding
@@ -84,7 +85,13 @@ def _timeline(file: ArrayFile, chunks: list[EventColumns]) -> Timeline:
         header=file.header,
         tables=tables,
         process_groups=groups_of_kineto(file.header),
-        findings=(*findings, *base_findings, *rank_findings, *category_findings(path, chunks, tables)),
+        findings=(
+            *findings,
+            *base_findings,
+            *rank_findings,
+            *category_findings(path, chunks, tables),
+            *unfit_findings(path, tables),
+        ),
         size_bytes=file.source.size_bytes,
     )
 

@@ -32,6 +32,8 @@ _BANDWIDTH_UNITS = {
 _LATENCY_UNITS = {"": 1.0, **TIME_UNITS_NS}
 _DIGITS = 9
 """Digits of a number of ranks at most: Python refuses to convert texts of thousands."""
+_LEAST_BYTES_PER_NS = 1e-9
+"""A byte a second: no link is slower."""
 _MOST = 1 << 62
 """What a number of a system file is at most: times are 64 bits."""
 _EXAMPLE_GIB_S, _EXAMPLE_LATENCY_NS = "50", "500"
@@ -65,8 +67,8 @@ def _dimension(part: str, text: str) -> Dimension:
         raise ArgumentError(f"{text!r}: {ranks!r} is no number of ranks from {LEAST_RANKS} on")
     bandwidth, latency = [*fields[1:], *(_EXAMPLE_GIB_S, _EXAMPLE_LATENCY_NS)[len(fields) - 1 :]]
     per_ns = _amount(bandwidth, _BANDWIDTH_UNITS, f"{text!r}: {bandwidth!r} is no bandwidth")
-    if per_ns <= 0:
-        raise ArgumentError(f"{text!r}: a bandwidth is more than 0")
+    if per_ns < _LEAST_BYTES_PER_NS:
+        raise ArgumentError(f"{text!r}: a bandwidth is a byte a second at least")
     latency_ns = _amount(latency, _LATENCY_UNITS, f"{text!r}: {latency!r} is no latency")
     return Dimension(topologies[named], per_ns, latency_ns, int(ranks) if ranks else None)
 
@@ -114,9 +116,14 @@ def _dimension_of_file(values: Sequence[str], path: str) -> Dimension:
         found = Dimension(TOPOLOGIES[topology], float(bandwidth) * GIB_S, float(latency), int(ranks))
     except ValueError:
         raise _no_network(path, f"one of {', '.join(values[1:])} is no number") from None
-    if not (found.bandwidth_bytes_per_ns > 0 and found.latency_ns >= 0 and (found.ranks or 0) >= LEAST_RANKS):
+    is_possible = (
+        _LEAST_BYTES_PER_NS <= found.bandwidth_bytes_per_ns < math.inf and 0 <= found.latency_ns < _MOST
+    )
+    if not is_possible or not LEAST_RANKS <= (found.ranks or 0) < 10**_DIGITS:
         raise _no_network(
-            path, "a bandwidth is not above 0, a latency below 0, or a dimension of a single rank"
+            path,
+            "a bandwidth is below a byte a second, a latency below 0 or endless, or a dimension of a single rank, "
+            "or of a billion",
         )
     return found
 
@@ -162,7 +169,11 @@ def _number(found: Mapping[str, object], key: str, default: float, least: float,
 
 def _algorithms(value: object, key: str, path: str) -> tuple[Algorithm, ...]:
     known = {algorithm.value: algorithm for algorithm in Algorithm}
-    if not isinstance(value, list) or not value or not all(name in known for name in value):
+    if (
+        not isinstance(value, list)
+        or not value
+        or not all(isinstance(name, str) and name in known for name in value)
+    ):
         raise _no_system(path, f"its {key} is {value!r}, and not a list of: {', '.join(known)}")
     return tuple(known[name] for name in value)
 

@@ -80,7 +80,10 @@ def test_the_network_file_of_astra_sim() -> None:
         ("Ring", "Torus", "topology 'Torus'"),
         ("50.0", "fast", "is no number"),
         ("[ 4 ]", "[ 1 ]", "a dimension of a single rank"),
-        ("50.0", "0", "not above 0"),
+        ("50.0", "0", "below a byte a second"),
+        ("50.0", "1e-320", "below a byte a second"),
+        ("500.0", "inf", "endless"),
+        ("[ 4 ]", f"[ {'9' * 400} ]", "a dimension of a single rank"),
     ],
 )
 def test_a_wrong_network_file_is_located(old: str, new: str, problem: str) -> None:
@@ -116,6 +119,7 @@ def test_the_system_file_of_astra_sim() -> None:
             '{"local-mem-bw": NaN}',
         ),
         *('{"endpoint-delay": true}', '{"all-reduce-implementation": "ring"}'),
+        *('{"endpoint-delay": 9223372036854775808}', '{"all-reduce-implementation": [["ring"]]}'),
         *('{"all-reduce-implementation": ["doubleBinaryTree"]}', '{"all-reduce-implementation": []}'),
     ],
 )
