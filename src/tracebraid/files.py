@@ -45,6 +45,8 @@ _CHOOSE = "Choose another path"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _SYSTEM_ERROR = re.compile(r"\(os error (\d{1,9})\)")
 """How libraries in Rust name an error of the system."""
+_NAME_AT_MOST_BYTES = 160
+"""So much of a name is part of that of its temporary file: of 255 bytes that a name may have, the rest is ours."""
 _TOKEN_BYTES = 4
 _COMPRESS_LEVEL = 2
 """igzip's level, of 0 (fastest) to 3 (smallest); 2 is its default."""
@@ -263,7 +265,8 @@ def part_beside(target: Path, label: str = "whole") -> Path:
     """
     if not target.name:
         raise OutputError(str(target), "this folder is there already", "Name a new file or folder")
-    return target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(_TOKEN_BYTES)}.{label}.part")
+    name = target.name.encode("utf-8", "replace")[:_NAME_AT_MOST_BYTES].decode("utf-8", "ignore")
+    return target.with_name(f".{name}.{os.getpid()}-{secrets.token_hex(_TOKEN_BYTES)}.{label}.part")
 
 
 def write_whole(target: Path, chunks: Iterable[bytes | memoryview], overwrite: bool) -> int:

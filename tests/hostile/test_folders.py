@@ -94,3 +94,11 @@ def test_many_other_files_cost_little(tmp_path: Path, name: str) -> None:
     after = os.times()
     assert len(ranks) == 2
     assert after.user + after.system - before.user - before.system < READ_AT_MOST_S
+
+
+def test_tables_are_not_written_where_polars_cannot_name_the_file(tmp_path: Path) -> None:
+    job = write_job(tmp_path / "job")
+    done = run("export", job, "--to", "csv", "-o", tmp_path / "\udcff")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "its path is no UTF-8" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["job"]

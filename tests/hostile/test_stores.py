@@ -70,6 +70,43 @@ def description(store: Path, rank: int = 1) -> Path:
     return store / "ranks" / f"rank_{rank:06d}.json"
 
 
+def link_outside(path: Path) -> None:
+    outside = path.parents[3] / f"moved_{path.name}"
+    shutil.move(path, outside)
+    path.symlink_to(outside)
+
+
+def link_folder(path: Path) -> None:
+    link_outside(path.parent)
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("harm", [link_outside, link_folder, pipe])
+@pytest.mark.parametrize("file", ["tables/events/rank_000001.parquet", "ranks/rank_000001.json"])
+def test_what_is_no_file_of_the_store_is_refused(
+    store: Path, traces: Path, harm: Callable[[Path], None], file: str
+) -> None:
+    """Neither a link nor a pipe is read; nothing is written through a link."""
+    harm(store / file)
+    outside = sorted(store.parent.rglob("moved*"))
+    asked = (
+        ("check", store),
+        ("info", store),
+        ("sql", store, "select count(name) from events"),
+    )
+    for line in asked:
+        done = run(*line)
+        assert done.returncode == 1, (line, done)
+        assert "link" in done.stdout + done.stderr, (line, done)
+    if harm is link_folder:
+        assert "this folder of the store is a link" in run("pack", traces, "-o", store).stderr
+    assert sorted(store.parent.rglob("moved*")) == outside
+
+
 def flip(path: Path, at: float = 0.5) -> None:
     content = bytearray(path.read_bytes())
     content[int(at * len(content))] ^= 0x20

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import multiprocessing
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 from typing import NamedTuple
 
 import pytest
@@ -152,6 +154,82 @@ def test_nothing_of_the_process_is_different_before_torch_is_imported(
     theirs: Path, options: tuple[str, ...]
 ) -> None:
     assert run_both(SHOWS, theirs, *options).stderr == ""
+
+
+ENVIRONMENTS: dict[str, dict[str, str]] = {
+    **{f"path {path!r}": {"PYTHONPATH": path} for path in ("", ":", "a::b", ":a", "a:", ".")},
+    "home": {"PYTHONHOME": sys.base_prefix},
+    "start-up": {"PYTHONSTARTUP": "a/sitecustomize.py"},
+    "safe path": {"PYTHONSAFEPATH": "1", "PYTHONPATH": "a"},
+    "no folder of the user": {"PYTHONNOUSERSITE": "1"},
+    "folder of the user": {"PYTHONUSERBASE": "a"},
+    "development": {"PYTHONDEVMODE": "1", "PYTHONWARNINGS": "error"},
+}
+
+
+@pytest.mark.parametrize("variables", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+def test_variables_of_python_mean_what_they_mean_without_us(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "sitecustomize.py").write_text("print('theirs')\n")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert_as_without_us(tmp_path, sys.executable, "-c", SHOWS)
+
+
+OF_A_CHILD = "import sys; print(sys.path, sorted(sys.modules), sys.prefix)"
+CHILDREN = {
+    "exec": "os.execv(sys.executable, child)",
+    "exec without an environment": "os.execve(sys.executable, child, {})",
+    "spawn": "sys.exit(os.spawnv(os.P_WAIT, sys.executable, child))",
+    "subprocess without an environment": "sys.exit(subprocess.run(child, env={}).returncode)",
+    "env -i": "sys.exit(subprocess.run(['env', '-i', *child]).returncode)",
+    "shell": "os.system('echo $0; exit 3'); sys.exit(os.system(shlex.join(child)) >> 8)",
+    "no Python": "print(subprocess.run(['ls', '/'], capture_output=True)); subprocess.run('kill -9 $$', shell=True)",
+    "processes": (
+        "context = multiprocessing.get_context(sys.argv[1])\n"
+        "with concurrent.futures.ProcessPoolExecutor(1, context) as pool:\n"
+        "    print(pool.submit(eval, '__import__(\"sys\").path').result())\n"
+        "    print(pool.submit(sorted, pool.submit(eval, 'set(__import__(\"sys\").modules)').result()).result())\n"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument"),
+    [
+        *((kind, "") for kind in CHILDREN if kind != "processes"),
+        *(("processes", method) for method in multiprocessing.get_all_start_methods()),
+    ],
+)
+def test_children_are_what_they_are_without_us(tmp_path: Path, kind: str, argument: str) -> None:
+    imports = "import concurrent.futures, multiprocessing, os, shlex, subprocess, sys\n"
+    program = tmp_path / "program.py"
+    child = f"child = [sys.executable, '-c', {OF_A_CHILD!r}]\n"
+    program.write_text(f"{imports}if __name__ == '__main__':\n" + indent(child + CHILDREN[kind], "    "))
+    assert_as_without_us(tmp_path, sys.executable, str(program), argument)
+
+
+def test_an_environment_in_an_environment_has_its_own_modules(tmp_path: Path) -> None:
+    for python, name in ((sys.executable, "outer"), (tmp_path / "outer" / "bin" / "python", "inner")):
+        subprocess.run([python, "-m", "venv", "--without-pip", tmp_path / name], check=True)
+    inner = tmp_path / "inner" / "bin" / "python"
+    assert_as_without_us(tmp_path, str(inner), "-c", OF_A_CHILD)
+    assert_as_without_us(tmp_path, str(inner), "-c", "import torch")
+
+
+def assert_as_without_us(folder: Path, *command: str) -> None:
+    """A command does, says and ends as it would without us."""
+    with_us = child_environment(Settings(str(folder / "traces")), folder)
+    ends = []
+    for environment in (dict(os.environ), with_us):
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder
+        )
+        ends.append((done.returncode, without_addresses(done.stdout), without_addresses(done.stderr)))
+    assert ends[0] == ends[1]
 
 
 def test_children_get_the_variables_that_the_documents_name_and_no_other(tmp_path: Path) -> None:

@@ -125,6 +125,12 @@ def test_a_planted_link_is_not_written_through(tmp_path: Path, monkeypatch: pyte
     assert outside.read_bytes() == b"kept"
 
 
+@pytest.mark.parametrize("name", ["n" * 255, "\u00e9" * 127, "n" * 159 + "\u00e9" * 48, "\udcff" * 255])
+def test_a_name_may_be_as_long_as_the_file_system_takes(tmp_path: Path, name: str) -> None:
+    write_whole(tmp_path / name, [b"abc"], overwrite=False)
+    assert inside(tmp_path) == [name]
+
+
 def test_the_name_of_a_part_is_another_each_time(tmp_path: Path) -> None:
     names = {files.part_beside(tmp_path / "a.json").name for _ in range(100)}
     assert len(names) == 100

@@ -18,7 +18,7 @@ from tracebraid.filesystem.archives.archive_files import ArchiveFiles
 from tracebraid.filesystem.choose import archive_of, in_archive, with_files
 from tracebraid.filesystem.paths import is_url, text_of
 from tracebraid.importers.discovery.capture_folder import recorder_of
-from tracebraid.importers.discovery.fingerprint import fingerprint
+from tracebraid.importers.discovery.fingerprint import State, fingerprint, state_of
 from tracebraid.model.cache_info import CacheInfo
 from tracebraid.model.engine import LoadingWork
 from tracebraid.model.finding import Finding
@@ -29,7 +29,7 @@ from tracebraid.model.sentences import finding_sentence
 from tracebraid.model.source_file import SourceFile
 from tracebraid.store.cache import Cache, UntrustedCacheError, open_cache
 from tracebraid.store.layout import FORMAT_VERSION
-from tracebraid.store.manifest import PackOptions
+from tracebraid.store.manifest import PackOptions, RankEntry
 from tracebraid.store.rank_writer import write_rank
 
 __all__ = ["CachedLoad", "cache_for", "cache_info", "clear_cache"]
@@ -61,8 +61,10 @@ class CachedLoad(LoadingWork):
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         """See `Load`."""
+        located = in_archive(self.archive, files)
+        before = _states(located)
         try:
-            known = _sources(in_archive(self.archive, files))
+            known = _sources(located)
         except InputError:
             # Reading it says what is wrong, or reads it without its Execution Trace.
             known = None
@@ -74,17 +76,28 @@ class CachedLoad(LoadingWork):
                 progress(1.0)
             return kept
         linked = self._read(files, progress)
-        return self._added(linked, files, known) if self.adds else linked
+        return self._added(linked, located, known, before) if self.adds else linked
 
     def _read(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         linked: LinkedTrace = self.load(files, progress)
         return linked
 
-    def _added(self, linked: LinkedTrace, files: RankFiles, known: _Sources) -> LinkedTrace:
+    def _added(
+        self, linked: LinkedTrace, files: RankFiles, known: _Sources, before: tuple[State, ...]
+    ) -> LinkedTrace:
         key = known.key(files.rank, self.options)
         sources = known.kineto, known.et
+
+        def write(entry: Path) -> RankEntry:
+            written = write_rank(entry, linked, files.rank, sources, self.options)
+            # What was read last, such as the Execution Trace, may be of another content than the key says.
+            if _states(files) != before:
+                problem = "the traces were changed while they were read"
+                raise OutputError(self.cache.folder, problem, "Read them when their writer has ended")
+            return written
+
         try:
-            self.cache.put(key, lambda entry: write_rank(entry, linked, files.rank, sources, self.options))
+            self.cache.put(key, write)
         except OutputError as error:
             finding = Finding.of(FindingCode.CACHE_UNUSED, self.cache.folder, problem=error.problem)
             timeline = replace(linked.timeline, findings=(*linked.timeline.findings, finding))
@@ -109,6 +122,10 @@ class _Sources:
         ]
         known = [FORMAT_VERSION, rank, files, self.recorder, msgspec.to_builtins(options)]
         return hashlib.sha256(json.dumps(known).encode()).hexdigest()
+
+
+def _states(files: RankFiles) -> tuple[State, ...]:
+    return tuple(state_of(path) for path in (files.kineto, files.et) if path is not None)
 
 
 def _sources(files: RankFiles) -> _Sources | None:

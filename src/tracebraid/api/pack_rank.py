@@ -10,7 +10,7 @@ from tracebraid.api.stored_questions import store_answers
 from tracebraid.api.traces import archive_of_load
 from tracebraid.errors import InputError
 from tracebraid.filesystem.choose import in_archive
-from tracebraid.importers.discovery.fingerprint import fingerprint, unless_changed
+from tracebraid.importers.discovery.fingerprint import State, fingerprint, state_of, unless_changed
 from tracebraid.linking.cut_steps import cut_to_steps
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.engine import LoadingWork
@@ -40,11 +40,16 @@ class PackRank(LoadingWork):
         """See `RankWork`."""
         located = in_archive(archive_of_load(self.load), files)
         assert located.kineto is not None, "only ranks that have a Kineto trace are packed"
+        before = state_of(located.kineto)
+        et_before = None if located.et is None else state_of(located.et)
         with ThreadPoolExecutor(1) as beside:
             kineto = beside.submit(fingerprint, located.kineto)
             linked = self.load(files, progress)
         # A file that was changed while it was read is packed again by the next pack.
-        sources = unless_changed(kineto.result()), _fingerprint_of_et(located.et)
+        sources = (
+            unless_changed(kineto.result(), located.kineto, before),
+            _fingerprint_of_et(located.et, et_before),
+        )
         store_answers(Path(self.store), files.rank, linked)
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
 
@@ -68,11 +73,11 @@ class LoadSteps(LoadingWork):
         return link_traces(timeline, whole.stages.et, self.matching)
 
 
-def _fingerprint_of_et(path: str | None) -> SourceFile | None:
+def _fingerprint_of_et(path: str | None, before: State | None) -> SourceFile | None:
     """Of an Execution Trace that cannot be read only the path: the rank is packed without, and tried again."""
-    if path is None:
+    if path is None or before is None:
         return None
     try:
-        return fingerprint(path)
+        return unless_changed(fingerprint(path), path, before)
     except InputError:
         return SourceFile(str(path))

@@ -39,6 +39,7 @@ from tracebraid.store.manifest import Manifest, PackOptions, RankEntry
 from tracebraid.store.opening import packed_ranks, read_manifest
 from tracebraid.store.rank_writer import forget_rank
 from tracebraid.store.sealed_json import sealed
+from tracebraid.store.stored_file import linked_folder
 from tracebraid.version import __version__
 
 __all__ = ["pack"]
@@ -230,6 +231,11 @@ def _refuse_target(store: Path, path: Path) -> None:
         inside = path.is_dir() and store.resolve().is_relative_to(path.resolve())
     if other:
         raise OutputError(str(store), "this is there already, and is no store", "Name another path")
+    link = linked_folder(store)
+    if link is not None:
+        raise OutputError(
+            str(link), "this folder of the store is a link", "Name another path, or delete it first"
+        )
     if inside:
         raise OutputError(str(store), "it lies in the folder of the traces", "Name a path outside of it")
 

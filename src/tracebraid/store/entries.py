@@ -43,6 +43,6 @@ def whole_rank(store: Path, rank: int, options: PackOptions) -> RankEntry | None
         return None
     for name, stated in content.tables.items():
         path = table_file(store, name, rank)
-        if not path.is_file() or path.stat().st_size != stated.size_bytes:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size != stated.size_bytes:
             return None
     return entry_of(content, whole)

@@ -31,7 +31,7 @@ def remove_parts(store: Path) -> None:
     """
     for part in list(store.rglob(_PARTS)):
         with writing(part):
-            if part.is_dir():
+            if part.is_dir() and not part.is_symlink():
                 shutil.rmtree(part)
             else:
                 part.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from tracebraid.store.layout import MANIFEST, RANKS
 from tracebraid.store.manifest import Manifest
 from tracebraid.store.sealed_json import read_sealed
 from tracebraid.store.soundness import check_manifest
+from tracebraid.store.stored_file import linked_folder
 
 __all__ = ["packed_ranks", "read_manifest"]
 
@@ -26,6 +27,9 @@ def read_manifest(store: Path) -> Manifest:
     if not path.exists():
         advice = "Pack it again: tracebraid pack PATH -o STORE"
         raise InputError(str(store), f"this is no store: it has no {MANIFEST}", advice)
+    link = linked_folder(store)
+    if link is not None:
+        raise InputError(str(link), "this folder of the store is a link", "Move the folder itself there")
     return read_sealed(path, Manifest, check_manifest)[0]
 
 

@@ -26,6 +26,7 @@ from tracebraid.store.references import check_table
 from tracebraid.store.sealed_json import read_sealed, sha256_of
 from tracebraid.store.soundness import check_rank
 from tracebraid.store.stored_execution_trace import StoredExecutionTrace
+from tracebraid.store.stored_file import stored_bytes
 from tracebraid.store.tables import ET_TABLES, STORED_TABLES, TIMELINE_TABLES
 
 __all__ = ["AGAIN", "StoredTables", "linked_trace_of", "read_content"]
@@ -86,7 +87,7 @@ class StoredTables:
         """
         path, stated = table_file(self.store, name, self.content.rank), self.content.tables[name]
         try:
-            content = path.read_bytes()
+            content = stored_bytes(path)
         except FileNotFoundError:
             raise InputError(str(path), "this file of the store is not there", AGAIN) from None
         except OSError as error:

@@ -13,6 +13,7 @@ import msgspec
 
 from tracebraid.errors import InputError
 from tracebraid.store.layout import FORMAT_VERSION
+from tracebraid.store.stored_file import stored_bytes
 
 __all__ = ["read_sealed", "sealed", "sha256_of"]
 
@@ -51,7 +52,7 @@ def read_sealed(path: Path, kind: type[T], check: Callable[[T], None] | None = N
         InputError: it is not there, is damaged, or of a newer version of the format.
     """
     try:
-        whole = path.read_bytes()
+        whole = stored_bytes(path)
     except FileNotFoundError:
         raise InputError(str(path), "this file of the store is not there", _AGAIN) from None
     except OSError as error:

@@ -157,6 +157,7 @@ def hostile_tar(path: Path) -> None:
             ("kineto_3.json", tarfile.CHRTYPE),
             ("inner.tar", tarfile.REGTYPE),
             ("z" * 5000 + "kineto_4.json", tarfile.REGTYPE),
+            ("a/" * 1000 + "kineto_5.json", tarfile.REGTYPE),
             ("kineto_0.json", tarfile.REGTYPE),
             ("kineto_0.json", tarfile.REGTYPE),
         ):
@@ -172,7 +173,7 @@ def test_what_is_no_plain_file_is_left_out_and_told(tmp_path: Path) -> None:
     ranks, findings = find_rank_files(tmp_path / "job.tar")
     assert [(one.rank, str(one.kineto)) for one in ranks] == [(0, f"{tmp_path}/job.tar/kineto_0.json")]
     assert {(case, count) for _, case, _, count in codes(findings)} == {
-        (FindingCase.MEMBER_OUTSIDE, 2),
+        (FindingCase.MEMBER_OUTSIDE, 3),
         (FindingCase.MEMBER_SPECIAL, 3),
         (FindingCase.ARCHIVE_INSIDE, 1),
         (FindingCase.MEMBER_TWICE, 1),

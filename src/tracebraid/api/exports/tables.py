@@ -14,6 +14,7 @@ from tracebraid.api.exports.options import Exported, ExportOptions, ask_each
 from tracebraid.api.exports.rank_tables import RANK_TABLES, rank_frames
 from tracebraid.api.exports.steps import SeenSteps, steps_of
 from tracebraid.api.job.taking import gather_questions, parts_of
+from tracebraid.errors import OutputError
 from tracebraid.exporters.tables.column_files import ARROW, PARQUET, ColumnFiles, ColumnForm
 from tracebraid.exporters.tables.exported_table import PartForm, TableSink, plain
 from tracebraid.exporters.tables.sqlite_file import sqlite_tables
@@ -22,6 +23,7 @@ from tracebraid.files import parts_folder, whole_file, whole_folder, writing
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job, Questions, answers_of
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.printable import encodable
 
 __all__ = ["ALL_TABLES", "write_arrow", "write_csv", "write_json", "write_parquet", "write_sqlite"]
 
@@ -51,21 +53,35 @@ def write_json(job: Job, path: Path, options: ExportOptions) -> Exported:
 
 def write_sqlite(job: Job, path: Path, options: ExportOptions) -> Exported:
     """Write all tables into a new SQLite database."""
+    _refuse_other_text(path)
     with whole_file(path) as part, parts_folder(path) as parts, sqlite_tables(part, ALL_TABLES) as sink:
         rows, findings = _fill(job, options, sink, parts)
     return Exported.of(path, rows, findings)
 
 
 def _write_columns(job: Job, path: Path, options: ExportOptions, form: ColumnForm) -> Exported:
+    _refuse_other_text(path)
     with whole_folder(path) as part, parts_folder(path) as parts:
         rows, findings = _fill(job, options, ColumnFiles(part, ALL_TABLES, form), parts)
     return Exported.of(path, rows, findings)
 
 
 def _write_text(job: Job, path: Path, options: ExportOptions, form: TextForm) -> Exported:
+    _refuse_other_text(path)
     with whole_folder(path) as part, parts_folder(path) as parts:
         rows, findings = _fill(job, options, TextFiles(part, ALL_TABLES, form), parts)
     return Exported.of(path, rows, findings)
+
+
+def _refuse_other_text(path: Path) -> None:
+    """Refuse a path that is no UTF-8, which polars does not write to.
+
+    Raises:
+        OutputError: it is one.
+    """
+    whole = str(path.resolve())
+    if encodable(whole) != whole:
+        raise OutputError(str(path), "its path is no UTF-8, which tables need", "Name another path")
 
 
 def _fill(job: Job, options: ExportOptions, sink: TableSink, parts: Path) -> tuple[int, tuple[Finding, ...]]:

@@ -19,6 +19,7 @@ from tracebraid.store.manifest import RankContent
 from tracebraid.store.parquet import decoded, refuse_expanding
 from tracebraid.store.rank_reader import read_content
 from tracebraid.store.sealed_json import sha256_of
+from tracebraid.store.stored_file import refuse_special, stored_bytes
 from tracebraid.store.tables import STORED_TABLES
 
 __all__ = ["StoredFiles", "damaged_ranks", "stored_files"]
@@ -134,7 +135,10 @@ def damaged_ranks(stored: StoredFiles, decode: bool = False) -> dict[int, InputE
         if rank in damaged:
             continue
         try:
-            content = file.path.read_bytes()
+            content = stored_bytes(file.path)
+        except InputError as error:
+            damaged[rank] = error
+            continue
         except OSError as error:
             damaged[rank] = _unreadable(file.path, error)
             continue
@@ -199,12 +203,13 @@ def _files_of(
             continue
         path = table_file(store, name, content.rank)
         try:
-            size_bytes = path.stat().st_size
+            status = path.lstat()
         except FileNotFoundError:
             raise InputError(str(path), "this file of the store is not there", _AGAIN) from None
         except OSError as error:
             raise _unreadable(path, error) from None
-        if size_bytes != stated.size_bytes:
+        refuse_special(status, path)
+        if status.st_size != stated.size_bytes:
             raise _damaged(path)
         files[table] = _File(path, stated.size_bytes, stated.sha256)
     return files

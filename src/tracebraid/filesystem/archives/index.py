@@ -11,6 +11,8 @@ __all__ = ["NAME_AT_MOST_BYTES", "Index", "Listed", "Member", "index_of"]
 
 NAME_AT_MOST_BYTES = 4096
 """Linux's longest path, PATH_MAX: a longer name is of no file."""
+_LEVELS_AT_MOST = 64
+"""Of folders in a name: each is kept by its path, so that 70 KB of names in thousands of levels took 8 GB."""
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.zst", ".zip")
 _NO_ARCHIVE = ".arrow.zip"
 
@@ -90,8 +92,8 @@ def index_of(listed: Iterable[Listed], damaged_at: int | None = None) -> Index:
 
 
 def _inside(name: str) -> str | None:
-    """A name without `.` and double `/`; None where it leads out of the archive, "" where it is the archive itself."""
+    """A name without `.` and double `/`; None where it leads out, or too deep, "" where it is the archive itself."""
     if name.startswith("/") or "\0" in name or len(name) > NAME_AT_MOST_BYTES:
         return None
     parts = [part for part in name.split("/") if part not in ("", ".")]
-    return None if ".." in parts else "/".join(parts)
+    return None if ".." in parts or len(parts) > _LEVELS_AT_MOST else "/".join(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from tracebraid.errors import InputError
@@ -10,7 +11,7 @@ from tracebraid.filesystem.choose import archive_of, file_system_of
 from tracebraid.filesystem.paths import is_url
 from tracebraid.model.source_file import SourceFile
 
-__all__ = ["fingerprint", "is_unchanged", "unless_changed"]
+__all__ = ["State", "fingerprint", "is_unchanged", "state_of", "unless_changed"]
 
 _BLOCK_BYTES = 1 << 20
 
@@ -58,18 +59,45 @@ def _is_of_server(path: str) -> bool:
     return is_url(path) and archive_of(path) is None
 
 
-def unless_changed(known: SourceFile) -> SourceFile:
-    """A fingerprint, if the file was not changed since; else its path alone, which counts as changed later."""
-    return known if _mtime_ns(known.path) == known.mtime_ns else SourceFile(known.path)
+@dataclass(frozen=True)
+class State:
+    """What tells on disk that a file was changed or replaced meanwhile: before it is read, and after.
+
+    Args:
+        mtime_ns: when it was changed last.
+        inode: which file has its name.
+    """
+
+    mtime_ns: int | None
+    inode: int | None
+
+
+def state_of(path: str) -> State:
+    """The state of a file; of a member of an archive that of the archive, of a file behind a URL none."""
+    archive = archive_of(path)
+    try:
+        status = Path(path if archive is None else archive.path).stat()
+    except OSError:
+        return State(None, None)
+    return State(status.st_mtime_ns, status.st_ino)
+
+
+def unless_changed(known: SourceFile, path: str, before: State) -> SourceFile:
+    """A fingerprint, if the file was not changed since before it was read; else its path alone.
+
+    A path alone counts as changed later.
+
+    Args:
+        known: the fingerprint.
+        path: of the file; it may know the archive that it lies in.
+        before: its state before anything of it was read.
+    """
+    return known if state_of(path) == before else SourceFile(known.path)
 
 
 def _mtime_ns(path: str) -> int | None:
     """When a file was changed last; None where it is none of the disk."""
-    archive = archive_of(path)
-    try:
-        return Path(path if archive is None else archive.path).stat().st_mtime_ns
-    except OSError:
-        return None
+    return state_of(path).mtime_ns
 
 
 def _named_by_server(url: str) -> SourceFile:

@@ -13,6 +13,7 @@ import msgspec
 import polars as pl
 from msgspec import Struct
 
+from tracebraid.errors import InputError
 from tracebraid.files import write_whole, writing
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.store.answers.touched import Touched
@@ -20,6 +21,7 @@ from tracebraid.store.findings import stored_findings
 from tracebraid.store.layout import ANSWERS, RANKS
 from tracebraid.store.manifest import StoredFinding
 from tracebraid.store.parquet import refuse_expanding
+from tracebraid.store.stored_file import stored_bytes
 
 __all__ = [
     "Answered",
@@ -125,12 +127,13 @@ def write_answers(store: Path, rank: int, facts: RankFacts, answers: Mapping[str
 def read_answers(store: Path, rank: int) -> RankAnswers | None:
     """The answers of a rank; None where there are none that can be read."""
     try:
-        content = answers_file(store, rank).read_bytes()
+        content = stored_bytes(answers_file(store, rank))
         refuse_expanding(content)
         frame = pl.read_parquet(io.BytesIO(content), schema=pl.Schema(_SCHEMA))
         return _decoded(frame)
     except (
         OSError,
+        InputError,
         ValueError,
         msgspec.MsgspecError,
         pl.exceptions.PolarsError,

@@ -20,6 +20,7 @@ from tracebraid.store.layout import ANSWERS
 from tracebraid.store.parquet import frame_of
 from tracebraid.store.sealed_json import read_sealed, sha256_of
 from tracebraid.store.soundness import check_index
+from tracebraid.store.stored_file import stored_bytes
 
 __all__ = ["StoredAnswers", "damaged_answers", "read_index"]
 
@@ -131,7 +132,7 @@ def _read(path: Path, table: JoinedTable) -> tuple[pl.DataFrame, list[int]]:
 
 def _content_of(path: Path, table: JoinedTable) -> bytes:
     try:
-        content = path.read_bytes()
+        content = stored_bytes(path)
     except OSError as error:
         problem = f"it cannot be read ({error.strerror or error})"
         raise InputError(str(path), problem, _AGAIN) from None
