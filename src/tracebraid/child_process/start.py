@@ -8,12 +8,12 @@ without the working folder and without relative entries.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
+
+from tracebraid.child_process.session import kill_session
 
 __all__ = ["child_environment", "module_path", "run_child", "start_child"]
 
@@ -57,19 +57,13 @@ def run_child(
         try:
             said, _ = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
-            _kill_group(process)
+            kill_session(process.pid)
             raise TimeoutError(f"it did not end within {timeout_s} s") from None
         except BaseException:
             # Ctrl-C, which the session of its own keeps from it.
-            _kill_group(process)
+            kill_session(process.pid)
             raise
     return subprocess.CompletedProcess(process.args, process.returncode, said)
-
-
-def _kill_group(process: subprocess.Popen[str]) -> None:
-    """Kill a process that leads its group, and what it started there."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def start_child(

@@ -83,7 +83,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.BESIDE_WINDOWS: "there are traces beside folders of windows",
     _CODE.WINDOW_UNREADABLE: "{problem}",
     _CODE.WINDOW_EMPTY: "the program ended before the first step of this window was recorded",
-    _CODE.HEADER_UNREADABLE: "what stands before the array is no valid JSON and was left out",
+    _CODE.HEADER_UNREADABLE: "what stands beside the array is no valid JSON and was left out",
     _CODE.EVENT_UNREADABLE: "an object is no valid JSON and was left out ({error})",
     _CODE.NODE_UNREADABLE: "an object is no valid JSON and was left out ({error})",
     _CODE.EVENT_MENDED: "text with unescaped characters was mended",
@@ -93,9 +93,7 @@ FINDING_SENTENCES: dict[FindingCode, str] = {
     _CODE.EVENT_WITHOUT_TIME: "an event without a usable ts was put among other_events",
     _CODE.ARGUMENT_UNFIT: "an argument of another type, or too large, counts as missing ({keys}); extra_args has it",
     _CODE.FLOW_UNREADABLE: "an end of a flow without a usable id or ts was put among other_events",
-    _CODE.BASE_TIME: (
-        "baseTimeNanoseconds is {value!r}, which is no time; the events' times are taken as they stand"
-    ),
+    _CODE.BASE_TIME: "baseTimeNanoseconds is {value!r}, which is no time; times are taken as they stand",
     _CODE.SCHEMA_UNKNOWN: (
         "schema {schema!r} is not known; its nodes parse like those of a known one and were read so"
     ),

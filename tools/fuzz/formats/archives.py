@@ -80,7 +80,8 @@ def members_changed(data: bytes, rng: random.Random) -> bytes:
     if text is None or zipfile.is_zipfile(io.BytesIO(data)):
         return changed_zip(data, rng, lambda _, content, made: made.choice(RAW_CHANGES)(content, made))
     try:
-        with tarfile.open(fileobj=io.BytesIO(text)) as archive:
+        # Opened as a tar alone: what it may hold unpacked again is not looked into.
+        with tarfile.open(fileobj=io.BytesIO(text), mode="r:") as archive:
             members = [(info, _content(archive, info)) for info in archive.getmembers()]
     except (tarfile.TarError, ValueError, OSError):
         return data

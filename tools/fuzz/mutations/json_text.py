@@ -139,7 +139,7 @@ def commas_changed(data: bytes, rng: random.Random) -> bytes:
 
 def trailing_comma(data: bytes, rng: random.Random) -> bytes:
     """A comma before the end of an object or a list."""
-    ends = [found.start() for found in re.finditer(rb"\s*[\]}]", data)]
+    ends = [found.start() for found in re.finditer(rb"[\]}]", data)]
     for at in sorted(rng.sample(ends, min(len(ends), rng.choice((1, 1, 50)))), reverse=True):
         data = data[:at] + b"," + data[at:]
     return data

@@ -187,7 +187,7 @@ class ArrayFile:
         """
         empty = _EMPTY_CLOSE.match(view[low : low + _FIRST_OBJECT_BYTES])
         candidates = iter([(low, low + empty.end())]) if empty else _close_candidates(view, low)
-        likely: tuple[int, dict[str, object]] | None = None
+        likely: tuple[int, _Tail] | None = None
         for stop, after in candidates:
             tail = _parse_tail(view[after:], bare=self.array == "")
             if tail is None:
@@ -202,8 +202,11 @@ class ArrayFile:
         if likely is None:
             self.problems.append(Issue(FindingCode.TRUNCATED, base + len(view), Loss()))
             return len(view)
-        self.header.update(likely[1])
-        return likely[0]
+        stop, tail = likely
+        self.header.update(tail.members)
+        if not tail.is_whole:
+            self.problems.append(Issue(FindingCode.HEADER_UNREADABLE, base + stop))
+        return stop
 
     def _ends_object(self, view: FileView | bytes, low: int, stop: int) -> bool:
         """Whether an event or a node ends at `stop`."""
@@ -288,6 +291,14 @@ class _Found:
     problems: list[Issue]
 
 
+@dataclass(frozen=True)
+class _Tail:
+    """The members behind the array, and whether all could be read."""
+
+    members: dict[str, object]
+    is_whole: bool
+
+
 def _array_file(source: Source, found: _Found | None, view: Viewed, **rest: Any) -> ArrayFile:
     assert found is not None, "the last search either finds an array or raises"
     first = _FIRST_KEY.match(bytes(view[found.start : found.start + _FIRST_OBJECT_BYTES]))
@@ -358,10 +369,20 @@ def _parse_object(text: bytes) -> dict[str, object] | None:
     return value
 
 
-def _parse_tail(tail: bytes, bare: bool) -> dict[str, object] | None:
+def _parse_tail(tail: bytes, bare: bool) -> _Tail | None:
     if bare:
-        return None if tail.strip() else {}
-    return _parse_object(b'{"_":0' + tail)
+        return None if tail.strip() else _Tail({}, True)
+    text = b'{"_":0' + tail
+    members = _parse_object(text)
+    if members is not None:
+        return _Tail(members, True)
+    try:
+        raws = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    # A number is beyond all limits, or a text is none: the others count.
+    known = {key: _parse_object(b'{"value":' + bytes(raw) + b"}") for key, raw in raws.items() if key != "_"}
+    return _Tail({key: value["value"] for key, value in known.items() if value is not None}, False)
 
 
 def _close_candidates(view: FileView | bytes, low: int) -> Iterator[tuple[int, int]]:

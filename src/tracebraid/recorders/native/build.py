@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+from tracebraid.child_process.session import end_with
+
 __all__ = ["DEBUG_FLAGS", "FLAGS", "NAME", "SOURCES", "main"]
 
 NAME = "tracebraid_recorder"
@@ -19,8 +21,15 @@ DEBUG_FLAGS = ["-O1", "-g", "-DTRACEBRAID_NATIVE_DEBUG"]
 """Added where the environment says `TRACEBRAID_NATIVE_DEBUG=1`: bounds and invariants are asserted."""
 
 
-def main(folder: str, *flags: str) -> None:
-    """Leave `tracebraid_recorder.so` in the folder."""
+def main(folder: str, parent: str, *flags: str) -> None:
+    """Leave `tracebraid_recorder.so` in the folder.
+
+    Args:
+        folder: where to.
+        parent: the process that waits for it; a program that is killed leaves no compilers.
+        flags: of the compiler.
+    """
+    end_with(int(parent))
     from tracebraid.recorders.needs_torch import torch
 
     importlib.import_module("torch.utils.cpp_extension")

@@ -235,9 +235,8 @@ def _compile(path: Path) -> str:
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_BUILDING, dir=path.parent) as folder:
         try:
-            ran = run_child(
-                _BUILDER, Path(folder), *_flags(), environment=_environment(), timeout_s=_BUILD_AT_MOST_S
-            )
+            words = [str(Path(folder).absolute()), str(os.getpid()), *_flags()]
+            ran = run_child(_BUILDER, *words, environment=_environment(), timeout_s=_BUILD_AT_MOST_S)
         except TimeoutError:
             return f"the compiler was stopped, as it had not ended after {_BUILD_AT_MOST_S:.0f} s"
         built = Path(folder) / path.name

@@ -228,3 +228,11 @@ def test_a_file_that_is_cut_while_it_is_read_ends_in_an_error_that_names_it(tmp_
     os.truncate(path, 1 << 15)
     with pytest.raises(InputError, match=r"t\.json: it became shorter while it was read"):
         [file.view(chunk) for chunk in chunks]
+
+
+def test_a_number_behind_the_array_that_is_beyond_all_limits_costs_itself(tmp_path: Path) -> None:
+    text = '{"traceEvents": ' + json.dumps(EVENTS) + ', "id": -1e400, "baseTimeNanoseconds": 17}'
+    file = opened(tmp_path, text)
+    assert objects(file, 1)[0] == EVENTS
+    assert [problem.code for problem in file.problems] == ["header-unreadable"]
+    assert file.header == {"baseTimeNanoseconds": 17}

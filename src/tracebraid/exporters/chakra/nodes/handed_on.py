@@ -133,12 +133,12 @@ def _anchors(graph: RankGraph, threads: Threads, edges: EdgeList) -> tuple[_Ints
     orphans = np.flatnonzero(used & ~waits)
     found = np.full(len(orphans), -1, dtype=np.int64)
     reached_ns = np.full(len(orphans), np.iinfo(np.int64).min, dtype=np.int64)
+    if not len(threads.moments):
+        return orphans, found
     times_ns = graph.times_ns[orphans]
     own = np.where(
         threads.position[orphans] >= 0, threads.thread[threads.position[orphans]], len(threads.first)
     )
-    if not len(threads.moments):
-        return orphans, found
     for thread in range(len(threads.first) - 1):
         last = threads.last_until(np.full(len(orphans), thread), times_ns)
         ends_ns = np.minimum(threads.times_ns[threads.barrier[np.maximum(last, 0)]], times_ns)

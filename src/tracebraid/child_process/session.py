@@ -1,0 +1,67 @@
+"""The processes of a session: all that a child started, whichever groups they made, as ninja makes one for each job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["end_with", "kill_session"]
+
+_ROUNDS, _PAUSE_S = 20, 0.01
+"""How often the processes are listed: one that is killed may have started another since."""
+_POLL_S = 0.5
+_PROCESSES = Path("/proc")
+
+
+def kill_session(leader: int) -> None:
+    """Kill the processes of a session, but not this one.
+
+    Args:
+        leader: the process that began it.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        if leader != os.getpid():
+            os.killpg(leader, signal.SIGKILL)
+    for _ in range(_ROUNDS):
+        members = _members(leader) - {os.getpid()}
+        for pid in members:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not members:
+            return
+        time.sleep(_PAUSE_S)
+
+
+def end_with(parent: int) -> None:
+    """Kill this process, which leads a session, and all of that session, once its parent is gone.
+
+    Args:
+        parent: the process that started this one.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_POLL_S)
+        kill_session(os.getpid())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _members(session: int) -> set[int]:
+    """The living processes of a session; none where the system does not list them."""
+    found = set()
+    with suppress(OSError):
+        for entry in _PROCESSES.iterdir():
+            if entry.name.isdecimal():
+                with suppress(OSError, ValueError):  # It has ended.
+                    state, _, _, of_session, *_ = (
+                        (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+                    )
+                    if int(of_session) == session and state != "Z":
+                        found.add(int(entry.name))
+    return found
