@@ -14,6 +14,8 @@ from tests.hostile.plain_inputs import write_job
 from tests.integration.command import run
 from tests.stores import content_of
 from tracebraid.filesystem.local import LocalFile
+from tracebraid.importers.discovery.fingerprint import fingerprint, state_of, unless_changed
+from tracebraid.model.source_file import SourceFile
 
 FILES = ("kineto_trace_0.json", "torch_et_0.json")
 
@@ -78,7 +80,7 @@ def test_a_file_that_changes_is_read_or_named(
         assert path.name in ("et_plus_0.json", "et_plus_1.json")
 
 
-@pytest.mark.parametrize(("name", "number"), [(FILES[0], 1), (FILES[0], 3), (FILES[1], 1)])
+@pytest.mark.parametrize(("name", "number"), [(FILES[0], 4), (FILES[1], 1)])
 def test_a_store_of_a_file_that_was_replaced_meanwhile_is_not_current(
     tmp_path: Path, name: str, number: int, change_at: Callable[[Path, int, Change], None]
 ) -> None:
@@ -88,6 +90,15 @@ def test_a_store_of_a_file_that_was_replaced_meanwhile_is_not_current(
     tracebraid.pack(job, tmp_path / "job.tbstore", engine="in-process")
     tracebraid.pack(job, tmp_path / "new.tbstore", engine="in-process")
     assert content_of(tmp_path / "job.tbstore") == content_of(tmp_path / "new.tbstore")
+
+
+def test_what_is_taken_of_another_file_than_was_read_counts_as_changed(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text("allreduce")
+    before = state_of(str(path))
+    assert unless_changed(fingerprint(str(path)), str(path), before).sha256
+    replace(path)
+    assert unless_changed(fingerprint(str(path)), str(path), before) == SourceFile(str(path))
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import resource
 import signal
+import tarfile
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,3 +55,36 @@ def test_a_write_that_fails_leaves_nothing(command: str, inputs: dict[str, Path]
             assert (done.returncode, len(errors)) == (1, 1), (form, done.stderr)
             assert str(out) in errors[0]
             assert list(tmp_path.iterdir()) == []
+
+
+def test_temporary_files_that_do_not_fit_are_said_with_their_folder(
+    inputs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with files_of_at_most(100):
+        done = run("sql", inputs["job"], "select * from kernels")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {tmp_path}: it cannot be written")
+    assert "TMPDIR" in done.stderr
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    assert "no temporary folder can be made" in run("sql", inputs["job"], "select * from kernels").stderr
+
+
+def test_an_archive_that_does_not_fit_is_said(
+    inputs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "job.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        tar.add(inputs["job"], "job")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with files_of_at_most(100):
+        done = run("summary", path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{path}: there is no space for its members in {tmp_path}" in done.stderr
+
+
+def test_a_demo_that_does_not_fit_leaves_no_half_file(tmp_path: Path) -> None:
+    with files_of_at_most(1000):
+        done = run("demo", tmp_path / "demo")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert [*(tmp_path / "demo").iterdir()] == []

@@ -43,6 +43,8 @@ def sqlite_tables(path: Path, tables: Sequence[ExportedTable]) -> Iterator[Sqlit
     Raises:
         OSError: it cannot be written.
     """
+    # SQLite would make it with rights of its own; so they are those of the user's umask.
+    path.touch(exist_ok=False)
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             # Until it is complete the file has another name: there is nothing to roll back to.
