@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.cli.chakra.transformer_options import TransformerOptions
 from tracebraid.cli.option_members import with_option_members
 from tracebraid.cli.output import note, progress
+from tracebraid.cli.transformer_options import TransformerOptions
 from tracebraid.errors import ArgumentError
 from tracebraid.model.amounts import bytes_of_text
 from tracebraid.model.chakra.workloads import ChainJob, MessageJob, MessagePattern, Workload

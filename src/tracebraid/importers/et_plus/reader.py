@@ -68,7 +68,8 @@ def read_et_plus(path: str | Path) -> EtPlus:
 def _decoded(file: ArrayFile, data: bytes, start: int, issues: list[Issue]) -> list[EtPlusNode]:
     """The nodes of a chunk; where something in it cannot be read, all others."""
     try:
-        return _NODES.decode(b"[" + data.strip().strip(b",") + b"]")
+        # What nodes keep as it stands is decoded later: all of it has to be text.
+        return _NODES.decode("[" + data.strip().strip(b",").decode() + "]")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     kept, found = recover(data, start, shape_of(file.first_key, NODE_MEMBER))
@@ -87,7 +88,7 @@ def _groups(node: EtPlusNode) -> dict[str, tuple[int, ...]]:
     """The process groups that a node lists."""
     try:
         inputs = msgspec.json.decode(bytes(node.inputs))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (msgspec.MsgspecError, RecursionError):
         return {}
     values = inputs.get("values") if isinstance(inputs, dict) else inputs
     texts = [value for value in values if isinstance(value, str)] if isinstance(values, list) else []

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-import msgspec
-
 from tracebraid.errors import NotATraceError
 from tracebraid.filesystem.file_view import FileView, Viewed, matches, matches_from_end, whole_range
+from tracebraid.importers.json_stream.header import Tail, members_of, tail_of
 from tracebraid.importers.json_stream.recover import ObjectShape
 from tracebraid.importers.json_stream.source import Source
 from tracebraid.model.finding import Loss
@@ -187,9 +186,9 @@ class ArrayFile:
         """
         empty = _EMPTY_CLOSE.match(view[low : low + _FIRST_OBJECT_BYTES])
         candidates = iter([(low, low + empty.end())]) if empty else _close_candidates(view, low)
-        likely: tuple[int, _Tail] | None = None
+        likely: tuple[int, Tail] | None = None
         for stop, after in candidates:
-            tail = _parse_tail(view[after:], bare=self.array == "")
+            tail = self._tail(view[after:])
             if tail is None:
                 continue
             if stop == low or self._ends_object(view, low, stop):
@@ -207,6 +206,12 @@ class ArrayFile:
         if not tail.is_whole:
             self.problems.append(Issue(FindingCode.HEADER_UNREADABLE, base + stop))
         return stop
+
+    def _tail(self, text: bytes) -> Tail | None:
+        """What stands behind the array; nothing does behind a bare one."""
+        if self.array:
+            return tail_of(text)
+        return None if text.strip() else Tail({}, True)
 
     def _ends_object(self, view: FileView | bytes, low: int, stop: int) -> bool:
         """Whether an event or a node ends at `stop`."""
@@ -291,14 +296,6 @@ class _Found:
     problems: list[Issue]
 
 
-@dataclass(frozen=True)
-class _Tail:
-    """The members behind the array, and whether all could be read."""
-
-    members: dict[str, object]
-    is_whole: bool
-
-
 def _array_file(source: Source, found: _Found | None, view: Viewed, **rest: Any) -> ArrayFile:
     assert found is not None, "the last search either finds an array or raises"
     first = _FIRST_KEY.match(bytes(view[found.start : found.start + _FIRST_OBJECT_BYTES]))
@@ -316,7 +313,7 @@ def _find_array(source: Source, text: bytes, final: bool) -> _Found | None:
             return None
         raise NotATraceError(source.path, _what_it_is(text), _EXPECTED)
     array = match.group(1).decode()
-    header = _parse_object(text[: match.start()] + b'"_":0}')
+    header = members_of(text[: match.start()] + b'"_":0}')
     if header is not None:
         return _Found(array, match.end(), header, [])
     known: dict[str, object] = {}
@@ -358,31 +355,6 @@ def _what_it_is(text: bytes) -> str:
         keys = ", ".join(repr(key) for key in list(value)[:6]) or "none"
         return f"this is JSON, but no trace: its keys are {keys}"
     return f"this is JSON, but no trace: one {type(value).__name__}"
-
-
-def _parse_object(text: bytes) -> dict[str, object] | None:
-    try:
-        value = msgspec.json.decode(text.removeprefix(b"\xef\xbb\xbf"), type=dict[str, object])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    value.pop("_", None)
-    return value
-
-
-def _parse_tail(tail: bytes, bare: bool) -> _Tail | None:
-    if bare:
-        return None if tail.strip() else _Tail({}, True)
-    text = b'{"_":0' + tail
-    members = _parse_object(text)
-    if members is not None:
-        return _Tail(members, True)
-    try:
-        raws = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    # A number is beyond all limits, or a text is none: the others count.
-    known = {key: _parse_object(b'{"value":' + bytes(raw) + b"}") for key, raw in raws.items() if key != "_"}
-    return _Tail({key: value["value"] for key, value in known.items() if value is not None}, False)
 
 
 def _close_candidates(view: FileView | bytes, low: int) -> Iterator[tuple[int, int]]:

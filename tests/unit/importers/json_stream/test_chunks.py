@@ -14,6 +14,7 @@ import pytest
 from tests.builders import Json, et_text, kineto_text, node, op, process_node, thread_node
 from tracebraid.errors import InputError, NotATraceError
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
+from tracebraid.importers.json_stream.header import members_of
 from tracebraid.importers.json_stream.source import Source, open_source
 
 EVENTS = [
@@ -236,3 +237,9 @@ def test_a_number_behind_the_array_that_is_beyond_all_limits_costs_itself(tmp_pa
     assert objects(file, 1)[0] == EVENTS
     assert [problem.code for problem in file.problems] == ["header-unreadable"]
     assert file.header == {"baseTimeNanoseconds": 17}
+
+
+def test_integers_beyond_64_bits_in_a_header_are_floats() -> None:
+    assert members_of(b'{"a": {"b": [9223372036854775808, -9223372036854775808]}}') == {
+        "a": {"b": [2.0**63, -(2**63)]}
+    }
