@@ -42,8 +42,8 @@ VALUES: dict[Kind, st.SearchStrategy[Any]] = {
 
 def column_of(column: Column, rows: int) -> st.SearchStrategy[list[Any]]:
     value = VALUES[column.kind]
-    # Events have their rows as ids, and a start: no nulls there.
-    given = value if column.name in ("ts_ns", "event_id") else st.none() | value
+    # Events have their rows as ids, a start and a duration; nodes have ids: no nulls there.
+    given = value if column.name in ("ts_ns", "dur_ns", "event_id", "node_id") else st.none() | value
     return st.lists(given, min_size=rows, max_size=rows)
 
 

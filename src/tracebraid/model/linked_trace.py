@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from tracebraid.model import notebook
+from tracebraid.model.column import Table
 from tracebraid.model.compact import compact
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.execution_trace import ExecutionTrace
@@ -97,12 +98,13 @@ class LinkedTrace:
         """
         return self._derived.get((compute, *arguments), partial(compute, self, *arguments))
 
-    def answered(self, key: str, question: Callable[[LinkedTrace], T]) -> T:
+    def answered(self, key: str, question: Callable[[LinkedTrace], T], table: Table | None = None) -> T:
         """The answer to a question that has a name; a rank of a store may have the answer already.
 
         Args:
             key: the question's name, the same in every process; what is answered depends on nothing else.
             question: answers it.
+            table: the schema of the answer, where it is declared: that of a store has to fit it.
         """
         return question(self)
 

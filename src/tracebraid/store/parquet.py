@@ -19,6 +19,8 @@ _ROWS = 1 << 18
 """Rows of a row group: what a reader of some steps skips or reads as a whole."""
 
 _BYTES_OF_VALUE = 8
+_WITHOUT_NULL = {"events": ("event_id", "ts_ns", "dur_ns"), "et_nodes": ("node_id",)}
+"""What readers give every row: it is computed with as it stands."""
 
 
 def encoded(name: str, frame: pl.DataFrame) -> bytes:
@@ -42,6 +44,8 @@ def decoded(name: str, table: Table, content: bytes) -> pl.DataFrame:
     frame = frame_of(content)
     if dict(frame.schema) != table.polars_schema():
         raise ValueError("its columns are not those of the table")
+    if any(frame.get_column(column).null_count() for column in _WITHOUT_NULL.get(name, ())):
+        raise ValueError("a column that has no null in any trace has some")
     return _in_order_of_ids(frame) if name == "events" else frame
 
 

@@ -46,8 +46,9 @@ class ExportOptions:
 
     @property
     def step_names(self) -> list[str]:
-        """What the step may be called, where only one is exported."""
-        return [] if self.step is None else [self.step, f"{self.annotation}#{self.step}"]
+        """What the step may be called, where only one is exported; no step has a name that is no text."""
+        names = [] if self.step is None else [self.step, f"{self.annotation}#{self.step}"]
+        return [name for name in names if not any("\ud800" <= letter <= "\udfff" for letter in name)]
 
 
 @dataclass(frozen=True)

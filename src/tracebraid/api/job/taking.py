@@ -18,6 +18,7 @@ from tracebraid.model.linked_ranks import Gather, RankParts, gather_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.rank_files import Progress
+from tracebraid.model.schema.ranks import RANKS
 
 __all__ = [
     "facts_of_rank",
@@ -48,7 +49,7 @@ def gather_questions(annotation: str, gathers: Iterable[Gather]) -> Questions:
 
 def facts_of_rank(linked: LinkedTrace) -> pl.DataFrame:
     """`rank_facts` of a rank, which a store may have already."""
-    return linked.answered("rank_facts", rank_facts)
+    return linked.answered("rank_facts", rank_facts, RANKS)
 
 
 def lacking_questions(annotation: str, needs: tuple[Need, ...]) -> Questions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any
 
 import msgspec
@@ -60,7 +59,8 @@ def bytes_of(kind: Any, members: dict[str, Any]) -> bytes:
             return content
         kept = base64.b64decode(wire, validate=True)
         said = members_of(kind, kept)
-    except (messages().json_error, ValueError, TypeError, AttributeError, binascii.Error) as error:
+    # A double that is no number of its own overflows where an integer is meant.
+    except (messages().json_error, ArithmeticError, ValueError, TypeError, AttributeError) as error:
         raise ArgumentError(f"it is no message of Chakra's: {error}") from None
     said.pop(WIRE, None)
     if said != messages().to_json(message):

@@ -99,7 +99,7 @@ class Analysis:
         defaults = inspect.signature(self.answer).parameters
         if any(value != defaults[name].default for name, value in options.items()):
             return self.answer(linked, **options)
-        return linked.answered(self.key, self.answer)
+        return linked.answered(self.key, self.answer, self.table)
 
     @property
     def key(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from tracebraid.model.column import Table
 from tracebraid.model.finding import Finding
 from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
@@ -91,9 +92,9 @@ class AnsweredTrace(LinkedTrace):
             raise AttributeError(name)
         return self._read().stages
 
-    def answered(self, key: str, question: Callable[[LinkedTrace], T]) -> T:
+    def answered(self, key: str, question: Callable[[LinkedTrace], T], table: Table | None = None) -> T:
         """See `LinkedTrace`."""
-        found = self._answers.answer(self._rank, key)
+        found = self._answers.answer(self._rank, key, table)
         if found is None:
             return question(self)
         value, touched = found

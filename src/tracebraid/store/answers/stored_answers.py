@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from tracebraid.errors import InputError
-from tracebraid.model.schema.ranks import MEMBERS, RANKS
+from tracebraid.model.column import Table
 from tracebraid.model.stage import Stage
 from tracebraid.store.answers.joined import INDEX, Index, JoinedTable, joined_file
 from tracebraid.store.answers.rank_answers import RankFacts
@@ -26,8 +26,6 @@ from tracebraid.store.stored_file import stored_bytes
 __all__ = ["StoredAnswers", "damaged_answers", "read_index"]
 
 _AGAIN = "Pack it again: tracebraid pack PATH -o STORE"
-_DECLARED = {"rank_facts": RANKS, "gather.members": MEMBERS}
-"""Tables that all questions about a job join."""
 
 
 def read_index(store: Path, writer: str) -> Index | None:
@@ -86,7 +84,7 @@ class StoredAnswers:
         }
         tables: dict[str, Stage[tuple[pl.DataFrame, list[int]]]] = {}
         for key, table in index.tables.items():
-            tables[key] = Stage(partial(_read, store, key, table))
+            tables[key] = Stage(partial(_read, joined_file(store, key), table))
         return cls(store, index, positions, tables)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -98,7 +96,7 @@ class StoredAnswers:
         """What is known of a rank."""
         return self.index.facts[self.positions[rank]]
 
-    def answer(self, rank: int, key: str) -> tuple[Any, Touched] | None:
+    def answer(self, rank: int, key: str, declared: Table | None = None) -> tuple[Any, Touched] | None:
         """The answer of a rank, and what was touched for it; None where it is not stored.
 
         Raises:
@@ -112,6 +110,9 @@ class StoredAnswers:
         if table is None or table.rows[position] < 0:
             return None
         frame, ends = self._tables[key]()
+        if declared is not None and dict(frame.schema) != declared.polars_schema():
+            path = str(joined_file(self.store, key))
+            raise InputError(path, "this file of the store is damaged: it has other columns", _AGAIN)
         rows = table.rows[position]
         return frame.slice(ends[position] - rows, rows), Touched(table.touched[position])
 
@@ -121,9 +122,8 @@ def _read_again(store: Path, writer: str, descriptions: Mapping[int, str]) -> St
     return None if index is None else StoredAnswers.of(store, index, descriptions)
 
 
-def _read(store: Path, key: str, table: JoinedTable) -> tuple[pl.DataFrame, list[int]]:
+def _read(path: Path, table: JoinedTable) -> tuple[pl.DataFrame, list[int]]:
     """The answers of all ranks, and where those of each end."""
-    path = joined_file(store, key)
     content = _content_of(path, table)
     try:
         frame = frame_of(content).with_columns(pl.col(table.categories).cast(pl.Categorical))
@@ -131,8 +131,6 @@ def _read(store: Path, key: str, table: JoinedTable) -> tuple[pl.DataFrame, list
         raise InputError(str(path), f"this file of the store is damaged: {error}", _AGAIN) from None
     if frame.height != sum(max(0, rows) for rows in table.rows):
         raise InputError(str(path), "this file of the store is damaged: it has other rows", _AGAIN)
-    if key in _DECLARED and dict(frame.schema) != _DECLARED[key].polars_schema():
-        raise InputError(str(path), "this file of the store is damaged: it has other columns", _AGAIN)
     return frame, list(accumulate(max(0, rows) for rows in table.rows))
 
 
