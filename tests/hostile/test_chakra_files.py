@@ -166,3 +166,9 @@ def test_a_node_without_any_field_is_written_and_read(tmp_path: Path) -> None:
     tracebraid.write_chakra(path, rank)
     found = read_chakra(path)
     assert (found.nodes["node_id"].to_list(), found.findings) == ([0, 1], ())
+
+
+def test_a_double_beyond_all_numbers_is_no_integer_of_a_node(tmp_path: Path) -> None:
+    path = written(tmp_path, b'{"version": "0.0.4"}\n{"id": 1e400, "name": "a"}\n', "a.json")
+    with pytest.raises(InputError, match="object 2: it is no message of Chakra's"):
+        tracebraid.chakra_from_json(path, tmp_path / "a.0.et")

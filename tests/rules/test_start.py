@@ -110,6 +110,7 @@ def test_every_command_is_in_the_list() -> None:
         "simulation_answers",
         "standard_output",
         "table_output",
+        "transformer_choices",
     }
     modules = {path.stem for path in Path(tracebraid.cli.__file__).parent.glob("*.py")}
     assert {name.replace("-", "_") for name in COMMANDS} - {"chakra"} == modules - shared

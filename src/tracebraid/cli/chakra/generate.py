@@ -11,7 +11,7 @@ import typer
 from tracebraid import api
 from tracebraid.cli.option_members import with_option_members
 from tracebraid.cli.output import note, progress
-from tracebraid.cli.transformer_options import TransformerOptions
+from tracebraid.cli.transformer_choices import TransformerChoices
 from tracebraid.errors import ArgumentError
 from tracebraid.model.amounts import bytes_of_text
 from tracebraid.model.chakra.workloads import ChainJob, MessageJob, MessagePattern, Workload
@@ -25,7 +25,7 @@ _OF_ALL = {"workload", "output", "steps", "prefix"}
 _OF_KIND = {
     _CHAIN: {"chain", "ranks"},
     **{pattern.value: {"ranks", "size_text"} for pattern in MessagePattern},
-    _TRANSFORMER: {member.name for member in fields(TransformerOptions)},
+    _TRANSFORMER: {member.name for member in fields(TransformerChoices)},
 }
 """Options that mean something to one kind alone."""
 
@@ -33,7 +33,7 @@ _GIVEN = "COMMANDLINE"
 """Of an option that was given: typer has click's enum of sources within."""
 
 
-@with_option_members("transformer", TransformerOptions)
+@with_option_members("transformer", TransformerChoices)
 def generate(
     context: typer.Context,
     workload: Annotated[
@@ -62,7 +62,7 @@ def generate(
         str, typer.Option("--prefix", metavar="TEXT", help="How the names of the files begin.")
     ] = "job",
     *,
-    transformer: TransformerOptions,
+    transformer: TransformerChoices,
 ) -> None:
     """Write a synthetic job as .et files: a chain of collectives, rings and trees of messages, or a transformer.
 

@@ -13,7 +13,7 @@ from tracebraid.model.amounts import bytes_of_text
 from tracebraid.model.chakra.workloads import Parallelism, TrainingSteps, Transformer, TransformerJob
 from tracebraid.model.device_peaks import Precision
 
-__all__ = ["TransformerOptions"]
+__all__ = ["TransformerChoices"]
 
 
 class _Bits(str, Enum):
@@ -26,7 +26,7 @@ class _Bits(str, Enum):
 
 
 @dataclass(frozen=True)
-class TransformerOptions:
+class TransformerChoices:
     """Its sizes, how it is trained, over how many ranks, and what computes: a member for each option."""
 
     layers: Annotated[int, typer.Option("--layers", metavar="N", min=1, help="Of a transformer.")] = 4
