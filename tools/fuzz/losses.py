@@ -63,11 +63,11 @@ def with_count(path: str, count: int) -> str:
 def objects_of(text: bytes, is_strict: bool = True) -> tuple[Kind, list[Any]] | None:
     """The elements of the array of a trace, and their kind; None where the text is no JSON of one array.
 
-    Strict JSON has no `NaN` and no `Infinity`.
+    Strict JSON has no `NaN`, no `Infinity` and no half of a surrogate pair.
     """
     try:
         root = json.loads(
-            text.decode("utf-8-sig"),
+            text.decode("utf-8-sig", "strict" if is_strict else "surrogatepass"),
             parse_constant=_refuse if is_strict else None,
             parse_int=_number,
             object_pairs_hook=_members,
