@@ -45,6 +45,8 @@ _CHOOSE = "Choose another path"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _SYSTEM_ERROR = re.compile(r"\(os error (\d{1,9})\)")
 """How libraries in Rust name an error of the system."""
+_NAME_MAX = 255
+"""Bytes of a name: the limit of the usual file systems of Linux."""
 _NAME_AT_MOST_BYTES = 160
 """So much of a name is part of that of its temporary file: of 255 bytes that a name may have, the rest is ours."""
 _TOKEN_BYTES = 4
@@ -265,7 +267,9 @@ def part_beside(target: Path, label: str = "whole") -> Path:
     """
     if not target.name:
         raise OutputError(str(target), "this folder is there already", "Name a new file or folder")
-    name = target.name.encode("utf-8", "replace")[:_NAME_AT_MOST_BYTES].decode("utf-8", "ignore")
+    whole = target.name.encode("utf-8", "replace")
+    # One that no file can have stays as it is: then there can be no temporary file either.
+    name = whole[:_NAME_AT_MOST_BYTES].decode("utf-8", "ignore") if len(whole) <= _NAME_MAX else target.name
     return target.with_name(f".{name}.{os.getpid()}-{secrets.token_hex(_TOKEN_BYTES)}.{label}.part")
 
 

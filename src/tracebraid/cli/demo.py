@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from tracebraid.cli.output import progress, say, say_findings, say_json
 from tracebraid.cli.ranks import ask_ranks_silently
 from tracebraid.cli.summary import RankSummary, Summary, show_tables, summarise_rank
 from tracebraid.errors import OutputError
-from tracebraid.files import write_whole, writing
+from tracebraid.files import whole_file, writing
 from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP
@@ -73,4 +74,6 @@ def _copy(traces: Path, folder: Path) -> None:
             if target.exists() and target.read_bytes() != source.read_bytes():
                 raise OutputError(str(target), "there is another file of this name", "Choose an empty folder")
     for source, target in pairs:
-        write_whole(target, [source.read_bytes()], overwrite=True)
+        if not target.exists():
+            with whole_file(target) as part:
+                shutil.copyfile(source, part)

@@ -121,7 +121,7 @@ class ExecutionTraceObserver:
         self.backend = choose(self.backend, _warn)
         target = Path(output_file_path)
         part = part_beside(target, "recording")
-        with writing(part):
+        with writing(target):
             part.touch()
             part.unlink()
         opened = recorder(self.backend, part, is_arrow(target.name))

@@ -33,6 +33,11 @@ TEXT = kineto_text([op("first", 1, 2), op("second", 4, 2)]).encode()
 Pack = Callable[[Path, dict[str, bytes]], None]
 
 
+def text_of(rank: int) -> bytes:
+    """The same events, of another rank."""
+    return TEXT.replace(b'"rank": 0', b'"rank": %d' % rank)
+
+
 def tarred(target: Path, files: dict[str, bytes], mode: str = "w", form: int = tarfile.PAX_FORMAT) -> None:
     with tarfile.open(target, mode, format=form) as tar:  # type: ignore[call-overload]
         for name, content in files.items():
@@ -133,7 +138,7 @@ def archive_members(path: Path) -> list[str]:
 
 def test_the_index_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "job.tar"
-    tarred(path, {f"kineto_trace_{rank}.json": TEXT for rank in range(50)})
+    tarred(path, {f"kineto_trace_{rank}.json": text_of(rank) for rank in range(50)})
     opened: list[str] = []
     original = LocalFiles.open
 
@@ -196,9 +201,10 @@ def test_a_header_of_an_absurd_size_takes_no_memory(tmp_path: Path) -> None:
     assert FindingCode.ARCHIVE_DAMAGED in {one.code for one in findings}
 
 
-def noisy() -> bytes:
+def noisy(rank: int) -> bytes:
     """A trace that compression makes little smaller."""
-    return kineto_text([op(os.urandom(500).hex(), at, 1) for at in range(600)]).encode()
+    events = [op(os.urandom(500).hex(), at, 1) for at in range(600)]
+    return kineto_text(events, header={"distributedInfo": {"rank": rank}}).encode()
 
 
 @pytest.mark.parametrize(
@@ -206,7 +212,7 @@ def noisy() -> bytes:
 )
 def test_a_cut_archive_is_read_for_what_is_whole(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    PACKS[name](path, {f"kineto_{rank}.json": noisy() for rank in range(4)})
+    PACKS[name](path, {f"kineto_{rank}.json": noisy(rank) for rank in range(4)})
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) * 5 // 8])
     job = tracebraid.open(path)

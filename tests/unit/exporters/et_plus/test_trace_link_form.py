@@ -157,7 +157,7 @@ def test_without_an_execution_trace_there_is_nothing_to_write(tmp_path: Path) ->
 
 
 def test_a_place_that_cannot_be_written_is_one_error(made: LinkedTrace, tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="its folder is not there"):
         write_trace_link_et(made, tmp_path / "no" / "et.json")
 
 
