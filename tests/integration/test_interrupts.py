@@ -61,6 +61,24 @@ def test_ctrl_c_that_python_drops_is_raised_again() -> None:
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
+HALF_MADE = """
+from tracebraid.cli import main
+class HalfMade:
+    def __del__(self): del self.never_set
+kept = HalfMade()
+def work(): raise KeyboardInterrupt
+main._run = work
+main.run()
+"""
+
+
+def test_what_was_half_made_at_ctrl_c_does_not_complain() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HALF_MADE], capture_output=True, text=True, timeout=15, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_that_comes_as_the_command_starts_reaches_it(name: str) -> None:
     """It would end the launcher alone, and leave the command running."""
