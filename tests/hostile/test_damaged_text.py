@@ -22,6 +22,8 @@ from tests.hostile.reading import (
     names,
     timeline,
 )
+from tracebraid.model.finding import Loss
+from tracebraid.model.finding_code import FindingCode
 
 
 @pytest.mark.parametrize(
@@ -160,3 +162,11 @@ def test_odd_members_of_the_header_cost_no_event(tmp_path: Path, info: object) -
     found = timeline(tmp_path, kineto_text(EVENTS, header=header))
     assert names(found) == ["first", "second", "third"]
     assert found.device_names == []
+
+
+def test_an_event_that_was_cut_into_the_one_before_it_may_be_lost(tmp_path: Path) -> None:
+    cut = '{"ph": "M", "name": "thread_name"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "ts": 1, "dur": 1}'
+    whole = '{"ph": "X", "cat": "cpu_op", "name": "b", "pid": 1, "tid": 1, "ts": 2, "dur": 1}'
+    found = timeline(tmp_path, '{"traceEvents": [' + cut + ", " + whole + "]}")
+    assert names(found) == ["b"]
+    assert (FindingCode.EVENT_MENDED, Loss()) in [(one.code, one.loss) for one in found.findings]

@@ -26,7 +26,7 @@ _NAME_STARTS = re.compile(r'"name"\s*:\s*"')
 _NAME_ENDS = re.compile(r'"\s*,\s*"(?:ph|cat|pid|tid|ts|id|ctrl_deps|rf_id|args|dur)"\s*:')
 _BORDER = re.compile(r'[{,]\s*"(?:name|ph|cat|pid|tid|ts|dur|args|id|ctrl_deps|rf_id)"\s*:')
 """A member of an event or a node: a text that contains one is not a name, but extends into another object."""
-_MAY_SPAN = re.compile(r'(?<!\\)"\s*,')
+_MAY_SPAN = re.compile(r'(?<!\\)"\s*[,:]')
 """In a name with quotes that are not escaped: so a name can go on, or another object in which bytes are missing."""
 _ZEROED = b"\0" * 8
 """So many zero bytes in a row are not text but a file system block that was never written."""
