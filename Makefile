@@ -8,6 +8,9 @@
 
 PYTHON ?= python3
 SECONDS ?= 60
+# Half as many again as processors: tests wait for the programs that they capture, interrupt and serve.
+PROCESSORS := $(shell $(PYTHON) -c 'import os; print(len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)))')
+WORKERS ?= $(shell expr $(PROCESSORS) \* 3 / 2)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -18,7 +21,7 @@ demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
 
 test: lint types docs chromium
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Captured programs to which all kinds of things happen, for so many minutes; then the table of what was tried.
 stress: MINUTES ?= 10

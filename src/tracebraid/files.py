@@ -26,6 +26,7 @@ __all__ = [
     "is_there",
     "keep_broken",
     "make_folder",
+    "named_as",
     "new_file",
     "part_beside",
     "parts_folder",
@@ -181,7 +182,7 @@ def whole_file(target: Path) -> Iterator[Path]:
     part = part_beside(target)
     try:
         with writing(target):
-            with _named(part, target):
+            with named_as(part, target):
                 yield part
             _take_name(part, target, overwrite=False)
     finally:
@@ -200,7 +201,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
     try:
         with writing(target):
             part.mkdir()
-            with _named(part, target):
+            with named_as(part, target):
                 yield part
             if os.path.lexists(target):
                 raise OutputError(str(target), "this is there already", "Name another, or delete it first")
@@ -271,6 +272,22 @@ def part_beside(target: Path, label: str = "whole") -> Path:
     # One that no file can have stays as it is: then there can be no temporary file either.
     name = whole[:_NAME_AT_MOST_BYTES].decode("utf-8", "ignore") if len(whole) <= _NAME_MAX else target.name
     return target.with_name(f".{name}.{os.getpid()}-{secrets.token_hex(_TOKEN_BYTES)}.{label}.part")
+
+
+@contextmanager
+def named_as(part: Path, target: Path) -> Iterator[None]:
+    """Name in errors the target, and not the temporary file or folder that becomes it, which is gone by then.
+
+    Raises:
+        OutputError: instead of one about the part.
+    """
+    try:
+        yield
+    except OutputError as error:
+        path = Path(error.path)
+        if path != part and part not in path.parents:
+            raise
+        raise OutputError(str(target / path.relative_to(part)), error.problem, error.advice) from None
 
 
 def write_whole(target: Path, chunks: Iterable[bytes | memoryview], overwrite: bool) -> int:
@@ -346,22 +363,6 @@ def _unwritable(path: Path, error: OSError, advice: str) -> OutputError:
     cause = os.strerror(number) if stated and number is not None else text
     problem = f"it cannot be written ({cause})"
     return OutputError(str(path), problem, "Free some space" if number in _FULL else advice)
-
-
-@contextmanager
-def _named(part: Path, target: Path) -> Iterator[None]:
-    """Name in errors the target, and not the temporary file or folder, which is gone by then.
-
-    Raises:
-        OutputError: instead of one about the part.
-    """
-    try:
-        yield
-    except OutputError as error:
-        path = Path(error.path)
-        if path != part and part not in path.parents:
-            raise
-        raise OutputError(str(target / path.relative_to(part)), error.problem, error.advice) from None
 
 
 def _write_chunks(file: BinaryIO, chunks: Iterable[bytes | memoryview], compress: bool) -> int:

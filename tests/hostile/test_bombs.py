@@ -86,6 +86,25 @@ def test_a_parquet_file_of_one_long_value_is_refused_by_the_heads_of_its_pages(
         frame_of(content.getvalue())
 
 
+def test_a_long_text_of_many_rows_is_refused_before_it_is_written_out(tmp_path: Path) -> None:
+    """The file has it once, and the rows take 100 GB."""
+    text = pl.Series("name", ["x" * 1_000_000], dtype=pl.Categorical)
+    content = io.BytesIO()
+    pl.DataFrame({"name": text.new_from_index(0, 100_000)}).write_parquet(content, compression="zstd")
+    assert len(content.getvalue()) < 100_000
+    with pytest.raises(ValueError, match="take 100,000,000,000 bytes in their rows, more than 4,000 times"):
+        frame_of(content.getvalue())
+
+
+def test_of_an_archive_too_a_long_text_of_many_nodes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracebraid.model.text_bytes._UNCHECKED_BYTES", 10)
+    monkeypatch.setattr("tracebraid.model.text_bytes._RATIO_AT_MOST", 0)
+    with pytest.raises(NotATraceError, match="bytes in their rows"):
+        tracebraid.read_execution_trace(archive(tmp_path, members()))
+
+
 def test_columns_of_a_parquet_file_that_lie_in_the_same_pages_are_refused() -> None:
     """Each of them is decoded, so that a few pages would fill memory."""
     file = io.BytesIO()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 import random
 import resource
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import tracebraid
 from tests.chakra_ranks import compute, rank_of
+from tests.integration.command import run
 from tests.property.test_chakra_wire import framed
 from tests.unit.chakra.wire.test_round_trip import RANK
 from tracebraid import Feeder, read_chakra
@@ -172,3 +174,22 @@ def test_a_double_beyond_all_numbers_is_no_integer_of_a_node(tmp_path: Path) -> 
     path = written(tmp_path, b'{"version": "0.0.4"}\n{"id": 1e400, "name": "a"}\n', "a.json")
     with pytest.raises(InputError, match="object 2: it is no message of Chakra's"):
         tracebraid.chakra_from_json(path, tmp_path / "a.0.et")
+
+
+def test_a_number_of_5000_digits_is_no_member_of_a_node(tmp_path: Path) -> None:
+    path = written(tmp_path, b'{"version": "0.0.4"}\n{"id": ' + b"1" * 5000 + b', "name": "a"}\n', "a.json")
+    with pytest.raises(InputError, match="object 2: character 21: a number has more digits"):
+        tracebraid.chakra_from_json(path, tmp_path / "a.0.et")
+
+
+@pytest.mark.parametrize("command", ["stats", "run"])
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_numbers_and_runs_of_a_file_that_was_cut_off_say_so(
+    command: str, form: list[str], tmp_path: Path
+) -> None:
+    path = written(tmp_path, b"".join(rank_bytes(rank_of(0, [compute(1), compute(2)])))[:-1])
+    done = run("chakra", command, path, *form)
+    assert "a.0.et, byte" in done.stderr
+    assert "it was cut off" in done.stderr
+    if form:
+        assert [one["code"] for one in json.loads(done.stdout)["findings"]] == ["truncated"]

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+import tracebraid
 from tests.builders import (
+    et_text,
     kernel,
     kineto_text,
+    node,
     op,
+    write,
 )
 from tests.hostile.reading import (
     DEEP,
@@ -169,4 +173,25 @@ def test_an_event_that_was_cut_into_the_one_before_it_may_be_lost(tmp_path: Path
     whole = '{"ph": "X", "cat": "cpu_op", "name": "b", "pid": 1, "tid": 1, "ts": 2, "dur": 1}'
     found = timeline(tmp_path, '{"traceEvents": [' + cut + ", " + whole + "]}")
     assert names(found) == ["b"]
+    assert (FindingCode.EVENT_MENDED, Loss()) in [(one.code, one.loss) for one in found.findings]
+
+
+def test_a_number_of_5000_digits_costs_no_node_and_makes_none(tmp_path: Path) -> None:
+    """What is nested in such a node was read as a node of its own."""
+    value = '[{"id": 1, "name": "n"}, ' + "9" * 5000 + "]"
+    text = et_text([node(1, "a", 1), node(2, "b", 1, scope=7777), node(3, "c", 1)])
+    path = write(tmp_path / "torch_et_0.json", text.replace("7777", value))
+    found = tracebraid.read_execution_trace(path)
+    assert found.nodes.get_column("node_id").to_list() == [1, 2, 3]
+    assert [(one.code, one.loss) for one in found.findings] == [(FindingCode.NODE_MENDED, None)]
+
+
+@pytest.mark.parametrize("left", ['"cat\npid": 1', '"cat": "cpu\nop"'])
+def test_an_event_whose_members_are_those_of_two_may_have_cost_one(tmp_path: Path, left: str) -> None:
+    """Bytes between two events are replaced by few that no JSON has."""
+    both = '{"ph": "X", "name": "a", "ts": 1, "dur": 1, ' + left + ', "tid": 1, "ts": 2, "dur": 1}'
+    whole = '{"ph": "X", "cat": "cpu_op", "name": "b", "pid": 1, "tid": 1, "ts": 3, "dur": 1}'
+    path = tmp_path / "trace.json"
+    path.write_text('{"traceEvents": [' + both + ", " + whole + "]}")
+    found = tracebraid.read_timeline(path)
     assert (FindingCode.EVENT_MENDED, Loss()) in [(one.code, one.loss) for one in found.findings]

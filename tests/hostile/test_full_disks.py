@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.hostile.every_command import forms
-from tests.hostile.plain_inputs import plain_inputs
 from tests.integration.command import run
+from tests.unit.validation.made import lay, shuffled
 
 WRITERS = (
     "critical-path",
@@ -24,11 +24,6 @@ WRITERS = (
     "chakra json",
     "chakra generate",
 )
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return plain_inputs(tmp_path_factory.mktemp("inputs"))
 
 
 @contextmanager
@@ -81,6 +76,18 @@ def test_an_archive_that_does_not_fit_is_said(
         done = run("summary", path)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"{path}: there is no space for its members in {tmp_path}" in done.stderr
+
+
+@pytest.mark.parametrize("size_bytes", [0, 100, 2000])
+def test_a_repair_that_does_not_fit_leaves_the_traces_as_they_are(size_bytes: int, tmp_path: Path) -> None:
+    lay(tmp_path, nodes=shuffled(13, 11))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with files_of_at_most(size_bytes):
+        done = run("check", "--repair", tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {tmp_path / 'torch_et_0.json'}")
+    assert len(done.stderr.splitlines()) == 1
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_demo_that_does_not_fit_leaves_no_half_file(tmp_path: Path) -> None:

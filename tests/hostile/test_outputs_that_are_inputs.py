@@ -8,18 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.hostile.every_command import BASES, forms
-from tests.hostile.plain_inputs import plain_inputs
 from tests.integration.command import run
 from tracebraid import OutputError, convert_chakra, link, write_et_plus
 from tracebraid.api.chakra.json_text import chakra_jsonizer
 from tracebraid.api.chakra.showing import visualize_chakra
 
 READ = ("et", "kineto", "plus", "nodes")
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return plain_inputs(tmp_path_factory.mktemp("inputs"))
 
 
 def aliases(file: Path, folder: Path, suffix: str) -> Iterator[Path]:

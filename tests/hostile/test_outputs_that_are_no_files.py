@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.hostile.every_command import Form, forms
-from tests.hostile.plain_inputs import plain_inputs
 from tests.integration.command import run
 from tracebraid import output_streams
 from tracebraid.files import write_whole
@@ -26,11 +25,6 @@ DIRECT = (
     "critical-path",
 )
 """Commands that write into what is no file; others refuse it, as it is there already."""
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return plain_inputs(tmp_path_factory.mktemp("inputs"))
 
 
 def form_of(command: str) -> Form:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,19 @@ def test_a_disk_that_fills_during_the_copy_leaves_the_trace_and_no_half_copy(
     with pytest.raises(OutputError, match="No space left"):
         api.repair(tmp_path)
     assert content(tmp_path) == before
+
+
+def test_of_two_repairs_at_once_none_loses_the_original(tmp_path: Path) -> None:
+    nodes = shuffled(13, 11)
+    lay(tmp_path, nodes=nodes)
+    before = (tmp_path / ET).read_bytes()
+    with ThreadPoolExecutor(2) as both:
+        done = [*both.map(lambda _: run_process("check", tmp_path, "--repair"), range(2))]
+    assert {one.returncode for one in done} <= {0, 1}
+    assert 0 in {one.returncode for one in done}
+    assert before in [path.read_bytes() for path in tmp_path.glob(f"{ET}.orig*")]
+    assert parents(tmp_path / ET) == {1: 1, 10: 1001, 11: 10, 12: 11, 13: 10, 1001: 1}
+    assert [*tmp_path.glob("*.part")] == []
 
 
 DAMAGED: dict[str, Any] = {

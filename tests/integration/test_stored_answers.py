@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from unittest import mock
 
+import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
@@ -15,11 +16,13 @@ from tests.engines import PickledFromTheLast
 from tests.integration.command import run
 from tests.planted import write_ranks
 from tests.unit.reports.runs import planted_scene
+from tracebraid.analysis.catalog import ANALYSES
 from tracebraid.api.stored_questions import stored_questions
 from tracebraid.errors import InputError
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.store.answers.answered_trace import AnsweredTrace
 from tracebraid.store.answers.joined import joined_file
+from tracebraid.store.answers.schemas import schemas
 from tracebraid.store.layout import table_file
 from tracebraid.store.tables import STORED_TABLES
 
@@ -61,6 +64,16 @@ def compare_all(traces: Path, store: Path) -> int:
                 assert_frame_equal(found, expected), key
     assert stored.ranks == computed.ranks
     return count
+
+
+def test_every_stored_table_has_a_schema_that_is_known(demo: Path) -> None:
+    """Otherwise what another wrote into a store is taken for an answer, whatever its columns."""
+    linked = tracebraid.open(demo)[0]
+    analyses = {analysis.key: analysis.table.polars_schema() for analysis in ANALYSES}
+    for key, question in stored_questions(0).items():
+        answer = question(linked)
+        if isinstance(answer, pl.DataFrame):
+            assert list(answer.schema.items()) == list({**schemas(), **analyses}[key].items()), key
 
 
 def _is_stored(linked: AnsweredTrace, key: str) -> bool:

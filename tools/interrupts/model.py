@@ -97,6 +97,7 @@ class Trial:
         stroke: the name of the stroke.
         moment_s: when the signal was sent, from the start of the command.
         had_ended: the command was over by then.
+        had_said: what it had written to standard error by then.
         ended_s: how long after the signal it ended.
         returncode: as `subprocess` gives it.
         faults: name of the fault -> details.
@@ -108,6 +109,7 @@ class Trial:
     stroke: str
     moment_s: float = 0.0
     had_ended: bool = False
+    had_said: str = ""
     ended_s: float = 0.0
     returncode: int | None = None
     ran_again: bool = False

@@ -116,6 +116,7 @@ def run_trial(place: Place, subject: Subject, number: int, rng: random.Random, t
     if running.wait(max(trial.moment_s - (time.monotonic() - running.began_s), 0.0)):
         trial.had_ended = True
     else:
+        trial.had_said = place.words("stderr")
         _strike(running, stroke, rng, trial)
     trial.returncode = running.returncode
     _judge_processes(running, trial)
@@ -170,6 +171,8 @@ def _judge_end(place: Place, stroke: Stroke, trial: Trial, takes_s: float, subje
         code in subject.ends_with
         and trial.ended_s > _LOST_AFTER_S
         and takes_s - trial.moment_s > _LOST_AFTER_S / 2
+        # With its last word said, all is done: Python is taking itself apart.
+        and not (words and trial.had_said == words)
     ):
         trial.fault(Fault.LOST, f"ended {trial.ended_s:.2f} s after it, of {takes_s:.2f} s\n{words}")
 

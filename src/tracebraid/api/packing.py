@@ -107,7 +107,10 @@ def pack(
                 forget_rank(store, rank)
         else:
             _refuse_other_job(store, job, options)
-        return _pack(job, store, options, chosen, progress)
+        packed = _pack(job, store, options, chosen, progress)
+        # What a worker was writing that was killed: another has written that rank since.
+        remove_parts(store)
+        return packed
 
 
 def _pack(

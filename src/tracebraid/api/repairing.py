@@ -12,7 +12,7 @@ from tracebraid.api.stored_jobs import is_store
 from tracebraid.api.traces import Progress, link
 from tracebraid.errors import InputError
 from tracebraid.exporters.repaired_et import write_repaired_et
-from tracebraid.files import part_beside, whole_file, write_whole, writing
+from tracebraid.files import named_as, part_beside, whole_file, write_whole, writing
 from tracebraid.filesystem.choose import archive_of, with_files
 from tracebraid.filesystem.paths import is_url, shown
 from tracebraid.filesystem.reading import reading
@@ -94,7 +94,8 @@ def _repair_rank(et: Path, kineto: str, progress: Progress | None) -> list[Repai
         return [Repair(str(et), linked.et.nodes.height, (), False)]
     new = part_beside(et, "repaired").with_suffix(et.suffix)
     try:
-        done = write_repaired_et(linked, new)
+        with named_as(new, et):
+            done = write_repaired_et(linked, new)
         if done.written:
             with writing(et):
                 _keep_original(et)

@@ -55,6 +55,7 @@ def rank_stats(rank: ChakraRank) -> ChakraStats:
         CHAKRA_COMMUNICATION_STATS.conform(
             by_group.select(number, pl.all()).sort("type", "collective", "pg_name")
         ),
+        rank.findings,
     )
 
 
@@ -71,6 +72,7 @@ def job_stats(ranks: Sequence[ChakraStats]) -> ChakraStats:
             [stats.communication for stats in ranks],
             ("type", "collective", "pg_name"),
         ),
+        tuple(finding for stats in ranks for finding in stats.findings),
     )
 
 

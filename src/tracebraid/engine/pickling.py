@@ -5,10 +5,12 @@ Workers import nothing of the user's script, and nothing of the working folder.
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -63,17 +65,25 @@ def _modules_out_of_reach() -> list[ModuleType]:
     """The modules that this process imported from where a worker does not: beside the user's script."""
     reachable = set(module_path())
     unreachable = {str(Path(entry).resolve()) for entry in sys.path if entry not in reachable}
-    return [module for module in list(sys.modules.values()) if _root(module) in unreachable]
+    resolved = cache(os.path.realpath)
+    return [module for module in list(sys.modules.values()) if _root(module, resolved) in unreachable]
 
 
-def _root(module: ModuleType) -> str | None:
-    """The folder that the module's package was found in."""
+def _root(module: ModuleType, resolved: Callable[[str], str]) -> str | None:
+    """The folder that the module's package was found in.
+
+    Args:
+        module: a module.
+        resolved: gives a folder without links; most modules share theirs.
+    """
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or module.__name__ == "__main__":
         return None
-    path = Path(file).resolve()
+    path = Path(file)
+    folders = [Path(resolved(str(path.parent)))]
+    folders += folders[0].parents
     levels = module.__name__.count(".") + (path.stem == "__init__")
-    return str(path.parents[levels]) if levels < len(path.parents) else None
+    return str(folders[levels]) if levels < len(folders) else None
 
 
 @contextmanager

@@ -13,7 +13,6 @@ import polars as pl
 from tracebraid.model.finding import Finding
 from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.schema.ranks import MEMBERS
 from tracebraid.model.step import PROFILER_STEP
 
 __all__ = ["Gather", "LinkedRanks", "RankParts", "gather_key", "gather_of"]
@@ -22,10 +21,6 @@ T = TypeVar("T")
 
 Gather: TypeAlias = Callable[[LinkedTrace, str], pl.DataFrame]
 """Takes of a linked trace, whose steps an annotation marks, a small table: with `rank`, on the rank's own clock."""
-
-
-_DECLARED = {"gather.members": MEMBERS}
-"""The schemas of what all questions about a job join, by their names."""
 
 
 def gather_key(gather: Gather) -> str | None:
@@ -39,7 +34,7 @@ def gather_of(linked: LinkedTrace, gather: Gather, annotation: str) -> pl.DataFr
     key = gather_key(gather)
     if key is None or annotation != PROFILER_STEP:
         return gather(linked, annotation)
-    return linked.answered(key, lambda unanswered: gather(unanswered, annotation), _DECLARED.get(key))
+    return linked.answered(key, lambda unanswered: gather(unanswered, annotation))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from tracebraid.model.need_sentences import NEED_SENTENCES
 from tracebraid.model.questions.advice import Advice
 from tracebraid.reports.answers.answer_cells import ranges
 from tracebraid.reports.machine import finding_data, rows_data
-from tracebraid.reports.text import printable, some_of
+from tracebraid.reports.text import printable, shortened, some_of
 from tracebraid.reports.units import duration, percent
 
 __all__ = ["advice_data", "advice_frame", "advice_parts", "not_asked_lines"]
@@ -24,6 +24,9 @@ _INDENT = 4
 
 _SHAPES_SHOWN = 80
 """Characters of shapes that are shown; JSON has all."""
+
+_NAME_SHOWN = 1_000
+"""Characters of a name that are shown, as templates of kernels are long; JSON has all."""
 
 _RANKS_WIDTH = 40
 """Characters of ranks that are listed; of more their number is."""
@@ -112,9 +115,9 @@ def _where(advice: Advice, row: dict[str, Any]) -> Iterable[str]:
     """Where it is: op and shapes, line, steps and ranks."""
     what = [row["op"], _cut(row["shapes"]), row["subject"]]
     if any(what):
-        yield "in: " + ", ".join(text for text in what if text)
+        yield "in: " + ", ".join(shortened(text, _NAME_SHOWN) for text in what if text)
     if row["call_site"]:
-        yield f"at: {row['call_site']}"
+        yield f"at: {shortened(row['call_site'], _NAME_SHOWN)}"
     times = f"{row['count']:,} times" if row["count"] != 1 else "once"
     steps = f" in {row['steps']:,} of {advice.steps:,} steps" if advice.steps else ""
     ranks = row["ranks"]

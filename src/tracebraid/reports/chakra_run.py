@@ -12,7 +12,7 @@ from rich.text import Text
 from tracebraid.model.answers.chakra import Waiting
 from tracebraid.model.chakra.chakra_run import ChakraRun, ChakraRunNote
 from tracebraid.model.chakra.network import Network
-from tracebraid.reports.machine import rows_data
+from tracebraid.reports.machine import finding_data, rows_data
 from tracebraid.reports.names import distinct_names
 from tracebraid.reports.terminal import table_of
 from tracebraid.reports.text import cell, printable
@@ -74,6 +74,7 @@ def chakra_run_data(found: ChakraRun) -> dict[str, Any]:
         "chain": rows_data(found.chain),
         "waits": rows_data(found.waits),
         "notes": [note.value for note in found.notes],
+        "findings": [finding_data(finding) for finding in found.findings],
     }
 
 

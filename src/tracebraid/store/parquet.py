@@ -9,6 +9,7 @@ import polars as pl
 
 from tracebraid.filesystem.unpack import RATIO_AT_MOST, unpacked_at_most_bytes
 from tracebraid.model.column import Table
+from tracebraid.model.text_bytes import refuse_repeated_texts
 from tracebraid.store.parquet_size import pages_bytes, values_of
 
 __all__ = ["decoded", "encoded", "frame_of", "refuse_expanding"]
@@ -57,11 +58,13 @@ def frame_of(content: bytes) -> pl.DataFrame:
     """
     refuse_expanding(content)
     try:
-        return pl.read_parquet(io.BytesIO(content), use_statistics=False)
+        frame = pl.read_parquet(io.BytesIO(content), use_statistics=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(str(error)) from None
     except pl.exceptions.PanicException as error:
         raise ValueError(f"the Parquet reader gave up ({error})") from None
+    refuse_repeated_texts([frame], len(content))
+    return frame
 
 
 def refuse_expanding(content: bytes) -> None:

@@ -93,7 +93,8 @@ def _judge(arguments: tuple[object, ...], ended: Ended) -> None:
         raise FailureError(FailureKind.INVALID_OUTPUT, f"exit code {ended.code} without a word")
     if "Traceback (most recent call last)" in ended.output + ended.messages:
         raise FailureError(FailureKind.FOREIGN_EXCEPTION, (ended.output + ended.messages)[-400:])
-    unsteering(ended.messages)
+    # Typer sets choices that are missing in lines of their own, behind a tab.
+    unsteering(ended.messages.replace("\n\t", "\n"))
     goes_into_file = not {"-o", "--output"}.isdisjoint(arguments)
     if "--json" in arguments and (ended.output or not (ended.code or goes_into_file)):
         strict_json(ended.output)

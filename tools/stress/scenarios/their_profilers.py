@@ -33,7 +33,7 @@ def _profile(**options: Any) -> Any:
 def _scheduled(run: Run, step: Callable[[], None], counts: list[int]) -> None:
     schedule = torch.profiler.schedule(wait=1, warmup=1, active=run.random.randrange(1, 3), repeat=2)
     ready = run.folder / "theirs"
-    with _profile(schedule=schedule, on_trace_ready=lambda found: counts.append(_adds(found))) as theirs:
+    with _profile(schedule=schedule, on_trace_ready=lambda found: counts.append(_seen(found))) as theirs:
         for _ in range(20):
             torch.ones(3).add(1)
             step()
@@ -49,7 +49,7 @@ def _other(how: str, at: int, length: int, step: Callable[[], None], counts: lis
             if how == "inside":
                 with theirs:
                     torch.ones(3).add(1)
-                counts.append(_adds(theirs))
+                counts.append(_seen(theirs))
             elif how == "thread":
                 thread = threading.Thread(target=_in_thread, args=(theirs, counts))
                 thread.start()
@@ -60,19 +60,22 @@ def _other(how: str, at: int, length: int, step: Callable[[], None], counts: lis
             torch.ones(3).add(1)
         if number == at + length and how in ("legacy", "across"):
             theirs.__exit__(None, None, None)
-            counts.append(_adds(theirs))
+            counts.append(_seen(theirs))
         step()
 
 
 def _in_thread(theirs: Any, counts: list[int]) -> None:
     with theirs:
         torch.ones(3).add(1)
-    counts.append(_adds(theirs))
+    counts.append(_seen(theirs))
 
 
-def _adds(theirs: Any) -> int:
-    """How often they saw `aten::add`; operators of the training step are their own."""
-    return sum(event.name == "aten::ones" for event in theirs.events())
+def _seen(theirs: Any) -> int:
+    """How often they saw `aten::ones`, which no training step has; 0 where they never started."""
+    events = (
+        theirs.function_events if isinstance(theirs, torch.autograd.profiler.profile) else theirs.events()
+    )
+    return sum(event.name == "aten::ones" for event in events or ())
 
 
 SCENARIO = Scenario(

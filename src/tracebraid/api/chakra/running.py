@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tracebraid.chakra.job_files import ChakraJobFiles, find_chakra_files, read_comm_groups
@@ -15,6 +15,7 @@ from tracebraid.model.chakra.chakra_rank import ChakraRank
 from tracebraid.model.chakra.chakra_run import ChakraRun
 from tracebraid.model.chakra.network import CollectiveSettings, Lanes, Network
 from tracebraid.model.chakra.network_text import network_of_file, network_of_text, settings_of_file
+from tracebraid.model.finding import Finding
 from tracebraid.simulation.chakra.meetings import Groups
 from tracebraid.simulation.chakra.run_ranks import run_ranks
 
@@ -73,7 +74,10 @@ def run_chakra(
         [text_of(path) for path in named], None if comm_group is None else text_of(comm_group)
     )
     _refuse_gaps(job)
-    return run_ranks(_read(job, progress), _groups(job.groups_path), asked, settings, lanes)
+    findings: list[Finding] = []
+    ranks = _read(job, findings, progress)
+    found = run_ranks(ranks, _groups(job.groups_path), asked, settings, lanes)
+    return replace(found, findings=tuple(findings))
 
 
 def _network(network: str | Network) -> Network:
@@ -146,9 +150,13 @@ def _groups(path: str) -> Groups:
     return Groups(shown(path), {name: tuple(ranks) for name, ranks in found.items()})
 
 
-def _read(job: ChakraJobFiles, progress: Callable[[float], None] | None) -> Iterator[tuple[str, ChakraRank]]:
-    """The files, read one after another."""
+def _read(
+    job: ChakraJobFiles, findings: list[Finding], progress: Callable[[float], None] | None
+) -> Iterator[tuple[str, ChakraRank]]:
+    """The files, read one after another; what is noticed in them is added to the findings."""
     for number, file in enumerate(job.files):
-        yield shown(file.path), read_rank(file.path)
+        rank = read_rank(file.path)
+        findings += rank.findings
+        yield shown(file.path), rank
         if progress is not None:
             progress((number + 1) / len(job.files))

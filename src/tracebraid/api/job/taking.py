@@ -11,14 +11,13 @@ import polars as pl
 from tracebraid.analysis.collectives.members.members import members
 from tracebraid.analysis.needs import lacking_of
 from tracebraid.analysis.ranks.rank_facts import rank_facts
-from tracebraid.api.job.readable_ranks import ask_ranks_silently
+from tracebraid.api.job.readable_ranks import ask_ranks
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job, Questions, answers_in_order, answers_of
 from tracebraid.model.linked_ranks import Gather, RankParts, gather_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions.analysis import Need
 from tracebraid.model.rank_files import Progress
-from tracebraid.model.schema.ranks import RANKS
 
 __all__ = [
     "facts_of_rank",
@@ -49,7 +48,7 @@ def gather_questions(annotation: str, gathers: Iterable[Gather]) -> Questions:
 
 def facts_of_rank(linked: LinkedTrace) -> pl.DataFrame:
     """`rank_facts` of a rank, which a store may have already."""
-    return linked.answered("rank_facts", rank_facts, RANKS)
+    return linked.answered("rank_facts", rank_facts)
 
 
 def lacking_questions(annotation: str, needs: tuple[Need, ...]) -> Questions:
@@ -77,20 +76,20 @@ def take(traces: LinkedTrace | Job, questions: Questions) -> list[dict[Hashable,
 def take_readable(
     job: Job, ranks: list[int], questions: Questions, update: Progress, findings: list[Finding]
 ) -> Iterator[dict[Hashable, Any]]:
-    """The answers of each rank, by the keys of the questions; a rank that cannot be read adds a finding.
+    """The answers of each rank, by the keys of the questions; a rank that cannot be read is left out.
 
     Args:
         job: the ranks.
         ranks: those that are asked.
         questions: what is asked of each.
         update: is called with the progress over all ranks, 0 to 1.
-        findings: a finding is added for each rank that is left out.
+        findings: what was noticed in the traces of each rank is added, and a finding for each that is left out.
 
     Raises:
         InputError: none of several ranks can be read, or the only one cannot.
     """
     asked = partial(answers_in_order, questions=tuple(questions.values()))
-    for values in ask_ranks_silently(job, ranks, asked, update, findings):
+    for values in ask_ranks(job, ranks, asked, update, findings):
         yield dict(zip(questions, values, strict=True))
 
 

@@ -94,6 +94,8 @@ class _Text:
                 continue
             except RecursionError:
                 raise self.error("values are nested too deeply") from None
+            except ValueError:
+                raise self.error("a number has more digits than any member of a node") from None
             if found is not None and not isinstance(found, dict):
                 raise self.error("this is no object")
             self._at = end

@@ -8,7 +8,7 @@ import typer
 
 from tracebraid import api
 from tracebraid.cli.job_options import path_or_url
-from tracebraid.cli.output import progress, say, say_error, say_json
+from tracebraid.cli.output import progress, say, say_error, say_findings, say_json
 from tracebraid.errors import ArgumentError
 from tracebraid.model.chakra.network import Lanes
 from tracebraid.reports.chakra_run import chakra_run_data, chakra_run_parts, chakra_waits_text
@@ -68,6 +68,7 @@ def run(
         say_json(chakra_run_data(found))
     else:
         say(*chakra_run_parts(found, top))
+    say_findings(found.findings)
     if not found.is_finished:
         say_error(chakra_waits_text(found, top))
         raise typer.Exit(1)

@@ -9,9 +9,9 @@ import typer
 
 from tracebraid import api
 from tracebraid.cli.job_options import path_or_url
-from tracebraid.cli.output import output_width, progress, say, say_json
+from tracebraid.cli.output import output_width, progress, say, say_findings, say_json
 from tracebraid.reports.fitted_table import Head, fitted_table
-from tracebraid.reports.machine import rows_data
+from tracebraid.reports.machine import finding_data, rows_data
 
 __all__ = ["stats"]
 
@@ -34,7 +34,9 @@ def stats(
         counted = api.chakra_stats(paths, progress=update)
     frames = {name: getattr(counted, name) for name in _TITLES}
     if json:
-        say_json({name: rows_data(frame) for name, frame in frames.items()})
+        tables = {name: rows_data(frame) for name, frame in frames.items()}
+        say_json({**tables, "findings": [finding_data(finding) for finding in counted.findings]})
+        say_findings(counted.findings)
         return
     width = output_width()
     for name, frame in frames.items():
@@ -51,6 +53,7 @@ def stats(
             [_cell(column, value) for column, value in row.items()] for row in shown.iter_rows(named=True)
         ]
         say(fitted_table(_TITLES[name], heads, rows, width, 3))
+    say_findings(counted.findings)
 
 
 def _cell(column: str, value: object) -> str:

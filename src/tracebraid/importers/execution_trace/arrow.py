@@ -26,6 +26,7 @@ from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding, Loss
 from tracebraid.model.finding_code import FindingCase, FindingCode
 from tracebraid.model.schema import ET_EXTRA_ATTRS, ET_NODES, ET_VALUES
+from tracebraid.model.text_bytes import refuse_repeated_texts
 
 __all__ = ["is_et_arrow", "read_et_arrow"]
 
@@ -88,6 +89,7 @@ def _recorded(archive: zipfile.ZipFile, path: str) -> Recorded:
     if not survives_decoding(contents.values()):
         raise NotATraceError(path, "it is damaged: a table in it cannot be decoded", _COPY_AGAIN)
     tables = {table.name: _table(contents[table.name], table, path) for table in RECORDED_TABLES}
+    refuse_repeated_texts(tables.values(), sum(map(len, contents.values())))
     return _checked(path, header, tables)
 
 

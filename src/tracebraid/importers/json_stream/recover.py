@@ -28,6 +28,10 @@ _BORDER = re.compile(r'[{,]\s*"(?:name|ph|cat|pid|tid|ts|dur|args|id|ctrl_deps|r
 """A member of an event or a node: a text that contains one is not a name, but extends into another object."""
 _MAY_SPAN = re.compile(r'(?<!\\)"\s*[,:]')
 """In a name with quotes that are not escaped: so a name can go on, or another object in which bytes are missing."""
+_MENDED_IN_KEY = re.compile("[\0-\x1f\ufffd]")
+"""In the name of a member: no recorder writes it, so bytes are missing there, maybe with a border of objects."""
+_ONCE = ("name", "ph", "ts", "id")
+"""Members that an object has once: one that has such a member twice is made of two."""
 _ZEROED = b"\0" * 8
 """So many zero bytes in a row are not text but a file system block that was never written."""
 _ARRAY_STARTS = re.compile(rb'"(?:traceEvents|nodes)"\s*:\s*\[')
@@ -49,6 +53,8 @@ _TOKEN_BYTES = 32
 """An error so close to the end of what was decoded can be that of a token that is cut off there."""
 _UNTERMINATED = "Unterminated string"
 """How Python's decoder says that a string does not end; it gives the offset of its start."""
+_DIGITS_AT_MOST = 4_300
+"""Of an integer: what msgspec takes, and Python, as long as it is not told otherwise."""
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -224,7 +230,7 @@ class _Repaired:
     Args:
         value: the object.
         text: its JSON.
-        may_span: whether its name may be that of one object and the end of another one's.
+        may_span: whether it may be the beginning of one object and the end of another.
     """
 
     value: dict[str, object]
@@ -233,34 +239,54 @@ class _Repaired:
 
 
 def _repair(text: bytes) -> _Repaired | None:
-    """The object with its name escaped, its encoding made UTF-8, and NaN and Infinity made null."""
+    """The object with its name escaped, its encoding made UTF-8, and NaN, Infinity and huge numbers made null."""
     if _ZEROED in text:
         return None
-    words, may_span = text.decode("utf-8", "replace"), False
-    value = _lenient(words)
+    words, name_may_span = text.decode("utf-8", "replace"), False
+    value, may_span = _lenient(words)
     if value is None:
         escaped = _with_escaped_name(words)
         if escaped is None:
             return None
-        words, may_span = escaped
-        value = _lenient(words)
+        words, name_may_span = escaped
+        value, may_span = _lenient(words)
     if not isinstance(value, dict):
         return None
     try:
         repaired = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        halves = json.loads(words, strict=False, parse_constant=lambda _: None)
+        halves = json.loads(words, strict=False, parse_constant=lambda _: None, parse_int=_int_of)
         repaired = json.dumps(halves, ensure_ascii=False).encode("utf-8", "replace")
     parsed, _ = _parse(repaired)
-    return _Repaired(parsed, repaired, may_span) if parsed is not None else None
+    return _Repaired(parsed, repaired, may_span or name_may_span) if parsed is not None else None
 
 
-def _lenient(words: str) -> object:
-    """The value of a text with control characters, NaN or Infinity; None where it is no JSON in another way."""
+def _lenient(words: str) -> tuple[object, bool]:
+    """The value of a text with control characters, NaN or huge numbers, and whether its members may be of two objects.
+
+    The value is None where the text is no JSON in another way.
+    """
+    may_span = False
+
+    def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        nonlocal may_span
+        keys = [key for key, _ in pairs]
+        may_span = may_span or any(keys.count(key) > 1 for key in _ONCE)
+        may_span = may_span or any(_MENDED_IN_KEY.search(key) for key in keys)
+        return dict(pairs)
+
     try:
-        return json.loads(words, strict=False, parse_constant=lambda _: None, parse_float=_as_written)
+        value = json.loads(
+            words,
+            strict=False,
+            parse_constant=lambda _: None,
+            parse_float=_as_written,
+            parse_int=_int_of,
+            object_pairs_hook=members,
+        )
     except (ValueError, RecursionError):
-        return None
+        return None, False
+    return value, may_span
 
 
 def _with_escaped_name(words: str) -> tuple[str, bool] | None:
@@ -280,6 +306,14 @@ def _with_escaped_name(words: str) -> tuple[str, bool] | None:
 def _as_written(number: str) -> msgspec.Raw | None:
     """A number with all its digits, as a float would round a large time; None where it exceeds float64."""
     return msgspec.Raw(number.encode()) if math.isfinite(float(number)) else None
+
+
+def _int_of(digits: str) -> int | None:
+    """An integer; None where it has more digits than any decoder takes."""
+    try:
+        return int(digits) if len(digits) <= _DIGITS_AT_MOST else None
+    except ValueError:
+        return None
 
 
 def _unescape(name: str) -> str:

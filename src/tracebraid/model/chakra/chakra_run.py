@@ -10,6 +10,7 @@ import polars as pl
 from tracebraid.model import notebook
 from tracebraid.model.answers.chakra import CHAKRA_RUN_RANKS, CHAKRA_RUN_WAITS, CHAKRA_RUNS
 from tracebraid.model.chakra.network import CollectiveSettings, Lanes, Network
+from tracebraid.model.finding import Finding
 from tracebraid.model.quantities import duration
 
 __all__ = ["ChakraRun", "ChakraRunNote"]
@@ -54,6 +55,7 @@ class ChakraRun:
         settings: how collectives are done.
         lanes: what of a rank can run at once.
         notes: what the answer rests on.
+        findings: what was noticed in the files: of one that is damaged or cut off, the nodes did not run.
     """
 
     runs: pl.DataFrame
@@ -66,6 +68,7 @@ class ChakraRun:
     settings: CollectiveSettings
     lanes: Lanes
     notes: tuple[ChakraRunNote, ...]
+    findings: tuple[Finding, ...] = ()
 
     @property
     def end_ns(self) -> int:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tracebraid.model.finding import Finding
+
 __all__ = ["ChakraStats"]
 
 
@@ -17,8 +19,10 @@ class ChakraStats:
         ranks: `CHAKRA_RANK_STATS`.
         nodes: `CHAKRA_NODE_STATS`.
         communication: `CHAKRA_COMMUNICATION_STATS`.
+        findings: what was noticed in the files: of one that is damaged or cut off, what could not be counted.
     """
 
     ranks: pl.DataFrame
     nodes: pl.DataFrame
     communication: pl.DataFrame
+    findings: tuple[Finding, ...] = ()

@@ -13,6 +13,7 @@ from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.stage import Stage
 from tracebraid.model.timeline import Timeline
+from tracebraid.store.answers.schemas import schemas
 from tracebraid.store.answers.stored_answers import StoredAnswers
 from tracebraid.store.answers.touched import Touched
 from tracebraid.store.findings import findings_of
@@ -94,7 +95,8 @@ class AnsweredTrace(LinkedTrace):
 
     def answered(self, key: str, question: Callable[[LinkedTrace], T], table: Table | None = None) -> T:
         """See `LinkedTrace`."""
-        found = self._answers.answer(self._rank, key, table)
+        schema = schemas().get(key) if table is None else table.polars_schema()
+        found = self._answers.answer(self._rank, key, schema)
         if found is None:
             return question(self)
         value, touched = found

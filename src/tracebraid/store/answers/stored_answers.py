@@ -12,7 +12,6 @@ from typing import Any
 import polars as pl
 
 from tracebraid.errors import InputError
-from tracebraid.model.column import Table
 from tracebraid.model.stage import Stage
 from tracebraid.store.answers.joined import INDEX, Index, JoinedTable, joined_file
 from tracebraid.store.answers.rank_answers import RankFacts
@@ -96,8 +95,15 @@ class StoredAnswers:
         """What is known of a rank."""
         return self.index.facts[self.positions[rank]]
 
-    def answer(self, rank: int, key: str, declared: Table | None = None) -> tuple[Any, Touched] | None:
+    def answer(
+        self, rank: int, key: str, schema: Mapping[str, pl.DataType] | None
+    ) -> tuple[Any, Touched] | None:
         """The answer of a rank, and what was touched for it; None where it is not stored.
+
+        Args:
+            rank: the rank's number in the store.
+            key: the question's name.
+            schema: the columns of a table, in their order, that it has to have; None: any.
 
         Raises:
             InputError: the file of the answers is not the one that was written.
@@ -110,7 +116,7 @@ class StoredAnswers:
         if table is None or table.rows[position] < 0:
             return None
         frame, ends = self._tables[key]()
-        if declared is not None and dict(frame.schema) != declared.polars_schema():
+        if schema is not None and list(frame.schema.items()) != list(schema.items()):
             path = str(joined_file(self.store, key))
             raise InputError(path, "this file of the store is damaged: it has other columns", _AGAIN)
         rows = table.rows[position]
