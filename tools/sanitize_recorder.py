@@ -3,8 +3,7 @@
 It is ThreadSanitizer, or AddressSanitizer if asked for, over two programs: the stress test in Python, and
 `identity_race.cpp`, which provokes the only read of another thread's data without a lock (`identity.cpp`). Needs g++
 with its libraries. The recorder is instrumented, in a debug build, and torch is not: races among the recorder's own
-accesses are found, and its own misuse of memory. Each program is one translation unit: most of the time goes into
-PyTorch's headers.
+accesses are found, and its own misuse of memory.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import torch
 from torch.utils.cpp_extension import include_paths, library_paths
 
 from tracebraid.recorders.native import library
-from tracebraid.recorders.native.build import DEBUG_FLAGS, FLAGS, SOURCES
+from tracebraid.recorders.native.build import DEBUG_FLAGS, FLAGS, SOURCES, all_sources
 from tracebraid.recorders.native.trust import note_built
 
 SCRIPTS = Path(__file__).parents[1] / "tests" / "integration" / "scripts"
@@ -57,7 +56,8 @@ def _runtime(kind: str) -> str:
 
 def _race(folder: Path, seconds: str, kind: str) -> int:
     program = folder / "identity_race"
-    _compile(program, kind, [SCRIPTS / "identity_race.cpp", SOURCES / "identity.cpp"])
+    race = f'#include "{SCRIPTS / "identity_race.cpp"}"\n#include "identity.cpp"\n'
+    _compile(program, kind, race)
     # ThreadSanitizer of older compilers ends where the kernel lays out addresses at random over many bits.
     fixed = ["setarch", "-R"] if shutil.which("setarch") else []
     return subprocess.run([*fixed, program, seconds], env={**os.environ, **OPTIONS}, check=False).returncode
@@ -67,7 +67,7 @@ def _stress(folder: str, seconds: str, kind: str) -> int:
     os.environ["TRACEBRAID_CACHE"] = folder
     path = library.library_path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    _compile(path, kind, sorted(SOURCES.glob("*.cpp")), "-fPIC", "-shared")
+    _compile(path, kind, all_sources(), "-fPIC", "-shared")
     # Without this note the library is not trusted, and another one is built in its place, without a sanitizer.
     note_built(path)
     env = {**os.environ, **OPTIONS, "LD_PRELOAD": _runtime(kind)}
@@ -76,12 +76,12 @@ def _stress(folder: str, seconds: str, kind: str) -> int:
     return subprocess.run(command, env=env, check=False).returncode
 
 
-def _compile(target: Path, kind: str, sources: list[Path], *flags: str) -> None:
+def _compile(target: Path, kind: str, unit: str, *flags: str) -> None:
     search = [f"-I{SOURCES}", *(f"-isystem{path}" for path in include_paths())]
     libraries = [option for path in library_paths() for option in (f"-L{path}", f"-Wl,-rpath,{path}")]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
-    options = [*FLAGS, *DEBUG_FLAGS, "-Wall", "-Wextra", f"-fsanitize={kind}", abi, *flags, "-o", str(target)]
-    unit = "".join(f'#include "{source}"\n' for source in sources)
+    # Lines are all that is printed.
+    options = [*FLAGS, *DEBUG_FLAGS, "-g1", "-Wall", "-Wextra", f"-fsanitize={kind}", abi, *flags, "-o", str(target)]
     command = ["g++", *options, *search, "-x", "c++", "-", *libraries, "-lc10", "-ltorch_cpu"]
     subprocess.run(command, input=unit, text=True, check=True)
 

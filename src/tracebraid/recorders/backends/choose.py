@@ -55,7 +55,7 @@ def check_backend(backend: str) -> None:
 
 
 def choose(backend: str, warn: Callable[[str], None]) -> str:
-    """`native` or `torch`: for `auto`, native where it can be built, which may take half a minute once.
+    """`native` or `torch`: for `auto`, native where it can be built, which may take 15 seconds once.
 
     Args:
         backend: one of `BACKENDS`.

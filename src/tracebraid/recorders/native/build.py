@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tracebraid.child_process.session import end_with
 
-__all__ = ["DEBUG_FLAGS", "FLAGS", "NAME", "SOURCES", "main"]
+__all__ = ["DEBUG_FLAGS", "FLAGS", "NAME", "SOURCES", "all_sources", "main"]
 
 NAME = "tracebraid_recorder"
 SOURCES = Path(__file__).parent
@@ -19,6 +19,11 @@ SOURCES = Path(__file__).parent
 FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-fvisibility=hidden"]
 DEBUG_FLAGS = ["-O1", "-g", "-DTRACEBRAID_NATIVE_DEBUG"]
 """Added where the environment says `TRACEBRAID_NATIVE_DEBUG=1`: bounds and invariants are asserted."""
+
+
+def all_sources() -> str:
+    """The recorder as one translation unit, as most of the time goes into PyTorch's headers: they are read once."""
+    return "".join(f'#include "{source.name}"\n' for source in sorted(SOURCES.glob("*.cpp")))
 
 
 def main(folder: str, parent: str, *flags: str) -> None:
@@ -33,10 +38,13 @@ def main(folder: str, parent: str, *flags: str) -> None:
     from tracebraid.recorders.needs_torch import torch
 
     importlib.import_module("torch.utils.cpp_extension")
+    unit = Path(folder) / f"{NAME}.cpp"
+    unit.write_text(all_sources(), encoding="utf-8")
     torch.utils.cpp_extension.load(
         NAME,
-        [str(source) for source in sorted(SOURCES.glob("*.cpp"))],
+        [str(unit)],
         extra_cflags=list(flags),
+        extra_include_paths=[str(SOURCES)],
         build_directory=folder,
         is_python_module=False,
     )

@@ -228,7 +228,7 @@ def _missing_tool() -> str:
 def _compile(path: Path) -> str:
     """Build into a folder of its own, and move the library to `path`; returns why it could not be built, or ""."""
     _LOG.warning(
-        "tracebraid: building the native recorder for torch %s: once, about half a minute", torch.__version__
+        "tracebraid: building the native recorder for torch %s: once, some 15 seconds", torch.__version__
     )
     for left in path.parent.glob(f"{_BUILDING}*"):
         # Of a builder that was killed: whoever holds the lock is the only one.

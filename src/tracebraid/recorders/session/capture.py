@@ -112,7 +112,7 @@ class Capture(ContextDecorator):
             raise CaptureError("a profiler is active in this process. Leave it before the capture begins")
         self._locate(anew=True)
         self._find_folder()
-        # Building the native recorder takes about half a minute: it must not fall into a step.
+        # Building the native recorder takes some 15 seconds: it must not fall into a step.
         self.settings = replace(self.settings, recorder=choose(self.settings.recorder, self._warn))
         if not self.settings.overwrite:
             refuse_existing(self._targets())
