@@ -20,7 +20,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
 
+# Hundreds of commands are started, and each would compile its modules where Python is told to write no bytecode.
 test: lint types docs chromium
+	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Captured programs to which all kinds of things happen, for so many minutes; then the table of what was tried.
