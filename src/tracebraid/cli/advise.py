@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +12,7 @@ from tracebraid import api
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import note, progress, say, say_findings
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks, asked_ranks
-from tracebraid.cli.table_output import Format, target_of, write_json, write_table
+from tracebraid.cli.table_output import Format, TableOptions, with_table_options, write_json, write_table
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
@@ -30,9 +29,11 @@ _TOP = 10
 
 
 @with_job_options
+@with_table_options
 def advise(
     path: TracePath,
     job_options: JobOptions,
+    table_options: TableOptions,
     rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
     annotation: Annotated[
         str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
@@ -53,13 +54,9 @@ def advise(
         ),
     ] = False,
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Print the first N items.")] = _TOP,
-    csv: Annotated[bool, typer.Option("--csv", help="Write the items as CSV.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print all, with its evidence, as JSON.")] = False,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Write the items as Parquet.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write into this new file.")] = None,
 ) -> None:
     """Say what would make the steps shorter, by how much at most, and where: anti-patterns and what mends them."""
-    target = target_of(csv, json, parquet, out)
+    target = table_options.target()
     target.refuse_existing()
     least = float(min_saving) if min_saving.replace(".", "", 1).isdecimal() else min_saving
     try:

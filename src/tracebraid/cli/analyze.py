@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -15,7 +14,7 @@ from tracebraid.cli.analysis_question import Question, RankNotes, question_of
 from tracebraid.cli.job_options import JobOptions, OptionalTracePath, with_job_options
 from tracebraid.cli.output import note, output_width, progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, ask_ranks, asked_ranks
-from tracebraid.cli.table_output import Format, Target, target_of, write_table
+from tracebraid.cli.table_output import Format, TableOptions, Target, with_table_options, write_table
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
 from tracebraid.model.job import Job
@@ -34,8 +33,10 @@ _TOP = 20
 
 
 @with_job_options
+@with_table_options
 def analyze(
     job_options: JobOptions,
+    table_options: TableOptions,
     name: Annotated[
         str | None,
         typer.Argument(metavar="NAME", help="An analysis, such as idle_causes; --list names them."),
@@ -87,13 +88,9 @@ def analyze(
             help=f"Print the first N rows, of each rank or of the whole job; {_TOP} by default.",
         ),
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Write all rows as CSV.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Write all rows as a JSON list of objects.")] = False,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Write all rows as Parquet.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write into this new file.")] = None,
 ) -> None:
     """Answer one question about a rank or all ranks: where time goes and why, what ops cost, what holds memory."""
-    target = target_of(csv, json, parquet, out)
+    target = table_options.target()
     if list_all:
         _list(name, target)
         return

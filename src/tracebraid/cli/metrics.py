@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import polars as pl
@@ -13,7 +12,14 @@ from tracebraid.cli.analysis_question import check_peaks
 from tracebraid.cli.job_options import JobOptions, OptionalTracePath, with_job_options
 from tracebraid.cli.output import note, output_width, progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE, asked_ranks
-from tracebraid.cli.table_output import Format, Target, target_of, write_json, write_table
+from tracebraid.cli.table_output import (
+    Format,
+    TableOptions,
+    Target,
+    with_table_options,
+    write_json,
+    write_table,
+)
 from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
 from tracebraid.model.questions.metric import Metric, MetricOptions
@@ -30,8 +36,10 @@ __all__ = ["metrics"]
 
 
 @with_job_options
+@with_table_options
 def metrics(
     job_options: JobOptions,
+    table_options: TableOptions,
     path: OptionalTracePath = None,
     list_all: Annotated[
         bool, typer.Option("--list", help="List the metrics: unit, formula, and what each needs.")
@@ -64,13 +72,9 @@ def metrics(
             "--peak-bandwidth", help="Bytes/s of bus bandwidth that the network can reach, such as 50e9."
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Write one JSON object, by metric.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Write all rows as CSV, those of ranks too.")] = False,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Write all rows as Parquet.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write into this new file.")] = None,
 ) -> None:
     """Print the scalars of dashboards and papers: step time, shares, MFU, imbalance, volume; exit code 1 if none."""
-    target = target_of(csv, json, parquet, out)
+    target = table_options.target()
     check_peaks({"peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth})
     chosen, findings = _chosen(only)
     if list_all:

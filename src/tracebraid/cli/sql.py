@@ -12,7 +12,7 @@ from tracebraid import api
 from tracebraid.cli.job_options import JobOptions, OptionalTracePath, with_job_options
 from tracebraid.cli.output import output_width, progress, say, say_findings, say_json
 from tracebraid.cli.ranks import UNREADABLE
-from tracebraid.cli.table_output import Format, Target, target_of, write_table
+from tracebraid.cli.table_output import Format, TableOptions, Target, with_table_options, write_table
 from tracebraid.errors import ArgumentError
 from tracebraid.files import is_folder
 from tracebraid.model.finding import Finding
@@ -26,8 +26,10 @@ _MIB = 2**20
 
 
 @with_job_options
+@with_table_options
 def sql(
     job_options: JobOptions,
+    table_options: TableOptions,
     path: OptionalTracePath = None,
     query: Annotated[
         str | None, typer.Argument(metavar="QUERY", help="One select, in the SQL of DuckDB.")
@@ -42,10 +44,6 @@ def sql(
         int | None,
         typer.Option("--top", min=1, metavar="N", help=f"Print the first N rows; {_TOP} by default."),
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Write all rows as CSV.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Write all rows as a JSON list of objects.")] = False,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Write all rows as Parquet.")] = False,
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write into this new file.")] = None,
     allow_files: Annotated[
         list[Path] | None,
         typer.Option(
@@ -59,7 +57,7 @@ def sql(
     ] = api.QUERY_MEMORY_BYTES // _MIB,
 ) -> None:
     """Ask in SQL: all tables of all ranks as views, with names as text and times as numbers."""
-    target = target_of(csv, json, parquet, out)
+    target = table_options.target()
     if tables or schema is not None:
         _list(schema, target)
         return

@@ -7,12 +7,13 @@ import sys
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import polars as pl
 import typer
 
+from tracebraid.cli.option_members import with_option_members
 from tracebraid.cli.output import json_bytes, say_json
 from tracebraid.errors import OutputError
 from tracebraid.files import is_file, is_folder, write_whole
@@ -20,7 +21,7 @@ from tracebraid.model.spreadsheet import guarded
 from tracebraid.output_streams import is_stream
 from tracebraid.reports.machine import rows_json
 
-__all__ = ["Format", "Target", "target_of", "write_json", "write_table"]
+__all__ = ["Format", "TableOptions", "Target", "with_table_options", "write_json", "write_table"]
 
 
 class Format(Enum):
@@ -59,26 +60,40 @@ class Target:
             raise OutputError(str(self.out), "its folder is not there", "Create it, or name another file")
 
 
-def target_of(csv: bool, json: bool, parquet: bool, out: Path | None) -> Target:
-    """Where rows go, by the options, or by the name of the file.
+@dataclass(frozen=True)
+class TableOptions:
+    """Where rows go; each member is an option of the commands that `with_table_options` marks."""
 
-    Raises:
-        BadParameter: two formats; a file of no known format; Parquet onto a terminal.
-    """
-    asked = {Format.CSV: csv, Format.JSON: json, Format.PARQUET: parquet}
-    forms = [form for form, wanted in asked.items() if wanted]
-    if len(forms) > 1:
-        raise typer.BadParameter("give one of --csv, --json and --parquet")
-    form = forms[0] if forms else None
-    if form is None and out is not None:
-        form = next((form for form in Format if out.name.lower().endswith(f".{form.value}")), None)
-        if form is None:
-            raise typer.BadParameter(
-                f"{out} ends in none of .csv, .json, .parquet: name such a file, or give --csv, --json or --parquet"
-            )
-    if form is Format.PARQUET and out is None and sys.stdout.isatty():
-        raise typer.BadParameter("Parquet is nothing for a terminal: name a file with -o")
-    return Target(form, out)
+    csv: Annotated[bool, typer.Option("--csv", help="Write all rows as CSV.")] = False
+    json: Annotated[bool, typer.Option("--json", help="Write all as JSON.")] = False
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write all rows as Parquet.")] = False
+    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write into this new file.")] = None
+
+    def target(self) -> Target:
+        """Where rows go, by the options, or by the name of the file.
+
+        Raises:
+            BadParameter: two formats; a file of no known format; Parquet onto a terminal.
+        """
+        asked = {Format.CSV: self.csv, Format.JSON: self.json, Format.PARQUET: self.parquet}
+        forms = [form for form, wanted in asked.items() if wanted]
+        if len(forms) > 1:
+            raise typer.BadParameter("give one of --csv, --json and --parquet")
+        form = forms[0] if forms else None
+        if form is None and self.out is not None:
+            form = next((form for form in Format if self.out.name.lower().endswith(f".{form.value}")), None)
+            if form is None:
+                raise typer.BadParameter(
+                    f"{self.out} ends in none of .csv, .json, .parquet: name such a file, "
+                    "or give --csv, --json or --parquet"
+                )
+        if form is Format.PARQUET and self.out is None and sys.stdout.isatty():
+            raise typer.BadParameter("Parquet is nothing for a terminal: name a file with -o")
+        return Target(form, self.out)
+
+
+with_table_options = with_option_members("table_options", TableOptions)
+"""A command whose parameter `table_options: TableOptions` stands for an option for each member of these."""
 
 
 def write_table(frame: pl.DataFrame, target: Target) -> None:
