@@ -26,6 +26,8 @@ SCRIPTS = Path(__file__).parents[1] / "tests" / "integration" / "scripts"
 
 
 RUNTIMES = {"thread": "libtsan.so", "address": "libasan.so"}
+REPORTED = ["-g1", "-Wall", "-Wextra"]
+"""A report names lines: no more is kept for a debugger."""
 OPTIONS = {
     # Python and torch are not instrumented: their accesses are not reported.
     "TSAN_OPTIONS": "ignore_noninstrumented_modules=1 report_signal_unsafe=0",
@@ -80,8 +82,7 @@ def _compile(target: Path, kind: str, unit: str, *flags: str) -> None:
     search = [f"-I{SOURCES}", *(f"-isystem{path}" for path in include_paths())]
     libraries = [option for path in library_paths() for option in (f"-L{path}", f"-Wl,-rpath,{path}")]
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
-    # Lines are all that is printed.
-    options = [*FLAGS, *DEBUG_FLAGS, "-g1", "-Wall", "-Wextra", f"-fsanitize={kind}", abi, *flags, "-o", str(target)]
+    options = [*FLAGS, *DEBUG_FLAGS, *REPORTED, f"-fsanitize={kind}", abi, *flags, "-o", str(target)]
     command = ["g++", *options, *search, "-x", "c++", "-", *libraries, "-lc10", "-ltorch_cpu"]
     subprocess.run(command, input=unit, text=True, check=True)
 

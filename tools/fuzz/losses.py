@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -20,6 +21,7 @@ from tracebraid.model.finding import Finding, Loss
 __all__ = ["EVENTS", "NODES", "Kind", "count_in_name", "judge_losses", "objects_of", "with_count"]
 
 _COUNT = re.compile(r"(?<=\.n)\d+(?=\.)")
+_MEMBER = re.compile(rb'"([^"]*)"\s*:')
 
 
 @dataclass(frozen=True)
@@ -29,23 +31,17 @@ class Kind:
     Args:
         array: the name of their array.
         member: what each of them has once.
-        others: what most of them have.
     """
 
     array: str
     member: str
-    others: tuple[str, ...]
 
     def is_counted(self, value: Any) -> bool:
         """Whether an element of the array has to be found again: metadata events go into names, not into tables."""
         return isinstance(value, dict) and not (self.member == "ph" and value.get("ph") == "M")
 
-    def members_in(self, text: bytes) -> int:
-        """How many times their most frequent member stands in a text: they are no more."""
-        return max(len(re.findall(rb'"%b"\s*:' % one.encode(), text)) for one in (self.member, *self.others))
 
-
-EVENTS, NODES = Kind("traceEvents", "ph", ("name", "ts")), Kind("nodes", "id", ("name", "inputs"))
+EVENTS, NODES = Kind("traceEvents", "ph"), Kind("nodes", "id")
 
 
 def count_in_name(path: str) -> int | None:
@@ -100,10 +96,10 @@ def judge_losses(path: str, data: bytes, read: int, findings: Iterable[Finding])
     named = count_in_name(path)
     if found is not None:
         count = sum(map(found[0].is_counted, found[1]))
-        at_most: int | None = len(found[1])
+        at_most: int | None = _elements_in(found[1])
     elif named is not None:
         count = named
-        at_most = None if text is None else max(named, *(kind.members_in(text) for kind in (EVENTS, NODES)))
+        at_most = None if text is None else max(named, _most_frequent_member(text))
     else:
         return
     if said.at_most is not None and count - read > said.at_most:
@@ -112,6 +108,16 @@ def judge_losses(path: str, data: bytes, read: int, findings: Iterable[Finding])
     if at_most is not None and said.at_least > max(0, at_most - read):
         message = f"no more than {at_most - read} of {at_most} objects are lost, and said are {said}"
         raise FailureError(FailureKind.SILENT_LOSS, message)
+
+
+def _elements_in(array: list[Any]) -> int:
+    """How many elements an array has, those of arrays in it among them: damage may put the array into itself."""
+    return sum(_elements_in(one) if isinstance(one, list) else 1 for one in array)
+
+
+def _most_frequent_member(text: bytes) -> int:
+    """How many times the most frequent member stands in a text: there are no more objects of one kind."""
+    return max(Counter(_MEMBER.findall(text)).values(), default=0)
 
 
 def _refuse(constant: str) -> None:
