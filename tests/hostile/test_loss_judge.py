@@ -23,7 +23,7 @@ SOUND: dict[str, tuple[str, int, Loss | None]] = {
     "fragments of an event are said": (
         f'{{"traceEvents":[{EVENT},{EVENT},{FRAGMENTS}{EVENT}',
         3,
-        Loss(9, None),
+        Loss(6, None),
     ),
     "the array stands in itself, too": (f'{{"nodes":[{NODE},{NODE},[{NODE},{NODE}]]}}', 3, Loss(1, 1)),
 }
