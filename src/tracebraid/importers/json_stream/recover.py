@@ -186,7 +186,10 @@ class _Recovery:
             following = self.shape.start.search(self.data, after, stop)
             self.retried_bytes += min(stop - begin, _TEXT_AT_MOST_BYTES) if error else 0
         end = following.start() if following else stop
-        loss = Loss(self.shape.count(self.data, begin, end), None, end - begin)
+        # What follows the array may have members of the objects' names, and is none of them.
+        is_after_array = self.data[begin] == ord("]")
+        at_least = 0 if is_after_array else self.shape.count(self.data, begin, end)
+        loss = Loss(at_least, None, end - begin)
         self.in_damage = True
         if following:
             self.texts.append((end, stop))

@@ -102,6 +102,15 @@ def test_text_after_the_last_object_is_said() -> None:
     assert [code for code, _ in issues] == ["text-between"]
 
 
+@pytest.mark.parametrize(
+    ("text", "at_least"),
+    [('], "size": 20, "ph": "\\ud800"}', 0), (' "ts": 1, "ph": "X"}, ', 1), ("}", 0)],
+)
+def test_members_behind_the_array_are_those_of_no_object(text: str, at_least: int) -> None:
+    _, issues = recover(f"{A}{text}".encode(), 0, SHAPE)
+    assert [issue.loss.at_least for issue in issues if issue.loss is not None] == [at_least]
+
+
 @pytest.mark.parametrize("text", ["", " ", ",", "\n,\n"])
 def test_nothing_gives_nothing(text: str) -> None:
     assert names(text) == ([], [])
