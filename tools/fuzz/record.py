@@ -81,12 +81,12 @@ def _failures(tally: Tally) -> list[str]:
             one.first.place,
             one.count,
             one.first.call,
-            one.seeds[0],
+            ", ".join(map(str, one.seeds)),
             _cut(one.first.message),
         )
         for one in sorted(tally.found.values(), key=lambda one: -one.count)
     ]
-    return _table("kind|place|count#|first call|first seed|message", rows)
+    return _table("kind|place|count#|first call|seeds|message", rows)
 
 
 def _mutants(tally: Tally) -> list[str]:

@@ -14,8 +14,8 @@ __all__ = ["CallCount", "Found", "Tally"]
 
 _SLOWEST = 10
 """So many of the slowest calls are listed."""
-_SEEDS = 5
-"""So many seeds of a failure are listed."""
+_SEEDS = 20
+"""So many seeds of a failure are listed, in case that they have several causes."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Tally:
     def _add_failure(self, seed: Seed, failure: Failure) -> None:
         found = self.found.setdefault(failure.identity, Found(failure))
         found.count += 1
-        if len(found.seeds) < _SEEDS:
+        if len(found.seeds) < _SEEDS and seed not in found.seeds:
             found.seeds.append(seed)
 
     @property
