@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import zstandard
 
 from tools.fuzz.losses import judge_losses
 from tools.fuzz.model import FailureError, FailureKind
@@ -52,3 +53,11 @@ def test_too_little_and_too_much_are_refused(name: str) -> None:
     with pytest.raises(FailureError) as caught:
         judged(REFUSED[name])
     assert caught.value.kind is FailureKind.SILENT_LOSS
+
+
+def test_all_frames_of_a_file_count() -> None:
+    frame = zstandard.ZstdCompressor().compress
+    path, data = "t.n3.json.zst", frame(WHOLE[:40].encode()) + frame(WHOLE[40:].encode())
+    judge_losses(path, data, 3, [])
+    with pytest.raises(FailureError):
+        judge_losses(path, data, 2, [])

@@ -17,7 +17,6 @@ Change = Callable[[bytes, random.Random], bytes]
 """Changes the text of a file."""
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_UNPACKED_AT_MOST_BYTES = 1 << 22
 
 
 def unpacked(data: bytes) -> bytes | None:
@@ -26,10 +25,22 @@ def unpacked(data: bytes) -> bytes | None:
         if data.startswith(_GZIP):
             return gzip.decompress(data)
         if data.startswith(_ZSTD):
-            return zstandard.ZstdDecompressor().decompress(data, max_output_size=_UNPACKED_AT_MOST_BYTES)
+            return _frames(data)
     except (OSError, EOFError, zlib.error, zstandard.ZstdError):
         return None
     return data
+
+
+def _frames(data: bytes) -> bytes:
+    """What all frames of a zstd file hold, one behind the other."""
+    texts = []
+    while data:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        texts.append(frame.decompress(data))
+        if not frame.eof:
+            raise zstandard.ZstdError("the last frame is cut off")
+        data = frame.unused_data
+    return b"".join(texts)
 
 
 def packed_as(model: bytes, text: bytes) -> bytes:
