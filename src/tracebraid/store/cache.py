@@ -40,6 +40,8 @@ _TAG_CONTENT = (
 )
 _ENTRIES, _SIZES, _USED = "entries", "sizes", ".used"
 _OURS = {_TAG, _ENTRIES, _SIZES}
+_TAG_PART = re.compile(rf"\.{re.escape(_TAG)}\..+\.part")
+"""The tag, as another process writes it just now, or was killed writing it."""
 _KEY = re.compile(r"[0-9a-f]{64}")
 _SIZE = re.compile(r"([0-9a-f]{64})\.([0-9]{1,15})")
 _PART, _GONE = ".part.", ".gone."
@@ -143,6 +145,8 @@ class Cache:
             with contextlib.suppress(OSError):
                 for name in (_SIZES, _ENTRIES):
                     (Path(self.folder) / name).rmdir()
+                for name in filter(_TAG_PART.fullmatch, _names(Path(self.folder))):
+                    (Path(self.folder) / name).unlink()
                 (Path(self.folder) / _TAG).unlink()
                 Path(self.folder).rmdir()
         return left
@@ -216,7 +220,7 @@ def open_cache(folder: Path, limit_bytes: int, make: bool = True) -> Cache | Non
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _refuse_untrusted(folder)
         inside = set(_names(folder))
-        if _TAG not in inside and (not make or inside - _OURS):
+        if _TAG not in inside and (not make or any(not _TAG_PART.fullmatch(name) for name in inside - _OURS)):
             raise UntrustedCacheError(FindingCase.CACHE_OF_OTHER_KIND)
         if make:
             for name in (_ENTRIES, _SIZES):

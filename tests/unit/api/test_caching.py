@@ -225,6 +225,19 @@ def test_two_processes_at_once_leave_a_cache_that_answers(
     assert [info.ranks for info in tracebraid.cache_info(traces)] == [2]
 
 
+def test_a_cache_that_another_process_is_making_is_used(traces: Path) -> None:
+    folder = traces / FOLDER
+    folder.mkdir(mode=0o700)
+    (folder / ".CACHEDIR.TAG.7-00ff.whole.part").write_bytes(b"Sig")
+    job = opened(traces)
+    assert job[0].timeline.path
+    assert [finding.code for finding in job.findings] == []
+    assert [info.ranks for info in tracebraid.cache_info(traces)] == [1]
+    del job
+    tracebraid.clear_cache(traces)
+    assert not folder.exists()
+
+
 def test_a_limit_that_is_no_size_is_refused(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("many", "-1", "nan", "inf"):
         monkeypatch.setenv("TRACEBRAID_CACHE_GB", text)
