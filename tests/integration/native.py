@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import tracebraid
@@ -47,7 +47,7 @@ def builtin(path: Path) -> Iterator[None]:
 
 def nodes_of(path: Path) -> list[Json]:
     """The nodes of a file, each with its attributes in `at`."""
-    nodes: list[Json] = json.loads(path.read_bytes())["nodes"]
+    nodes: list[Json] = msgspec.json.decode(path.read_bytes())["nodes"]
     for node in nodes:
         node["at"] = {one["name"]: one["value"] for one in node["attrs"]}
     return nodes

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.integration.native import (
@@ -72,7 +72,7 @@ def test_columns_hold_it_too(tmp_path: Path, all_to_all: Collective) -> None:
 def test_quotes_in_the_description_of_a_group(tmp_path: Path, all_to_all: Collective) -> None:
     nodes = record(tmp_path / "ours.json", lambda: all_to_all(b'a "\\\t\xff'))
     assert the(nodes, "record_param_comms")["at"]["pg_desc"] == 'a "\\\t\ufffd'
-    with pytest.raises(json.JSONDecodeError):
+    with pytest.raises(msgspec.DecodeError):
         record_builtin(tmp_path / "theirs.json", lambda: all_to_all(b'a "group"'))
 
 
