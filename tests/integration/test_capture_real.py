@@ -17,6 +17,7 @@ import pytest
 
 from tests.builders import Json
 from tests.conftest import ROOT
+from tests.integration.calm import shared_capture
 from tests.integration.running import run_script
 from tracebraid.api import breakdown, link, ops, steps, write_et_plus
 from tracebraid.api import open as open_job
@@ -110,9 +111,12 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Rank:
 @pytest.fixture(scope="module")
 def ddp_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two ranks of DDP over gloo, by the script that makes the bundled traces, with the native recorder."""
-    folder = tmp_path_factory.mktemp("ddp")
-    run(ROOT / "tools" / "capture_demo.py", "--out", folder)
-    return folder
+
+    def capture(folder: Path) -> None:
+        folder.mkdir()
+        run(ROOT / "tools" / "capture_demo.py", "--out", folder)
+
+    return shared_capture(tmp_path_factory, "ddp", capture)
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +127,13 @@ def ddp(ddp_folder: Path) -> list[Rank]:
 @pytest.fixture(scope="module")
 def by_torch(tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
     """Two ranks of DDP over gloo, whose Execution Traces PyTorch's observer wrote."""
-    folder = tmp_path_factory.mktemp("by_torch")
-    done = run_script("ranks.py", folder, "ddp", folder / "store", RECORDER="torch")
-    assert done.returncode == 0, done.stderr
+
+    def capture(folder: Path) -> None:
+        folder.mkdir()
+        done = run_script("ranks.py", folder, "ddp", folder / "store", RECORDER="torch")
+        assert done.returncode == 0, done.stderr
+
+    folder = shared_capture(tmp_path_factory, "by_torch", capture)
     return [rank_of(folder, rank, ".json.gz") for rank in (0, 1)]
 
 

@@ -129,7 +129,7 @@ def test_recordings_one_after_the_other_leak_nothing(tmp_path: Path) -> None:
         recording = recorder(tmp_path / "et.json", MEBI)
         thread = threading.Thread(target=operators, args=(500,))
         thread.start()
-        operators(20_000)
+        operators(8_000)
         thread.join()
         recording.close()
 
