@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[1]
 settings.register_profile("without_deadline", deadline=None)
 settings.load_profile("without_deadline")
 
+# Threads of PyTorch that wait for work leave the processor to the other tests.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 
 def pytest_collection_finish() -> None:
     """Spare the garbage collector all tests and modules, which stay to the end: it took a sixth of the time."""
