@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector all tests and modules, which stay to the end: it took a sixth of the time."""
+    """Spare the garbage collector all tests and modules, which stay to the end."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
